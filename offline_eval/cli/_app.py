@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 _MODULES: Mapping[str, Mapping[str, str]] = {
     "serve": {
         "serve": "serve", "play": "view", "dashboards": "dashboards",
-        "shadow-report": "shadow_report",
+        "shadow-report": "report",
     },
     "calibrate": {
         "init": "init", "check": "check", "measure": "suite_command",
@@ -59,12 +59,11 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "apply": "apply", "index": "index", "models": "doctor", "doctor": "doctor", "demo": "demo",
     },
 }  # fmt: skip
+# A function cannot be called `import`, and one called `eval` would hide Python's.
+_FUNCTIONS = {"eval": "eval_", "import": "import_"}
 COMMANDS: Mapping[str, Entry] = MappingProxyType(
     {
-        # A function cannot be called `import`, and one called `eval` would hide Python's.
-        name: Entry(
-            panel, f"_{module}", f"{name.replace('-', '_')}{'_' * (name in ('eval', 'import'))}"
-        )
+        name: Entry(panel, f"_{module}", _FUNCTIONS.get(name, name.replace("-", "_")))
         for panel, modules in _MODULES.items()
         for name, module in modules.items()
     }
@@ -113,14 +112,13 @@ class CommandGroup(TyperGroup):
 
     def _listed(self, names: Any) -> TyperGroup:
         """Return a group of commands that only have a name and a summary."""
+        commands = [
+            TyperCommand(name, help=summary_of(name), rich_help_panel=COMMANDS[name].panel)
+            for name in names
+        ]
         return TyperGroup(
             name=self.name,
-            commands={
-                name: TyperCommand(
-                    name, help=summary_of(name), rich_help_panel=COMMANDS[name].panel
-                )
-                for name in names
-            },
+            commands=commands,
             params=self.params,
             help=self.help,
             epilog=self.epilog,
@@ -187,7 +185,7 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
     found: Any = file.defaults(names, command, rest)
     # `check` runs other commands below the same context.
     if found and ctx.meta.setdefault(_NAMED_FILE, file.path) is not None:
-        err.print(f"options from {file.path}", markup=False)
+        err.print(f"options from {file.path}")
         ctx.meta[_NAMED_FILE] = None
     for name in reversed(names):
         found = {name: found}
@@ -294,5 +292,5 @@ def _fail_usage(error: Any) -> None:
 
 
 def _fail(message: str) -> None:
-    err.print("error: " + " ".join(message.split()), style="red", markup=False)
+    err.print("error: " + " ".join(message.split()), style="red")
     sys.exit(2)

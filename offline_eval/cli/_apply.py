@@ -32,6 +32,10 @@ from ._options import prints_figures
 _LINES_PER_BATCH = 32
 # What the guard sees of a question and its passages, and no line of signals has.
 _NOT_LOGGED = {"answerability", "timings", "kept", "scores", "views"}
+_FAULTS: Mapping[str, str] = {
+    Reason.INVALID_INPUT: "the question is empty",
+    Reason.UNSUPPORTED_LANGUAGE: "unsupported language",
+}
 _TEXTS = ("page_content", "text", "content")
 
 
@@ -169,7 +173,7 @@ def apply(
         found = {"lines": len(lines), "failed": counts[True]}
         said = f"{len(lines)} lines scored"
     print_figures({**found, "output": output})
-    out.print(f"{said} → {output}", markup=False)
+    out.print(f"{said} → {output}")
 
 
 def _checked(path: Path, lines: Sequence[tuple[int, Any]], model: type[LineT]) -> list[LineT]:
@@ -202,21 +206,14 @@ def _abstentions(
     loaded = load_rule(rule or "default")
     for one in replies:
         verdict = loaded.detect(one.response, question=one.question, citation=one.citation)
-        yield (
-            verdict.abstained,
-            {"abstained": verdict.abstained, "probability": verdict.probability},
-        )
+        told = {"abstained": verdict.abstained, "probability": verdict.probability}
+        yield verdict.abstained, told
 
 
 def _decisions(lines: Sequence[_Signals], policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
     for one in lines:
-        signals = Signals.replay(
-            policy,
-            one.relevance,
-            one.confidence,
-            one.conflict,
-            nothing_retrieved=one.nothing_retrieved,
-        )
+        logged, nothing = (one.relevance, one.confidence, one.conflict), one.nothing_retrieved
+        signals = Signals.replay(policy, *logged, nothing_retrieved=nothing)
         verdict = decide_route(policy, signals)
         decision = Decision(
             route=verdict.route,
@@ -267,24 +264,12 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
 def _scores(pairs: Sequence[_Pair], guard: Guard) -> Iterator[tuple[bool, dict[str, Any]]]:
     for start in range(0, len(pairs), _LINES_PER_BATCH):
         some = pairs[start : start + _LINES_PER_BATCH]
-        decisions = guard.decide_batch(
-            [one.question for one in some], [one.passages for one in some]
-        )
-        for decision in decisions:
-            failed = decision.relevance is None
-            yield (
-                failed,
-                {
-                    "scores": None if failed else list(decision.scores),
-                    "relevance": decision.relevance,
-                    "error": _fault(decision.reason) if failed else None,
-                },
-            )
-
-
-def _fault(reason: str) -> str:
-    texts: dict[str, str] = {
-        Reason.INVALID_INPUT: "the question is empty",
-        Reason.UNSUPPORTED_LANGUAGE: "unsupported language",
-    }
-    return texts.get(reason, str(reason))
+        asked, given = [one.question for one in some], [one.passages for one in some]
+        for decision in guard.decide_batch(asked, given):
+            failed, reason = decision.relevance is None, str(decision.reason)
+            told = {
+                "scores": None if failed else list(decision.scores),
+                "relevance": decision.relevance,
+                "error": _FAULTS.get(reason, reason) if failed else None,
+            }
+            yield failed, told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,9 +20,10 @@ from ...guard.policy import Policy
 from ..run.questions import LeaveOut
 from ._calibration_output import calibration_lines, change_lines, write_or_explain
 from ._console import out
-from ._options import Pairs, parse_pairs, prints_figures
+from ._options import Pairs, option_name, parse_pairs, prints_figures, reject, require_one, required
 
 if TYPE_CHECKING:
+    from ..policies import Calibrated
     from ..policies.records import CalibrationSet
 
 _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
@@ -62,15 +63,8 @@ class CascadeOptions(Pairs):
         """
         if self.run is not None:
             measured = measured.with_judge(_read(self.run))
-        changes: dict[str, Any] = {
-            name: value
-            for name, value in (
-                ("judge_cost", self.cost),
-                ("abstention_cost", self.abstention_cost),
-                ("on_failure", self.on_failure),
-            )
-            if value is not None
-        }
+        given = self.model_dump(exclude={"run"}, exclude_none=True)
+        changes = {"judge_cost" if name == "cost" else name: given[name] for name in given}
         if not changes:
             return measured
         if measured.cascade is None:
@@ -102,11 +96,17 @@ class _CostOptions(Pairs):
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The options that say what the policy is fitted to."""
+class _Asked:
+    """The options that say what the policy is fitted to, what is read, and where it goes."""
 
+    runs: Sequence[Path]
+    records: Path | None
+    scorer: str | None
+    cascade: CascadeOptions
+    mix: bool
     promise: Promise | None
     risk: float | None
+    delta: float | None
     missing: MissingAnswers | None
     answer_from_memory: float | None
     per_route: bool
@@ -114,13 +114,16 @@ class _Wanted:
     cost: str | None
     max_abstention: float | None
     report: Path | None
+    policy_out: Path
+    anyway: bool
+    accepted: Sequence[Literal["generated"]]
+    fitting: Mapping[str, Any]
 
-    def bound(self, *, leaves_out: bool, from_records: bool) -> Risk:
+    def bound(self, *, leaves_out: bool) -> Risk:
         """Return what the policy is fitted to.
 
         Args:
             leaves_out: whether a leak can be measured, which is then the default.
-            from_records: whether that is so of a records file.
 
         Raises:
             InputError: options that do not go together, or are out of range.
@@ -134,18 +137,17 @@ class _Wanted:
         if promise is Promise.LEAK:
             hint = "leave it out, or promise something else (--promise selective)"
             self.reject("per_route", "coverage", "cost", "report", why=why, hint=hint)
-            if from_records:
-                raise InputError(why, where="--records", hint=hint)
-            return Leak(risk, _missing(self.missing))
+            if not leaves_out:
+                # Records of left-out questions may promise a leak; others say nothing of one.
+                self.reject("records", why=why, hint=hint)
+            return Leak(risk, self._missing)
         hint = "leave it out, or promise something else (--promise leak)"
         self.reject("answer_from_memory", "missing", why=why, hint=hint)
         if self.coverage is None:
             losses = None if self.cost is None else _losses(self.cost)
             return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
         if self.risk is not None:
-            raise InputError(
-                "are mutually exclusive", where="--risk, --coverage", hint="name one of both"
-            )
+            raise _exclusive("--risk, --coverage")
         self.reject("per_route", "cost", why="does not go with --coverage")
         return Coverage(self.coverage)
 
@@ -155,39 +157,67 @@ class _Wanted:
         if not by_cost and self.max_abstention is None:
             return None
         if by_cost and self.max_abstention is not None:
-            raise InputError(
-                "are mutually exclusive", where="--cost, --max-abstention", hint="name one of both"
-            )
-        self.reject(
-            "risk", "promise", "coverage", "per_route", "answer_from_memory", "report",
-            *(() if by_cost else ("cost",)),
-            why="does not go with --cost leak=… or --max-abstention, which promise nothing",
-        )  # fmt: skip
-        missing = _missing(self.missing)
+            raise _exclusive("--cost, --max-abstention")
+        others = ("risk", "promise", "coverage", "per_route", "answer_from_memory", "report")
+        why = "does not go with --cost leak=… or --max-abstention, which promise nothing"
+        self.reject(*others, *(() if by_cost else ("cost",)), why=why)
         try:
             if self.max_abstention is not None:
-                return MaxAbstention(self.max_abstention, missing)
+                return MaxAbstention(self.max_abstention, self._missing)
             costs = parse_pairs("--cost", self.cost, _CostOptions)
-            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+            return Costs(costs.leak, costs.abstention, costs.missing_share, self._missing)
         except ValueError as error:
             where = "--cost" if by_cost else "--max-abstention"
             raise InputError(str(error), where=where, hint="see --help") from None
 
+    @property
+    def _missing(self) -> Missing | None:
+        found: Any = None if self.missing is None else self.missing.value.replace("-", "_")
+        return cast("Missing | None", found)
+
     def reject(self, *names: str, why: str, hint: str = "leave one of both out") -> None:
-        """Reject those of the options that were given.
+        """Reject those of the options that were given."""
+        reject({name: getattr(self, name) for name in names}, why, hint)
+
+    def measured(self, *, old_policy: Path | None = None) -> list[CalibrationSet]:
+        """Read the records of all runs, or of the file.
 
         Raises:
-            InputError: names the first.
+            InputError: not exactly one source is named, it cannot be used, or would be
+                overwritten.
         """
-        for name in names:
-            if getattr(self, name) not in (None, False):
-                where = f"--{name.replace('_', '-')}"
-                raise InputError(why, where=where, hint=hint)
+        from ...guard.signals.relevance import load_scorer
+        from ..policies.records_file import read_records
+        from ..policies.writing import require_apart
+
+        require_one(self.records, [*self.runs], where="--run, --records")
+        inputs = {"records": self.records, "report": self.report, "old_policy": old_policy}
+        for run in (*self.runs, self.cascade.run):
+            require_apart(self.policy_out, run=run, **inputs)
+        if len(self.runs) > 1 and self.cascade.run is not None:
+            raise InputError(
+                "goes with one --run", where="--cascade", hint="calibrate a cascade by itself"
+            )
+        if self.records is not None:
+            scorer = None if self.scorer is None else load_scorer(self.scorer)
+            return [self.cascade.added_to(read_records(self.records, scorer))]
+        self.reject("scorer", why="is for --records", hint="leave it out: a run knows it")
+        first, *others = map(_read, self.runs)
+        return [self.cascade.added_to(first), *others]
+
+    def write(self, found: Calibrated, lines: list[str]) -> None:
+        """Write the policy and print the lines, or say why it should not serve."""
+        write_or_explain(found, lines, self.policy_out, self.report, anyway=self.anyway)
 
 
-def _missing(chosen: MissingAnswers | None) -> Missing | None:
-    found: Any = None if chosen is None else chosen.value.replace("-", "_")
-    return cast("Missing | None", found)
+def _exclusive(options: str) -> InputError:
+    return InputError("are mutually exclusive", where=options, hint="name one of both")
+
+
+def _read(run: Path) -> CalibrationSet:
+    from ..policies.records import CalibrationSet
+
+    return CalibrationSet.of_run(run)
 
 
 def _losses(text: str) -> LossTable:
@@ -302,14 +332,9 @@ def calibrate(
         leave_out: What is left out, as for `measure`: questions count as one piece of evidence
             where it is the same.
     """
-    for name, value in (("--risk", risk), ("--delta", delta), ("--coverage", coverage)):
-        _require_inside(name, value, 1 - _LEAST)
-    for name, value in (
-        ("--share", share),
-        ("--max-false-abstention", max_false_abstention),
-        ("--answer-from-memory", answer_from_memory),
-    ):
-        _require_inside(name, value, 1.0)
+    _require_inside(1 - _LEAST, risk=risk, delta=delta, coverage=coverage)
+    shares = {"share": share, "max_false_abstention": max_false_abstention}
+    _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
     if dry_run:
         from ._plan import plan
 
@@ -321,117 +346,47 @@ def calibrate(
             leave_out=leave_out,
         )
         return
-    wanted = _Wanted(
-        promise,
-        risk,
-        missing,
-        answer_from_memory,
-        per_route,
-        coverage,
-        cost,
-        max_abstention,
-        report,
-    )
-    how = _How(
-        runs=tuple(run or ()),
+    asked = _Asked(
+        runs=run or (),
         records=records,
         scorer=scorer,
         cascade=cascade,
         mix=mix,
-        policy_out=_required(out_path),
+        promise=promise,
+        risk=risk,
+        delta=delta,
+        missing=missing,
+        answer_from_memory=answer_from_memory,
+        per_route=per_route,
+        coverage=coverage,
+        cost=cost,
+        max_abstention=max_abstention,
         report=report,
-        fitting={"share": share, "max_false_abstention": max_false_abstention, "counted": True},
-        accepted=("generated",) if accept_generated else (),
+        policy_out=required(out_path, "--out", "name the file, e.g. policy.json"),
         anyway=write_anyway,
+        accepted=("generated",) if accept_generated else (),
+        fitting={"share": share, "max_false_abstention": max_false_abstention, "counted": True},
     )
     if like is None:
-        _fit(wanted, how, _DEFAULT_DELTA if delta is None else delta)
+        _fit(asked)
     else:
-        _reject_beside_like(wanted, delta)
-        _refit(like, how)
+        _refit(like, asked)
 
 
-def _required(policy_out: Path | None) -> Path:
-    if policy_out is None:
-        raise InputError("is missing", where="--out", hint="name the file, e.g. policy.json")
-    return policy_out
+def _require_inside(most: float, **options: float | None) -> None:
+    between = "must be above 0 and at most 1" if most == 1 else "must be between 0 and 1"
+    for name, value in options.items():
+        if value is not None and not _LEAST <= value <= most:
+            what = f"{between}, not {value:g}"
+            raise InputError(what, where=option_name(name), hint="name one such as 0.1")
 
 
-def _require_inside(name: str, value: float | None, most: float) -> None:
-    if value is not None and not _LEAST <= value <= most:
-        between = "must be above 0 and at most 1" if most == 1 else "must be between 0 and 1"
-        raise InputError(f"{between}, not {value:g}", where=name, hint="name one such as 0.1")
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """What is read, and how the policy is written."""
-
-    runs: tuple[Path, ...]
-    records: Path | None
-    scorer: str | None
-    cascade: CascadeOptions
-    mix: bool
-    policy_out: Path
-    report: Path | None
-    fitting: dict[str, Any]
-    accepted: Sequence[Literal["generated"]]
-    anyway: bool
-
-    def measured(self, *, old_policy: Path | None = None) -> list[CalibrationSet]:
-        """Read the records of all runs, or of the file.
-
-        Raises:
-            InputError: not exactly one source is named, it cannot be used, or would be
-                overwritten.
-        """
-        from ..policies.writing import require_apart
-
-        if bool(self.runs) == (self.records is not None):
-            raise InputError(
-                "exactly one is needed", where="--run, --records", hint="name one of both"
-            )
-        for run in (*self.runs, self.cascade.run):
-            require_apart(
-                self.policy_out, run=run, records=self.records, report=self.report,
-                old_policy=old_policy,
-            )  # fmt: skip
-        if len(self.runs) > 1 and self.cascade.run is not None:
-            raise InputError(
-                "goes with one --run", where="--cascade", hint="calibrate a cascade by itself"
-            )
-        if self.records is not None:
-            return [self.cascade.added_to(_read_records(self.records, self.scorer))]
-        if self.scorer is not None:
-            raise InputError(
-                "is for --records", where="--scorer", hint="leave it out: a run knows it"
-            )
-        first, *others = map(_read, self.runs)
-        return [self.cascade.added_to(first), *others]
-
-
-def _read(run: Path) -> CalibrationSet:
-    from ..policies.records import CalibrationSet
-
-    return CalibrationSet.of_run(run)
-
-
-def _read_records(path: Path, scorer: str | None) -> CalibrationSet:
-    from ...guard.signals.relevance import load_scorer
-    from ..policies.records_file import read_records
-
-    return read_records(path, None if scorer is None else load_scorer(scorer))
-
-
-def _fit(wanted: _Wanted, how: _How, delta: float) -> None:
+def _fit(asked: _Asked) -> None:
     from ..policies import calibrate_records
 
-    measured = how.measured()
-    leaves_out = measured[0].leaves_out
-    # Records of left-out questions may promise a leak; others say nothing of one.
-    from_records = how.records is not None and not leaves_out
-    bound = wanted.bound(leaves_out=leaves_out, from_records=from_records)
-    if how.mix:
+    measured = asked.measured()
+    bound = asked.bound(leaves_out=measured[0].leaves_out)
+    if asked.mix:
         from ..policies.mixing import mixed
 
         if not isinstance(bound, Leak):
@@ -443,61 +398,45 @@ def _fit(wanted: _Wanted, how: _How, delta: float) -> None:
             where="--run",
             hint="name one run, or promise a leak (--promise leak)",
         )
+    delta = _DEFAULT_DELTA if asked.delta is None else asked.delta
+    memory = asked.answer_from_memory
     found = calibrate_records(
-        measured, bound, delta=delta, confidence_threshold=wanted.answer_from_memory, **how.fitting
-    ).accepting(*how.accepted)
-    chosen = [f"chosen of {len(measured)} runs: {found.measured.source}"] * (len(measured) > 1)
-    if measured[0].mix is not None:
-        chosen = [measured[0].mix.line()]
-    lines = [*chosen, *calibration_lines(found, anyway=how.anyway)]
-    write_or_explain(found, lines, how.policy_out, how.report, anyway=how.anyway)
+        measured, bound, delta=delta, confidence_threshold=memory, **asked.fitting
+    ).accepting(*asked.accepted)
+    source, mix = found.measured.source, measured[0].mix
+    chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
+    lines = [mix.line()] if mix is not None else chosen
+    asked.write(found, [*lines, *calibration_lines(found, anyway=asked.anyway)])
     # The run's own report knows nothing of a second run.
-    if (
-        how.runs
-        and how.cascade.run is None
-        and not how.mix
-        and isinstance(found.risk, Leak | Costs | MaxAbstention)
-    ):
-        out.print(f"next: knowgate report {quote(found.measured.source)}", markup=False)
+    one_run = asked.runs and asked.cascade.run is None and not asked.mix
+    if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
+        out.print(f"next: knowgate report {quote(source)}")
 
 
-def _reject_beside_like(wanted: _Wanted, delta: float | None) -> None:
-    names = ("promise", "risk", "missing", "answer_from_memory", "per_route", "coverage", "cost",
-             "max_abstention")  # fmt: skip
-    wanted.reject(*names, why="is taken over from the policy of --like")
-    if delta is not None:
-        raise InputError(
-            "is taken over from the policy of --like", where="--delta", hint="leave it out"
-        )
+_OF_THE_OLD = ("promise", "risk", "missing", "answer_from_memory", "per_route", "coverage", "cost",
+               "max_abstention")  # fmt: skip
 
 
-def _refit(like: Path, how: _How) -> None:
+def _refit(like: Path, asked: _Asked) -> None:
     """Fit the promise of an old policy again, on newer data."""
     from ..policies.refit import recalibrate
 
+    taken_over = "is taken over from the policy of --like"
+    asked.reject(*_OF_THE_OLD, why=taken_over)
+    asked.reject("delta", why=taken_over, hint="leave it out")
     old = Policy.load(like)
-    if how.mix:
-        hint = "calibrate the mix anew, without --like"
-        raise InputError("does not go with --like", where="--mix", hint=hint)
-    if how.policy_out.resolve() == like.resolve():
-        raise InputError(
-            "is the old policy",
-            where=str(how.policy_out),
-            hint="keep it, and choose another --out",
-        )
-    if len(how.runs) > 1:
+    hint = "calibrate the mix anew, without --like"
+    asked.reject("mix", why="does not go with --like", hint=hint)
+    if asked.policy_out.resolve() == like.resolve():
+        hint = "keep it, and choose another --out"
+        raise InputError("is the old policy", where=str(asked.policy_out), hint=hint)
+    if len(asked.runs) > 1:
         raise InputError("takes one --run", where="--like", hint="name the run of its scorer")
-    [measured] = how.measured(old_policy=like)
-    found = recalibrate(old, measured, where=like, **how.fitting)
-    if how.report is not None and isinstance(found.new.risk, Leak):
-        raise InputError(
-            "does not go with this policy's promise",
-            where="--report",
-            hint="leave it out, and run `knowgate report` on the run",
-        )
-    new = found.new.accepting(*how.accepted)
-    lines = [
-        *calibration_lines(new, anyway=how.anyway),
-        *change_lines(found.old, new.policy, found.rates),
-    ]
-    write_or_explain(new, lines, how.policy_out, how.report, anyway=how.anyway)
+    [measured] = asked.measured(old_policy=like)
+    found = recalibrate(old, measured, where=like, **asked.fitting)
+    if isinstance(found.new.risk, Leak):
+        hint = "leave it out, and run `knowgate report` on the run"
+        asked.reject("report", why="does not go with this policy's promise", hint=hint)
+    new = found.new.accepting(*asked.accepted)
+    changes = change_lines(found.old, new.policy, found.rates)
+    asked.write(new, [*calibration_lines(new, anyway=asked.anyway), *changes])

@@ -67,22 +67,22 @@ def write_or_explain(
 
     written = write_calibrated(found, policy_out, report, anyway=anyway)
     print_figures(_figures(found, policy_out if written else None))
-    out.print("\n".join(lines), markup=False)
+    out.print("\n".join(lines))
     for problem in found.problems:
-        err.print(f"problem: {problem.what}", markup=False)
+        err.print(f"problem: {problem.what}")
         if problem.kind == "generated":
-            err.print(f"  next: {problem.hint}", markup=False)
+            err.print(f"  next: {problem.hint}")
     guarantee = found.policy.guarantee
     if guarantee is not None and not guarantee.certified:
-        err.print(f"  questions: {', '.join(found.spent())}", markup=False)
+        err.print(f"  questions: {', '.join(found.spent())}")
     for advice in found.advice:
-        err.print(f"  next: {advice}", markup=False)
+        err.print(f"  next: {advice}")
     if not written:
-        err.print(f"{policy_out} was not written (--write-anyway writes it).", markup=False)
+        err.print(f"{policy_out} was not written (--write-anyway writes it).")
         raise typer.Exit(3)
-    out.print(f"policy → {policy_out}", markup=False)
+    out.print(f"policy → {policy_out}")
     if report is not None:
-        out.print(f"report → {report}", markup=False)
+        out.print(f"report → {report}")
 
 
 def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:

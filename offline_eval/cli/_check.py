@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +30,6 @@ def check(
     unanswerable: Path | None = None,
     missing: MissingAnswers | None = None,
     risk: float | None = None,
-    delta: float | None = None,
     policy: Path | None = None,
     accept_generated: bool = False,
     fail_if: Annotated[list[str] | None, typer.Option(metavar="EXPRESSION")] = None,
@@ -55,7 +54,6 @@ def check(
         unanswerable: As for `knowgate measure`, too.
         missing: As for `knowgate calibrate`, like all up to --write-anyway but --policy.
         risk: Bound α of the promise.
-        delta: Probability δ that it fails.
         accept_generated: Also where rules or a model made the questions.
         write_anyway: Write the policy whatever speaks against it.
         policy: Judge by this policy, as it stands, in place of calibrating one; the policy of
@@ -69,22 +67,29 @@ def check(
         raise InputError(
             "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
         )
-    _reject_mix(ctx, scorer)
+    of_file = _section(ctx, "measure").get("scorer")
+    if str(scorer or of_file or "").startswith("mix:"):
+        raise InputError(
+            "a mix is measured and calibrated by two commands",
+            where="--scorer",
+            hint="`knowgate measure --scorer mix:…`, then `knowgate calibrate --mix`",
+        )
     run, report, path = out_dir / "run", out_dir / "report", out_dir / "policy.json"
     taken = None if policy is None else Policy.load(policy)
     found: dict[str, Any] = {}
     if taken is not None and scorer is None and "scorer" not in _section(ctx, "measure"):
         measuring |= _as_measured(taken)
     _, found["measure"] = _run(ctx, "measure", **measuring, out=run)
-    if taken is not None:
+    if taken is not None and policy is not None:
         from ..policies.writing import judge_by
 
         judge_by(run, taken)
         certified, found["policy"] = 0, policy
-        if policy is not None:
-            _remove_other(path, policy)
+        # The policy of an earlier check: the report beside it is about another one.
+        if path.exists() and not path.samefile(policy):
+            path.unlink()
     else:
-        promised = _given(ctx, "risk", "delta", "missing", "write-anyway")
+        promised = _given(ctx, "risk", "missing", "write-anyway")
         accept = ["--accept-generated"] if accept_generated else []
         with _replaced(path, run / "calibration.json", run / "refusal.json"):
             certified, calibrated = _run(ctx, "calibrate", *accept, **promised, run=run, out=path)
@@ -93,20 +98,9 @@ def check(
     asked = _given(ctx, "format")
     failed, found["report"] = _run(ctx, "report", str(run), *gates, **asked, out=report)
     print_figures(found)
-    out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
+    out.print("\n".join(_lines(found, given=taken is not None)))
     if certified or failed:
         raise typer.Exit(certified or failed)
-
-
-def _reject_mix(ctx: typer.Context, scorer: str | None) -> None:
-    section = _section(ctx, "measure")
-    of_file = section.get("scorer") if isinstance(section, dict) else None
-    if str(scorer or of_file or "").startswith("mix:"):
-        raise InputError(
-            "a mix is measured and calibrated by two commands",
-            where="--scorer",
-            hint="`knowgate measure --scorer mix:…`, then `knowgate calibrate --mix`",
-        )
 
 
 def _as_measured(policy: Policy) -> dict[str, str]:
@@ -119,12 +113,6 @@ def _as_measured(policy: Policy) -> dict[str, str]:
     if policy.aggregator != default_aggregator(policy.scorer.kind):
         found["aggregator"] = policy.aggregator
     return found
-
-
-def _remove_other(path: Path, judged: Path) -> None:
-    """Remove the policy of an earlier check: the report beside it is about another one."""
-    if path.exists() and not path.samefile(judged):
-        path.unlink()
 
 
 @contextmanager
@@ -181,26 +169,21 @@ def _on_command_line(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _section(ctx: typer.Context, command: str) -> Collection[str]:
+def _section(ctx: typer.Context, command: str) -> Mapping[str, Any]:
     """Return the options in a command's section of knowgate.toml."""
     root: Any = ctx.parent
     file = ProjectFile.find(root.params.get("config"), COMMANDS)
-    return () if file is None else file.section([command])
+    return {} if file is None else file.section([command])
 
 
 def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> tuple[int, Any]:
     """Run a command with what knowgate.toml has for it; return exit code and figures."""
-    given = [
-        *arguments,
-        *(
-            part
-            for option, value in options.items()
-            if value is not None and value is not False
-            for part in ([f"--{option}"] if value is True else [f"--{option}", str(value)])
-        ),
-    ]
+    given = [name, *arguments]
+    for option, value in options.items():
+        if value is not None and value is not False:
+            given += [f"--{option}"] if value is True else [f"--{option}", str(value)]
     root: Any = ctx.parent
-    _, command, rest = root.command.resolve_command(root, [name, *given])
+    _, command, rest = root.command.resolve_command(root, given)
     with collected_figures() as found, command.make_context(name, rest, parent=root) as inner:
         try:
             command.invoke(inner)
@@ -223,8 +206,7 @@ def _lines(found: Mapping[str, Any], *, given: bool) -> list[str]:
     else:
         lines += _calibrated(found["calibrate"])
     lines += [_gate(one) for one in found["report"]["gates"]]
-    pages: Sequence[Path] = found["report"]["written"]
-    return [*lines, *(f"report → {page}" for page in reversed(pages))]
+    return [*lines, *(f"report → {page}" for page in reversed(found["report"]["written"]))]
 
 
 def _calibrated(found: Mapping[str, Any]) -> list[str]:

@@ -42,14 +42,13 @@ def compare(
         )
     found = compare_scorers(settings, scorers, folder, risk=risk, options=options)
     for line in _lines(found):
-        out.print(line, markup=False)
+        out.print(line)
     print_figures(found.to_dict())
-    out.print(f"report → {folder / 'report.html'}", markup=False)
+    out.print(f"report → {folder / 'report.html'}")
     if found.failed:
         err.print(
             f"{found.failed} cases failed: see `error` in the rows.jsonl of each scorer in "
-            f"{folder}; add --retry-failed to the same command to ask again",
-            markup=False,
+            f"{folder}; add --retry-failed to the same command to ask again"
         )
         raise typer.Exit(1)
 
@@ -75,15 +74,15 @@ def _lines(found: ScorerComparison) -> list[str]:
     told = f", {missed} retrieval misses left out" if missed else ""
     lines = [f"{found.questions} questions on {found.passages} passages{told}", ""]
     lines += aligned(columns, scorers)
-    if found.differences:
-        pairs = [
-            (
-                f"{one.first} − {one.second}",
-                _interval(one.auroc, "+.3f"),
-                _interval(one.false_abstention, "+.1%"),
-            )
-            for one in found.differences
-        ]
+    pairs = [
+        (
+            f"{one.first} − {one.second}",
+            _interval(one.auroc, "+.3f"),
+            _interval(one.false_abstention, "+.1%"),
+        )
+        for one in found.differences
+    ]
+    if pairs:
         lines += ["", *aligned(("difference", "AUROC", "false abstention"), pairs)]
     return [*lines, "", found.choice.reason]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -27,9 +25,9 @@ from rich.progress import Progress as Bar
 if TYPE_CHECKING:
     from ..run.calls import Progress
 
-# Without emoji: `:x:` is part of a name, say of `provider:x:model`.
-out = Console(highlight=False, soft_wrap=True, emoji=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+# Without markup and emoji: `[x]` and `:x:` are part of names, say of `provider:x:model`.
+out = Console(markup=False, highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True, emoji=False)
 
 _SHOWN_AFTER_SECONDS = 1.0
 
@@ -72,17 +70,9 @@ def print_figures(values: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def _as_json(value: object) -> Any:
-    from pydantic import BaseModel  # here, so that help is shown without it
+    from pydantic_core import to_jsonable_python  # here, so that help is shown without it
 
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    raise TypeError(f"{type(value).__name__} is no figure")
+    return value.to_dict() if hasattr(value, "to_dict") else to_jsonable_python(value)
 
 
 def json_line(value: Mapping[str, Any]) -> str:
@@ -111,7 +101,7 @@ def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[
 def print_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print a table whose cells are never cut: a narrow terminal wraps its lines."""
     for line in aligned(columns, lines):
-        out.print(line, markup=False)
+        out.print(line)
 
 
 def _is_number(cell: str) -> bool:

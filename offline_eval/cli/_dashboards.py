@@ -75,7 +75,7 @@ def dashboards(
     with new_folder(out_dir) as work:
         write_json(work / _DASHBOARD, dashboard)
         write_text(work / _RULES, rules)
-    out.print(f"{_DASHBOARD} and {_RULES} → {out_dir}", markup=False)
+    out.print(f"{_DASHBOARD} and {_RULES} → {out_dir}")
 
 
 def render_dashboards(

@@ -95,11 +95,10 @@ def demo(
     write_calibrated(found, policy)
     report = write_report(out_dir / chosen).html
     if found.policy.guarantee is not None:
-        out.print(f"\n{found.policy.guarantee.statement}\n", markup=False)
+        out.print(f"\n{found.policy.guarantee.statement}\n")
     out.print(
         f"Of {' and '.join(SCORERS)}, {chosen} abstains least: from "
-        f"{rate_text(found.false_abstention)} of the questions whose article is there.\n",
-        markup=False,
+        f"{rate_text(found.false_abstention)} of the questions whose article is there.\n"
     )
     if model is None:
         guard = Guard.load(policy, options=GuardOptions(deadlines=_PATIENT), metrics=False)
@@ -110,7 +109,7 @@ def demo(
     else:
         figures = _read_by(model, questions, out_dir, chosen)
     print_figures({**figures, "policy": policy, "report": report})
-    out.print(f"\npolicy → {policy}\nreport → {report} (open it in a browser)", markup=False)
+    out.print(f"\npolicy → {policy}\nreport → {report} (open it in a browser)")
 
 
 def measured_and_calibrated(questions: Path, folder: Path) -> Calibrated:
@@ -177,10 +176,8 @@ def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[Answer
     """Ask a help desk that lacks some articles; half of the questions are about those."""
     articles = list(dict.fromkeys(record.source for record in records))
     missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
-    there, gone = (
-        [record for record in records if (record.source in missing) is is_gone]
-        for is_gone in (False, True)
-    )
+    there = [record for record in records if record.source not in missing]
+    gone = [record for record in records if record.source in missing]
     half = LIVE_QUESTIONS // 2
     # At even distances, so that they come from different articles.
     asked = [
@@ -235,5 +232,5 @@ def _read_by(model: str, questions: Path, folder: Path, chosen: str) -> dict[str
             OokbSuite(), settings, replies, ModelChoice(""), RunOptions(on_progress=advance)
         )
     page = write_report(replies).html
-    out.print(f"replies with and without the guard → {page}", markup=False)
+    out.print(f"replies with and without the guard → {page}")
     return {"replies": asdict(result.totals), "replies_report": page}

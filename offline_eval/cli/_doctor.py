@@ -39,6 +39,8 @@ class Finding:
     detail: str
 
 
+_BUNDLED = ("bi_encoder", "sufficiency", "lexical")
+_TOLD = ("package", "member", "sha256", "licence", "size")
 _MARKS = {True: "ok", False: "MISSING", None: "-"}
 
 
@@ -67,10 +69,7 @@ def doctor(
         *(_package(name) for name in (*_NEEDED, *_OPTIONAL)),
         _checked("device", _device),
         _checked("embedded weights", _weights),
-        _checked("bi_encoder", lambda: _self_test("bi_encoder")),
-        _checked("sufficiency", lambda: _self_test("sufficiency")),
-        _checked("lexical", lambda: _self_test("lexical")),
-        *(_checked(name, partial(_self_test, name)) for name in scorer or ()),
+        *(_checked(name, partial(_self_test, name)) for name in (*_BUNDLED, *(scorer or ()))),
     ]
     print_figures(findings)
     print_table(
@@ -89,9 +88,9 @@ def _list_scorers() -> None:
     print_figures({"own": scorer_names(), "presets": presets, "prefixes": prefixes})
     out.print(f"own: {', '.join(scorer_names())}")
     for name, preset in PRESETS.items():
-        out.print(f"hf:{name}", markup=False)
+        out.print(f"hf:{name}")
         facts = f"{preset.millions} M parameters, {preset.licence}; {preset.means}"
-        out.print(f"  {facts}", markup=False, highlight=False)
+        out.print(f"  {facts}")
     out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
     out.print("A language model as the judge: judge:MODEL, named as for --model.")
     out.print("The number that your retriever or reranker gave each passage: metadata:KEY.")
@@ -165,15 +164,13 @@ def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
         folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
         print_figures({"model": name, "folder": folder})
         option = "--scorer" if PACKAGED_MODELS[name].convert else "--model"
-        out.print(f"{option} {name} → {folder}", markup=False)
+        out.print(f"{option} {name} → {folder}")
         return
     rows: dict[str, dict[str, Any]] = {}
     for key, model in PACKAGED_MODELS.items():
-        told = ("package", "member", "sha256", "licence", "size")
         folder = packaged_folder(key)
-        is_here = (folder / SOURCE_FILE).is_file()
-        rows[key] = {one: getattr(model, one) for one in told}
-        rows[key]["folder"] = str(folder) if is_here else None
+        rows[key] = {one: getattr(model, one) for one in _TOLD}
+        rows[key]["folder"] = str(folder) if (folder / SOURCE_FILE).is_file() else None
     print_figures(rows)
     lines = [
         (

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ...calibration import Interval
 from ...calibration.monitoring import DecisionMonitor
 from ...calibration.monitoring.drift import DriftReport
 from ...calibration.monitoring.report import MonitorReport
@@ -22,7 +23,7 @@ from ...guard.read_models import read_models
 from ..run.measured_run import MeasuredRun
 from ..suites.ookb.replayed import replayed_decisions
 from ._console import out, print_figures
-from ._options import prints_figures
+from ._options import prints_figures, reject
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -97,14 +98,11 @@ def drift(
         delta: Probability of a false alarm of the risk; by default the guarantee's.
         fail_on_drift: Exit code 1 on drift or any alarm.
     """
+    hint = "name a file of decisions, or a run of measured questions"
     if (input_path is None) == (run is None):
-        raise InputError(
-            "one of both is needed",
-            where="--input, --run",
-            hint="name a file of decisions, or a run of measured questions",
-        )
-    if run is None and judge_run is not None:
-        raise InputError("goes with --run", where="--judge-run", hint="name the cheap scorer's run")
+        raise InputError("one of both is needed", where="--input, --run", hint=hint)
+    if run is None:
+        reject({"judge_run": judge_run}, "goes with --run", "name the cheap scorer's run")
     loaded = Policy.load(policy)
     if input_path is not None:
         lines = read_models(input_path, _Decision, hint=_DECISION)
@@ -116,66 +114,42 @@ def drift(
         )
         assert cheap is not None
         taken = replayed_decisions(cheap, loaded, costly)
-    report = _judged(loaded, taken, feedback, risk=risk, delta=delta, where=policy)
+    labels = [] if feedback is None else _labels(feedback)
+    least = min((one.rate for one in labels), default=1.0)
+    monitor = DecisionMonitor(loaded, risk=risk, delta=delta, least_rate=least, metrics=False)
+    if labels and not monitor.report().risks:
+        raise InputError(
+            "the policy's guarantee is not about wrong replies, so feedback has no bound",
+            where=str(policy),
+            hint="give it with --risk",
+        )
+    report = _judged(loaded, monitor, taken, labels)
     print_figures(report.to_dict())
     for line in _lines(report):
-        out.print(line, markup=False)
+        out.print(line)
     if fail_on_drift and report.alarms:
         raise typer.Exit(1)
 
 
 def _judged(
-    loaded: Policy,
-    taken: Iterable[Decision],
-    feedback: Path | None,
-    *,
-    risk: float | None,
-    delta: float | None,
-    where: Path,
+    policy: Policy, monitor: DecisionMonitor, taken: Iterable[Decision], labels: list[_Label]
 ) -> MonitorReport:
-    labels = [] if feedback is None else _labels(feedback)
-    monitor = DecisionMonitor(
-        loaded,
-        risk=risk,
-        delta=delta,
-        least_rate=min((one.rate for one in labels), default=1.0),
-        metrics=False,
-    )
-    if labels and not monitor.report().risks:
-        raise InputError(
-            "the policy's guarantee is not about wrong replies, so feedback has no bound",
-            where=str(where),
-            hint="give it with --risk",
-        )
+    """Report on all decisions: drift and abstention over them all, not over the last block."""
     counted: Counter[Route] = Counter()
-    compared = DriftReport.of(loaded, _observed(monitor, counted, taken))
+
+    def observed() -> Iterator[Decision]:
+        for decision in taken:
+            monitor(decision)
+            counted[decision.route] += 1
+            yield decision
+
+    drift = DriftReport.of(policy, observed())
     for one in labels:
         monitor.feedback(one.route, one.right, rate=one.rate)
-    return _whole(monitor.report(), compared, counted)
-
-
-def _observed(
-    monitor: DecisionMonitor, counted: Counter[Route], decisions: Iterable[Decision]
-) -> Iterator[Decision]:
-    """Yield the decisions after `monitor` has observed them; count their routes."""
-    for decision in decisions:
-        monitor(decision)
-        counted[decision.route] += 1
-        yield decision
-
-
-def _whole(report: MonitorReport, drift: DriftReport, counted: Counter[Route]) -> MonitorReport:
-    """`report` with drift and abstention over all decisions, not over the last block."""
-    from ...calibration import Interval
-
-    return dataclasses.replace(
-        report,
-        complete=True,
-        drift=drift,
-        abstention=dataclasses.replace(
-            report.abstention, rate=Interval.wilson(counted[Route.ABSTAIN], counted.total())
-        ),
-    )
+    report = monitor.report()
+    rate = Interval.wilson(counted[Route.ABSTAIN], counted.total())
+    abstention = dataclasses.replace(report.abstention, rate=rate)
+    return dataclasses.replace(report, complete=True, drift=drift, abstention=abstention)
 
 
 def _lines(report: MonitorReport) -> list[str]:

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from ...guard.errors import InputError
 from ..data.formats.knowornot import import_knowornot
 from ..data.formats.lm_eval import import_lm_eval
 from ._console import err, out
-from ._options import documented
+from ._options import documented, reject
 
 
 class Format(StrEnum):
@@ -47,14 +46,13 @@ def import_(
     """
     if form is Format.LM_EVAL:
         folder = import_lm_eval(files, out_dir, model=model, on_warning=_warn)
-    elif model is not None:
-        raise InputError("is for lm-eval", where="--model", hint="leave it out")
     else:
+        reject({"model": model}, "is for lm-eval")
         folder = import_knowornot(files, out_dir, on_warning=_warn)
     report = f"knowgate report {quote(str(folder))}"
-    out.print(f"run → {folder}\nnext: {report} --out report", markup=False)
+    out.print(f"run → {folder}\nnext: {report} --out report")
 
 
 def _warn(warning: str) -> None:
     """Say on standard error what was left out."""
-    err.print("warning: " + " ".join(warning.split()), style="yellow", markup=False)
+    err.print("warning: " + " ".join(warning.split()), style="yellow")

@@ -71,13 +71,14 @@ def index(
     reused = f", {report.reused} copied" if reuse is not None else ""
     out.print(
         f"{report.read} passages read, {report.encoded} texts encoded{reused}; "
-        f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}",
-        markup=False,
+        f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}"
     )
 
 
 def _passages(path: Path, chunk_size: int, chunk_overlap: int) -> Iterator[str]:
-    if path.suffix not in (".jsonl", ".ndjson") or not _has_text(path):
+    # Lines whose first one is no passage are records of another kind.
+    first = islice(read_jsonl(path), 1) if path.suffix in (".jsonl", ".ndjson") else ()
+    if all(_text(value) is None for _, value in first):
         for chunk in load_chunks(path, chunk_size, chunk_overlap):
             yield chunk.page_content
         return
@@ -90,11 +91,6 @@ def _passages(path: Path, chunk_size: int, chunk_overlap: int) -> Iterator[str]:
                 hint='each line needs "text" or "page_content"',
             )
         yield text
-
-
-def _has_text(path: Path) -> bool:
-    """Whether the first line is a passage, and not a record of another kind."""
-    return any(_text(value) is not None for _, value in islice(read_jsonl(path), 1))
 
 
 def _text(value: dict[str, Any]) -> str | None:

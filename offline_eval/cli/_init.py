@@ -40,7 +40,7 @@ def init(
         if given[key] is not None:
             text = text.replace(f'# {key} = "{example}"', f"{key} = {_quoted(given[key])}")
     write_text(out_path, text.replace('"questions.jsonl"', _quoted(questions)))
-    out.print(f"project file → {out_path}\nnext: knowgate check", markup=False)
+    out.print(f"project file → {out_path}\nnext: knowgate check")
 
 
 def _quoted(value: object) -> str:

@@ -34,7 +34,6 @@ def judge(
     *,
     judges: Annotated[list[str] | None, typer.Option("--judge")] = None,
     criterion: list[Path] | None = None,
-    bundled: bool = True,
     bias: list[Path] | None = None,
     calls: RayCallOptions,
     retry_failed: bool = False,
@@ -54,14 +53,13 @@ def judge(
         judges: detector, estimate, llm:MODEL or python:module:attribute; may be repeated. By
             default: detector, estimate.
         criterion: Criterion of your own for llm judges (.toml or .json); repeatable.
-        bundled: llm judges also judge abstention, factuality and failure.
         bias: What `knowgate eval judge-bias` found out about one of these judges; the report
             warns of a judge that goes by its own beliefs. Repeatable.
     """
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
-    loaded = load_judges(names, criteria, bundled=bundled)
+    loaded = load_judges(names, criteria)
     if dry_run:
         _show_plan(run, loaded, retry_failed=retry_failed)
         return
@@ -72,7 +70,7 @@ def judge(
             retry_failed=retry_failed,
             limits=calls.limits(timeout=_SECONDS_PER_VERDICT),
             pool=calls.pool(),
-            load=partial(load_judges, names, criteria, bundled=bundled),
+            load=partial(load_judges, names, criteria),
             on_progress=on_progress,
         )
     if biases:
@@ -92,7 +90,7 @@ def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
                 hint=f"judges: {', '.join(sorted(named))}",
             )
         if bias.warning is not None:
-            err.print(f"warning: {bias.warning}", style="yellow", markup=False)
+            err.print(f"warning: {bias.warning}", style="yellow")
     return biases
 
 
@@ -107,12 +105,11 @@ def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> Non
     plans = plan_judging(run, judges, retry_failed=retry_failed)
     print_figures({"plan": plans})
     for plan in plans:
-        out.print(str(plan), markup=False)
+        out.print(str(plan))
     calls, tokens = sum(p.calls for p in plans), sum(p.input_tokens for p in plans)
     out.print(
         f"at most {calls} calls of language models and about {tokens} input tokens, reminders "
-        "left out; nothing was asked",
-        markup=False,
+        "left out; nothing was asked"
     )
 
 
@@ -126,10 +123,8 @@ def _show_totals(totals: RunTotals, run: Path) -> None:
             f"warning: {totals.failed} verdicts failed; the rows in {run / 'judgements'} say why, "
             "--retry-failed asks again",
             style="yellow",
-            markup=False,
         )
     out.print(
         f"{totals.stored} verdicts added ({totals.failed} failed), {totals.already} there "
-        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}",
-        markup=False,
+        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}"
     )

@@ -37,12 +37,6 @@ class FilterOptions(Pairs):
     semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
     semantic_threshold: float = 0.3
 
-    def settings(self) -> DiversitySettings:
-        """Return them as the filter takes them."""
-        return DiversitySettings(
-            self.keyword, self.semantic, self.keyword_threshold, self.semantic_threshold
-        )
-
 
 @kb_app.callback()
 def kb() -> None:
@@ -101,7 +95,7 @@ def build(
     if dry_run:
         estimate = BuildEstimate(documents, out_dir, settings=settings)
         print_figures(vars(estimate))
-        out.print(str(estimate), markup=False)
+        out.print(str(estimate))
         return
     with call_progress() as advance:
         totals = build_questions(
@@ -114,11 +108,11 @@ def build(
             on_progress=advance,
         )
     questions = out_dir / "questions.jsonl"
-    out.print(f"{totals}\nquestions → {questions}", markup=False)
+    out.print(f"{totals}\nquestions → {questions}")
     dropped = None if totals.questions < 2 else _filtered(questions, filters)
     print_figures({**asdict(totals), "folder": out_dir, "dropped": dropped})
     if totals.questions < 2:
-        err.print("too few questions for an evaluation: see failures.jsonl", markup=False)
+        err.print("too few questions for an evaluation: see failures.jsonl")
 
 
 def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
@@ -132,15 +126,15 @@ def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
                 kept,
                 kept.with_name("dropped.jsonl"),
                 None if off else BiEncoderScorer(),
-                filters.settings(),
+                DiversitySettings(**filters.model_dump()),
                 on_progress=lambda _stage, done, total: advance(done, total),
             )
     except InputError as error:
-        err.print(f"not filtered: {error}", markup=False)
+        err.print(f"not filtered: {error}")
         return None
     total = len(found.kept) + len(found.dropped)
-    lines = [f"{len(found.kept)} of {total} questions differ enough → {kept}"]
-    lines += [f"  {line}" for line in found.reasons()]
-    lines.append(f"next: knowgate measure --questions {quote(str(kept))} --out run")
-    out.print("\n".join(lines), markup=False)
+    out.print(f"{len(found.kept)} of {total} questions differ enough → {kept}")
+    for line in found.reasons():
+        out.print(f"  {line}")
+    out.print(f"next: knowgate measure --questions {quote(str(kept))} --out run")
     return Counter(one.reason for one in found.dropped)

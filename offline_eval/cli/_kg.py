@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Literal
@@ -20,7 +19,7 @@ from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
 from ._console import out, print_figures, progress_bar
-from ._options import Pairs, prints_figures
+from ._options import Pairs, prints_figures, required
 
 kg_app = typer.Typer(no_args_is_help=True)
 
@@ -58,7 +57,6 @@ def generate(
     out_dir: Path | None = None,
     lang: str = "en",
     label_fallback: str = "",
-    types: str = "inter,time,dilemma",
     per_type: Annotated[int, typer.Option(min=1)] = 200,
     examples: Annotated[int, typer.Option(min=4)] = 8,
     templates: list[Path] | None = None,
@@ -84,7 +82,6 @@ def generate(
         out_dir: New folder for the questions.
         lang: Languages, with commas between them; each question in all.
         label_fallback: Languages whose labels stand in for missing ones, in order.
-        types: Of inter, time, dilemma, with commas between them.
         per_type: Unanswerable questions per type; as many answerable ones.
         examples: Few-shot examples per type, half of them unanswerable.
         templates: TOML file with wordings of your own. Repeatable; the last one wins.
@@ -104,44 +101,27 @@ def generate(
     """
     rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **properties.model_dump())
     settings = GenerationSettings(
-        tuple(_parts(lang)), _types(types), per_type, examples, rules, seed=seed
+        tuple(_parts(lang)), tuple(QuestionType), per_type, examples, rules, seed=seed
     )
     how = EndpointSettings(subjects=subjects, **endpoint.model_dump())
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)
-    _check_output(out_dir, dry_run=dry_run)
-    loaded = _loaded(graph, settings, _parts(label_fallback), how)
+    if not dry_run:  # before a graph is loaded
+        require_new_folder(required(out_dir, "--out", "name a new folder, or --dry-run"))
+    with progress_bar("loading triples") as advance:
+        loaded = load_graph(
+            graph,
+            languages=settings.languages,
+            fallback=_parts(label_fallback),
+            properties=rules.include,
+            endpoint=how,
+            on_progress=lambda number: advance(number, number),
+        )
     if out_dir is None or dry_run:
         _show_properties(loaded, settings, texts)
     else:
         _write_questions(loaded, settings, texts, out_dir)
-
-
-def _check_output(out_dir: Path | None, *, dry_run: bool) -> None:
-    """Check where results go, before a graph is loaded."""
-    if dry_run:
-        return
-    if out_dir is None:
-        raise InputError("is missing", where="--out", hint="name a new folder, or --dry-run")
-    require_new_folder(out_dir)
-
-
-def _loaded(
-    graph: str,
-    settings: GenerationSettings,
-    fallback: Sequence[str],
-    endpoint: EndpointSettings,
-) -> KnowledgeGraph:
-    with progress_bar("loading triples") as advance:
-        return load_graph(
-            graph,
-            languages=settings.languages,
-            fallback=fallback,
-            properties=settings.rules.include,
-            endpoint=endpoint,
-            on_progress=lambda number: advance(number, number),
-        )
 
 
 def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts: Templates) -> None:
@@ -149,7 +129,7 @@ def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts:
     for title, usable in (("used", True), ("left out", False)):
         chosen = [f"  {profile}" for profile in profiles if profile.usable is usable]
         if chosen:
-            out.print("\n".join([title, *chosen]), markup=False)
+            out.print("\n".join([title, *chosen]))
     used = sum(profile.usable for profile in profiles)
     out.print(f"{graph.triples:,} triples; {used} of {len(profiles)} properties are used")
     print_figures({"properties": [profile.to_json() for profile in profiles]})
@@ -177,26 +157,13 @@ def _write_questions(
         facts = sum(counts.get("task2", {}).get(language, {}).values())
         out.print(
             f"{language}: {total:,} questions (unanswerable + answerable: {', '.join(parts)}), "
-            f"{facts:,} on the facts, {counts['examples'][language]} examples",
-            markup=False,
+            f"{facts:,} on the facts, {counts['examples'][language]} examples"
         )
     for sentence in made.shortfalls:
-        out.print(f"note: {sentence}", markup=False)
+        out.print(f"note: {sentence}")
     out.print(
-        f"questions → {folder}\nnext: knowgate eval uaqfact --data {quote(str(folder))} --out run",
-        markup=False,
+        f"questions → {folder}\nnext: knowgate eval uaqfact --data {quote(str(folder))} --out run"
     )
-
-
-def _types(text: str) -> tuple[QuestionType, ...]:
-    known = {kind.value: kind for kind in QuestionType}
-    chosen = _parts(text)
-    strangers = [name for name in chosen if name not in known]
-    if strangers:
-        raise InputError(
-            f"there is no type {strangers[0]!r}", where="--types", hint=", ".join(known)
-        )
-    return tuple(kind for name, kind in known.items() if name in chosen)
 
 
 def _parts(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
+from ..report.text import range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar
-from ._options import Port, prints_figures
+from ._options import Port, prints_figures, reject
 from ._view import show
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _Page = tuple[int, bool]  # port, and whether no browser is opened
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 _OF_REPLIES = ("annotator", "consensus", "agreement", "export")
 _OF_LEAKS = ("again", "browser", "export", "import")
+_ON_PAGES = ("annotator", "consensus", "browser")
 
 
 @prints_figures
@@ -78,10 +80,13 @@ def label(
         export: Write all labels, or all left-out cases with their verdicts, .csv or .jsonl.
         import_path: Leaks: store the verdicts of such a file, all or none.
     """
+    from ..judging.labelling import Labels
+    from ..judging.labelling.session import LabelSession
+    from ..run import RepliesRun
     from ..run.manifest import Manifest
 
     replies = Manifest.read_raw(run).get("holds") == "replies"
-    given = {
+    modes = {
         "annotator": annotator,
         "consensus": consensus,
         "agreement": agreement,
@@ -90,24 +95,30 @@ def label(
         "again": again,
         "browser": browser,
     }
-    mode = _mode(replies, [name for name, value in given.items() if value])
-    of_mode = {
-        "sample": ("annotator", sample),
-        "seed": ("annotator", seed),
-        "criterion": ("annotator", criterion),
-        "show-names": ("consensus", show_names),
-    }
-    for name, (needed, value) in of_mode.items():
-        if value not in (None, False, []) and mode != needed:
-            raise InputError(f"goes with --{needed} only", where=f"--{name}", hint="leave it out")
-    if mode in ("annotator", "consensus", "browser"):
+    mode = _mode(replies, [name for name, value in modes.items() if value])
+    if mode != "annotator":
+        sampling = {"sample": sample, "seed": seed, "criterion": criterion}
+        reject(sampling, "goes with --annotator only")
+    if mode != "consensus":
+        reject({"show_names": show_names}, "goes with --consensus only")
+    if mode in _ON_PAGES:
         require_extra("serve")
     page = (port, no_browser)
     if not replies:
-        _review_leaks(run, export, import_path, again=again, browser=browser, page=page)
+        _review_leaks(run, mode, export, import_path, page)
         return
-    how = {"size": sample, "seed": seed, "criteria": criterion or ()}
-    _label_replies(run, annotator, consensus, export, how, show_names=show_names, page=page)
+    found = RepliesRun.read(run)
+    if export is not None:
+        number = Labels.read(found.folder).export(found, export)
+        print_figures({"replies": number, "output": export})
+        out.print(f"{number} replies → {export}")
+    elif annotator is not None:
+        how: Any = {"size": sample, "seed": seed, "criteria": criterion or ()}
+        _show_replies(LabelSession.annotate(found, annotator, **how), page)
+    elif consensus is not None:
+        _show_replies(LabelSession.consensus(found, consensus, show_names=show_names), page)
+    else:
+        _print_agreement(found)
 
 
 def _mode(replies: bool, given: Sequence[str]) -> str | None:
@@ -125,7 +136,7 @@ def _mode(replies: bool, given: Sequence[str]) -> str | None:
         names = ", ".join(f"--{name}" for name in given or known)
         raise InputError("exactly one is needed", where=names, hint="name one of them")
     mode = given[0] if given else None
-    if only_figures() and mode in ("annotator", "consensus", "again", "browser"):
+    if only_figures() and mode in (*_ON_PAGES, "again"):
         raise InputError(f"does not go with --{mode}", where="--json", hint="leave one of both out")
     return mode
 
@@ -142,38 +153,12 @@ def _show_page(session: LabelSession | ReviewSession, what: str, noun: str, page
 # -- replies -------------------------------------------------------------------------
 
 
-def _label_replies(
-    run: Path,
-    annotator: str | None,
-    consensus: str | None,
-    export: Path | None,
-    how: Mapping[str, Any],
-    *,
-    show_names: bool,
-    page: _Page,
-) -> None:
-    from ..judging.labelling import Labels
-    from ..judging.labelling.session import LabelSession
-    from ..run import RepliesRun
-
-    found = RepliesRun.read(run)
-    if annotator is not None:
-        session = LabelSession.annotate(found, annotator, **how)
-    elif consensus is not None:
-        session = LabelSession.consensus(found, consensus, show_names=show_names)
-    elif export is not None:
-        replies = Labels.read(found.folder).export(found, export)
-        print_figures({"replies": replies, "output": export})
-        out.print(f"{replies} replies → {export}", markup=False)
-        return
-    else:
-        _print_agreement(found)
-        return
+def _show_replies(session: LabelSession, page: _Page) -> None:
     if len(session) == 0:
         out.print("there is nothing to settle: no reply has labels that differ")
         return
     _show_page(session, _progress(session), "label", page)
-    out.print(_progress(session), markup=False)
+    out.print(_progress(session))
 
 
 def _progress(session: LabelSession) -> str:
@@ -218,7 +203,7 @@ def _print_criterion(found: Agreement) -> None:
     rows += [("Fleiss' kappa", found.fleiss), ("Krippendorff's alpha", found.alpha)]
     if found.ordinal_alpha is not None:
         rows.append(("Krippendorff's alpha, ordinal", found.ordinal_alpha))
-    out.print(found.criterion, markup=False)
+    out.print(found.criterion)
     print_table(
         ("agreement", "value", "95 % interval", "questions"),
         [(name, *_cells(value), str(value.n)) for name, value in rows],
@@ -231,37 +216,31 @@ def _print_criterion(found: Agreement) -> None:
 
 
 def _cells(value: Interval) -> tuple[str, str]:
-    if value.value is None:
-        return "undefined", "–"
-    if value.low is None or value.high is None:
-        return f"{value.value:.3f}", "–"
-    return f"{value.value:.3f}", f"{value.low:.3f} to {value.high:.3f}"
+    shown = "undefined" if value.value is None else f"{value.value:.3f}"
+    return shown, range_text(value, "{:.3f}".format)
 
 
 # -- leaks -------------------------------------------------------------------------
 
 
 def _review_leaks(
-    run: Path,
-    export: Path | None,
-    import_path: Path | None,
-    *,
-    again: bool,
-    browser: bool,
-    page: _Page,
+    run: Path, mode: str | None, export: Path | None, import_path: Path | None, page: _Page
 ) -> None:
-    if browser:
+    if export is not None:
+        session = _opened(run)
+        verdicts = session.export(export)
+        print_figures({"left_out": len(session), "reviewed": verdicts, "output": export})
+        out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {export}")
+        return
+    if mode == "browser":
         session = _opened(run)
         done = len(session) - len(session.open_positions)
         what = f"{done} of {len(session)} left-out questions reviewed"
         _show_page(session, what, "verdict", page)
-    elif export is not None:
-        _export(_opened(run), export)
-        return
     elif import_path is not None:
         _import(run, import_path)
     elif not only_figures():
-        _ask(_opened(run), again=again)
+        _ask(_opened(run), again=mode == "again")
     _finish(run)
 
 
@@ -289,16 +268,16 @@ def _show(session: ReviewSession, position: int, place: str) -> None:
 
     case = session.cases[position]
     mark = " — probably answered after all, by passage 1" if case.probable else ""
-    out.print(f"\n── case {place}{mark}", style="bold", markup=False)
-    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim", markup=False)
-    out.print(plain(f"question: {case.question}"), markup=False)
-    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"), markup=False)
+    out.print(f"\n── case {place}{mark}", style="bold")
+    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim")
+    out.print(plain(f"question: {case.question}"))
+    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"))
     if not case.passages:
         out.print("nothing was retrieved")
     for number, one in enumerate(case.passages, start=1):
         likely = " (probably answers)" if one.probable and number == 1 else ""
-        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold", markup=False)
-        out.print(plain(one.text or "(text not stored in the run)"), markup=False)
+        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold")
+        out.print(plain(one.text or "(text not stored in the run)"))
 
 
 def _decide(session: ReviewSession, position: int) -> bool:
@@ -307,7 +286,7 @@ def _decide(session: ReviewSession, position: int) -> bool:
 
     passages = session.cases[position].passages
     while True:
-        out.print(f"\n{_KEYS}", markup=False)
+        out.print(f"\n{_KEYS}")
         key, _, rest = input("> ").strip().lower().partition(" ")
         if key == "q":
             return False
@@ -320,12 +299,6 @@ def _decide(session: ReviewSession, position: int) -> bool:
             session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
-
-
-def _export(session: ReviewSession, path: Path) -> None:
-    verdicts = session.export(path)
-    print_figures({"left_out": len(session), "reviewed": verdicts, "output": path})
-    out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {path}", markup=False)
 
 
 def _import(folder: Path, path: Path) -> None:
@@ -354,7 +327,5 @@ def _finish(folder: Path) -> None:
         calibrated = run.calibration
         risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk
         out.print(
-            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} "
-            "--out policy.json",
-            markup=False,
+            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} --out policy.json"
         )

@@ -9,7 +9,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import (
     Annotated,
     Any,
@@ -61,6 +61,7 @@ _HELP = {
 _ARGUMENT = re.compile(r"(?ms)^    (\w+): (.*?)(?=^    \w|\Z)")
 
 PairsT = TypeVar("PairsT", bound=BaseModel)
+ValueT = TypeVar("ValueT")
 
 
 class Pairs(BaseModel):
@@ -90,6 +91,49 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
             raise InputError(f"{part.strip()!r} {what}", where=option, hint=hint)
         values[name] = value
     return check_model(model, values, where=option, hint=hint)
+
+
+def required(value: ValueT | None, option: str, hint: str) -> ValueT:
+    """Return the value of an option that must be given.
+
+    Raises:
+        InputError: it was not; names the option.
+    """
+    if value is None:
+        raise InputError("is missing", where=option, hint=hint)
+    return value
+
+
+def require_one(*values: object, where: str, hint: str = "name one of both") -> None:
+    """Check that exactly one of several options is given.
+
+    Raises:
+        InputError: none is, or several are.
+    """
+    if sum(map(_is_given, values)) != 1:
+        raise InputError("exactly one is needed", where=where, hint=hint)
+
+
+def reject(options: Mapping[str, object], why: str, hint: str = "leave it out") -> None:
+    """Reject options that do not go with others, where they are given.
+
+    Args:
+        options: values by parameter.
+        why: what is wrong.
+        hint: what to do.
+
+    Raises:
+        InputError: names the first.
+    """
+    for name, value in options.items():
+        if _is_given(value):
+            raise InputError(why, where=option_name(name), hint=hint)
+
+
+def _is_given(value: object) -> bool:
+    if isinstance(value, Pairs):
+        return bool(value.model_fields_set)
+    return value not in (None, False, [])
 
 
 class CallOptions(Pairs):
@@ -163,7 +207,7 @@ class ChunkOptions(Pairs):
     overlap: int = Field(0, ge=0)
 
 
-def documented(command: Command) -> Command:
+def documented(command: Command, *, figures: bool = False) -> Command:
     """Make options of a function's parameters, with the help that its docstring has for them.
 
     What "Args" says of a parameter is its help, and leaves the command's own. `out_dir` and
@@ -172,6 +216,8 @@ def documented(command: Command) -> Command:
 
     Args:
         command: its parameters all have annotations.
+        figures: whether there is an option `--json`: what the command gives to `print_figures`,
+            once, is then all that it prints on standard output.
     """
     signature = inspect.signature(command)
     text, _, arguments = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
@@ -183,11 +229,19 @@ def documented(command: Command) -> Command:
         for one in signature.parameters.values()
     ]
 
+    if figures:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        options.append(inspect.Parameter("as_json", keyword, default=False, annotation=_JSON))
+
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(as_json: bool = False, **given: Any) -> None:
         for name, kind in pairs.items():
             given[name] = parse_pairs(option_name(name), given[name], kind)
-        command(**given)
+        before, out.quiet = out.quiet, out.quiet or as_json
+        try:
+            command(**given)
+        finally:
+            out.quiet = before
 
     run.__doc__ = text
     run.__annotations__ = {one.name: one.annotation for one in options}
@@ -234,28 +288,5 @@ def _option(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter
 
 
 def prints_figures(command: Command) -> Command:
-    """Make options of a function's parameters, as `documented`, and one more: `--json`.
-
-    Args:
-        command: calls `print_figures` once; with `--json` that is all that it prints on standard
-            output.
-    """
-    made = documented(command)
-    signature = inspect.signature(made)
-    as_json = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON
-    )
-
-    @functools.wraps(made)
-    def run(as_json: bool = False, **given: Any) -> None:
-        before, out.quiet = out.quiet, out.quiet or as_json
-        try:
-            made(**given)
-        finally:
-            out.quiet = before
-
-    run.__annotations__ = {**made.__annotations__, "as_json": _JSON}
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), as_json]
-    )
-    return run
+    """Make options of a function's parameters, as `documented`, and one more: `--json`."""
+    return documented(command, figures=True)

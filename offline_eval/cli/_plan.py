@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.errors import InputError
 from ..data.questions import QuestionRecord
 from ..run.questions import LeaveOut
 from ..suites.ookb.leaving_out import sizes_of_units
 from ._console import out, print_figures
+from ._options import required
 
 if TYPE_CHECKING:
     from ...calibration.risk.plan import LeakPlan
@@ -47,8 +47,7 @@ def plan(
     from ...calibration.risk.plan import LeakPlan
     from ...guard.artefacts import Guarantee
 
-    if questions is None:
-        raise InputError("is missing", where="--questions", hint="name a file of questions")
+    questions = required(questions, "--questions", "name a file of questions")
     records = QuestionRecord.read(questions, need_answer=False)
     named = all(one.source for one in records)
     served = named and not all(one.passage for one in records)
@@ -59,14 +58,14 @@ def plan(
     note = _note(questions, leave_out, len(sizes), served=served) if named else ""
     lines = [_verdict(found, risk, delta, _UNITS[leave_out]), *filter(None, [note]), ""]
     for line in (*lines, *_table(found, rows)):
-        out.print(line, markup=False)
+        out.print(line)
     figures: dict[str, Any] = {"plan": found, "table": rows}
     if unanswerable is not None:
         own = LeakPlan.of(_topics(unanswerable, questions), risk, delta=level)
         figures["unanswerable"] = own
-        out.print(f"\nunanswerable: {_verdict(own, risk, delta, 'topics')}", markup=False)
+        out.print(f"\nunanswerable: {_verdict(own, risk, delta, 'topics')}")
         for line in _table(own, [])[:2]:
-            out.print(line, markup=False)
+            out.print(line)
     print_figures(figures)
 
 
@@ -100,17 +99,14 @@ def _like(sizes: list[int], questions: int) -> list[int]:
 
 def _verdict(found: LeakPlan, risk: float, delta: float, units: str = "passages") -> str:
     counts = f"{found.questions} questions on {found.passages} {units}"
-    sure = f"with confidence {1 - delta:g}"
+    bound = f"certify a leak of at most {risk:g} with confidence {1 - delta:g}"
     if found.passages < found.needed:
         offer = "" if found.smallest is None else f"; they can certify --risk {found.smallest:g}"
-        return (
-            f"{counts} cannot certify a leak of at most {risk:g} {sure}, whatever is measured: "
-            f"that takes {found.needed} {units}{offer}."
-        )
+        takes = f"that takes {found.needed} {units}{offer}."
+        return f"{counts} cannot {bound}, whatever is measured: {takes}"
     return (
-        f"{counts} can certify a leak of at most {risk:g} {sure} (it takes {found.needed} "
-        f"{units} at least); how much a policy then abstains from without need depends on how "
-        "well the scorer tells the cases apart:"
+        f"{counts} can {bound} (it takes {found.needed} {units} at least); how much a policy then "
+        "abstains from without need depends on how well the scorer tells the cases apart:"
     )
 
 
@@ -121,11 +117,12 @@ def _table(found: LeakPlan, rows: list[LeakPlan]) -> list[str]:
     head = f"{'questions':>9} {'passages':>9} {'smallest --risk':>16}"
     head += "".join(f" {f'abstains, AUROC {value:g}':>21}" for value in separations)
     lines = [head]
-    for row, note in [(found, "  ← yours"), *((row, "") for row in rows)]:
+    for row in (found, *rows):
         smallest = "none" if row.smallest is None else f"{row.smallest:g}"
         line = f"{row.questions:>9} {row.passages:>9} {smallest:>16}"
         for value in separations:
             share = row.false_abstention.get(value)
             line += f" {'all' if share is None else f'{share:.0%}':>21}"
-        lines.append(line + note)
+        lines.append(line)
+    lines[1] += "  ← yours"
     return lines

@@ -33,7 +33,7 @@ _TAKEN_BY: Mapping[str, Sequence[str]] = MappingProxyType(
         "unanswerable": (*_MEASURING, "calibrate"),
         "scorer": (*_MEASURING, "apply", "index"),
         "risk": (*_MEASURING, "calibrate"),
-        "delta": ("check", "calibrate"),
+        "delta": ("calibrate",),
         "missing": ("check", "calibrate"),
         "policy": ("check", *_DECIDING),
         "gates": ("check", "report"),

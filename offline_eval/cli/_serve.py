@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field
@@ -20,9 +20,6 @@ from ..systems.guards import own_guard
 from ..systems.served import ServedChain
 from ._console import out
 from ._options import Pairs, documented
-
-if TYPE_CHECKING:
-    from ...adapters.serve import ProxyOptions, Upstream
 
 _TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
 _KEY = "KNOWGATE_UPSTREAM_KEY"
@@ -109,7 +106,7 @@ def serve(
     from ...adapters import serve as http
 
     token = served_token()
-    proxied: ProxyOptions | None = None
+    proxied: http.ProxyOptions | None = None
     if upstream is not None:
         model = http.Upstream(
             upstream,
@@ -118,19 +115,29 @@ def serve(
             seconds=limits.upstream_seconds,
             retries=retries,
         )
-        proxied = _proxied(model, retriever, limits.retriever_seconds, prompt)
+        found = None if retriever is None else ServedChain.load(retriever).retriever
+        text = None if prompt is None else _prompt(prompt)
+        proxied = http.ProxyOptions(
+            model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
+        )
     elif retriever is not None or prompt is not None:
         raise InputError(
             "--retriever and --prompt belong to the proxy",
             hint="name the model to guard with --upstream",
         )
     said = None if replies is None else _replies(replies)
+    _require_one_guard(policy, guard, uncalibrated=uncalibrated, monitor=monitor)
+    if guard is not None and (scorer or shadow or log or monitor or on_unsupported):
+        what = "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard"
+        raise InputError(what, hint="set them in your Guard")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
-        served = _guard(
-            policy, guard, scorer, shadow=shadow, log=log, monitor=monitor,
-            uncalibrated=uncalibrated, on_unsupported=on_unsupported,
-        )  # fmt: skip
+        if guard is not None:
+            served = own_guard(guard)
+        else:
+            mode: Any = "shadow" if shadow else "enforce"
+            options = GuardOptions(mode=mode, on_unsupported=on_unsupported)
+            served = _guard(policy, scorer, options, log, monitor=monitor)
         application = http.create_app(
             served,
             token=token,
@@ -138,50 +145,44 @@ def serve(
             replies=said,
             limits=http.ServeLimits(**limits.model_dump(exclude=_ELSEWHERE)),
         )
-        listens = f"[{host}]" if ":" in host else host
-        line = f"serving on http://{listens}:{listening.getsockname()[1]}"
-        if served.policy.state != "true":
-            note = served.policy.note if served.policy.state in ("costs", "generated") else ""
-            line += f" — {note or 'the policy is not calibrated: nothing is guaranteed'}"
-        out.print(line, markup=False)
+        out.print(_announced(served, host, listening.getsockname()[1]))
         out.file.flush()
-        http.serve(
-            application,
-            listening,
-            drain_seconds=limits.drain_seconds,
-            notice_seconds=limits.notice_seconds,
-        )
+        drain, notice = limits.drain_seconds, limits.notice_seconds
+        http.serve(application, listening, drain_seconds=drain, notice_seconds=notice)
 
 
-def _guard(
-    path: Path | None,
-    name: str | None,
-    scorer: str | None,
-    *,
-    shadow: bool,
-    log: Path | None,
-    monitor: bool,
-    uncalibrated: bool,
-    on_unsupported: OnUnsupported | None,
-) -> Guard:
-    """Load the guard that was asked for."""
-    if sum([path is not None, name is not None, uncalibrated]) != 1:
+def _announced(served: Guard, host: str, port: int) -> str:
+    listens = f"[{host}]" if ":" in host else host
+    line = f"serving on http://{listens}:{port}"
+    if served.policy.state == "true":
+        return line
+    note = served.policy.note if served.policy.state in ("costs", "generated") else ""
+    return f"{line} — {note or 'the policy is not calibrated: nothing is guaranteed'}"
+
+
+def _require_one_guard(
+    policy: Path | None, guard: str | None, *, uncalibrated: bool, monitor: bool
+) -> None:
+    if sum([policy is not None, guard is not None, uncalibrated]) != 1:
         raise InputError(
             "exactly one of --policy, --guard and --uncalibrated is needed",
             hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
         )
-    if name is not None:
-        if scorer is not None or shadow or log is not None or monitor or on_unsupported:
-            raise InputError(
-                "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard",
-                hint="set them in your Guard",
-            )
-        return own_guard(name)
-    options = GuardOptions(mode="shadow" if shadow else "enforce", on_unsupported=on_unsupported)
+    if monitor and uncalibrated:
+        raise InputError("--monitor needs --policy", hint="calibrate a policy first")
+
+
+def _guard(
+    path: Path | None,
+    scorer: str | None,
+    options: GuardOptions,
+    log: Path | None,
+    *,
+    monitor: bool,
+) -> Guard:
+    """Load the guard of a policy, or the default one."""
     observers: list[Any] = [] if log is None else [DecisionLog(log)]
     if path is None:
-        if monitor:
-            raise InputError("--monitor needs --policy", hint="calibrate a policy first")
         return Guard.default(options=options, observers=observers)
     policy = Policy.load(path)
     if monitor:
@@ -195,20 +196,6 @@ def _guard(
     if guard.metrics is not None:
         guard.metrics.show_policy_file(path)
     return guard
-
-
-def _proxied(
-    upstream: Upstream, retriever: str | None, seconds: float, prompt: Path | None
-) -> ProxyOptions:
-    """Load the retriever and the prompt of the proxy."""
-    from ...adapters.serve import ProxyOptions
-
-    return ProxyOptions(
-        upstream,
-        retriever=None if retriever is None else ServedChain.load(retriever).retriever,
-        retriever_seconds=seconds,
-        prompt=None if prompt is None else _prompt(prompt),
-    )
 
 
 def _prompt(path: Path) -> Prompt:

@@ -29,9 +29,22 @@ from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
 from ._console import call_progress, err, out, print_figures, print_table
-from ._options import CallOptions, Command, RayCallOptions, prints_figures
+from ._options import CallOptions, Command, RayCallOptions, prints_figures, reject, required
 
 _SYSTEMS = "Systems under test"
+_MODEL = (
+    "embedded, smollm2, a model folder, gguf:FILE, provider:model, python:module:attribute, or "
+    "replay."
+)
+_GUARD = (
+    "premise, a policy.json, the folder of a calibrated run, or python:module:attribute, to put in "
+    "front of the model. Repeatable."
+)
+_SCORER = (
+    "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what each policy "
+    "names]"
+)
+_NO_OUT = "name the run folder, or --dry-run"
 # Numbers that have an option of their own.
 _COMMON = ("limit", "seed", "top_k")
 _SECONDS_PER_CALL = 120.0
@@ -106,12 +119,11 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
         name: _option(name, model.model_fields[name]) for name in names if name not in further
     }
     if further:
-        texts = (
-            f"{_option_name(name, model.model_fields[name]).removeprefix('--')}: "
-            f"{(field.description or '').rstrip('.')}"
+        texts = [
+            f"{_option_name(name, field)[2:]}: {(field.description or '').rstrip('.')}"
             + (f" [{field.default}]" if field.default is not None else "")
             for name, field in further.items()
-        )
+        ]
         text = f"Further settings as name=value: {'; '.join(texts)}."
         options["further"] = _parameter("further", list[str] | None, text, option="--set")
     return options
@@ -119,25 +131,25 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
 
 def _further(model: type[SuiteSettings]) -> dict[str, FieldInfo]:
     """The settings that are numbers or switches with a default."""
+    numbers = [(int, False), (float, False), (bool, False)]
+    fields = model.model_fields.items()
     return {
         name: field
-        for name, field in model.model_fields.items()
-        if name not in _COMMON
-        and item_type(field.annotation)[0] in (int, float, bool)
-        and not item_type(field.annotation)[1]
+        for name, field in fields
+        if name not in _COMMON and item_type(field.annotation) in numbers
     }
 
 
 def item_type(annotation: Any) -> tuple[Any, bool]:
     """Return the type of a value, without `None` and `Annotated`, and whether it is a list."""
-    origin = get_origin(annotation)
+    origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return item_type(get_args(annotation)[0])
+        return item_type(inner[0])
     if origin in (Union, UnionType):
-        kinds = [one for one in get_args(annotation) if one is not type(None)]
+        kinds = [one for one in inner if one is not type(None)]
         return item_type(kinds[0]) if len(kinds) == 1 else (str, False)
     if origin in (list, tuple, set, frozenset):
-        return item_type(get_args(annotation)[0])[0], True
+        return item_type(inner[0])[0], True
     return annotation, False
 
 
@@ -155,19 +167,21 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     kind: Any = item if item in (int, float, bool, Path) else str
     if several:
         kind = list[Path] if item is Path else list[str]
-    required = field.is_required()
-    if not required and (several or default is None):
+    must = field.is_required()
+    if not must and (several or default is None):
         kind, default = kind | None, None
-    extra = field.json_schema_extra
-    panel: Any = extra.get("panel") if isinstance(extra, dict) else None
-    default = inspect.Parameter.empty if required else _plain(default)
+    default = inspect.Parameter.empty if must else _plain(default)
+    panel = _extra(field, "panel")
     return _parameter(name, kind, help_text.strip(), default, panel, _option_name(name, field))
 
 
-def _option_name(name: str, field: FieldInfo) -> str:
+def _extra(field: FieldInfo, name: str) -> Any:
     extra = field.json_schema_extra
-    given = extra.get("option") if isinstance(extra, dict) else None
-    return str(given) if given else f"--{name.replace('_', '-')}"
+    return extra.get(name) if isinstance(extra, dict) else None
+
+
+def _option_name(name: str, field: FieldInfo) -> str:
+    return str(_extra(field, "option") or f"--{name.replace('_', '-')}")
 
 
 def _parameter(
@@ -262,23 +276,11 @@ def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
         inspect.Parameter("calls", inspect.Parameter.KEYWORD_ONLY, annotation=calls),
     ]
     if suite.takes_model:
-        model = (
-            "embedded, smollm2, a model folder, gguf:FILE, provider:model, "
-            "python:module:attribute, or replay."
-        )
-        guard = (
-            "premise, a policy.json, the folder of a calibrated run, or python:module:attribute, "
-            "to put in front of the model. Repeatable."
-        )
-        scorer = (
-            "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what each "
-            "policy names]"
-        )
         default = suite.default_model or inspect.Parameter.empty
         found += [
-            _parameter("model", str, model, default, _SYSTEMS),
-            _parameter("guard", list[str] | None, guard, None, _SYSTEMS),
-            _parameter("scorer", str | None, scorer, None, _SYSTEMS),
+            _parameter("model", str, _MODEL, default, _SYSTEMS),
+            _parameter("guard", list[str] | None, _GUARD, None, _SYSTEMS),
+            _parameter("scorer", str | None, _SCORER, None, _SYSTEMS),
         ]
     return {one.name: one for one in found}
 
@@ -297,9 +299,9 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     if given["dry_run"]:
         _show(plan_suite(suite, settings, choice))
         return
-    folder = _required_out(given)
-    if choice.scorer is not None and not guards:
-        raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
+    folder = required(given["out_dir"], "--out", _NO_OUT)
+    if not guards:
+        reject({"scorer": scorer}, "is for guards", "add --guard, or leave it out")
     notes: list[str] = []
     with call_progress() as advance:
         options = RunOptions(limits, given["retry_failed"], calls.pool(), advance, notes.append)
@@ -309,25 +311,17 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     print_figures({**totals, **ending.values})
     print_table(ending.columns, ending.lines)
     for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
-        out.print(note, markup=False)
+        out.print(note)
+    name, done = suite.rows.name, result.totals.already + result.totals.stored
     if ending.failed:
-        rows = f"{ending.failed} of {result.totals.already + result.totals.stored}"
         err.print(
-            f"{rows} {suite.rows.name} failed: see `error` in {suite.rows.name}.jsonl; add "
-            "--retry-failed to the same command to ask again",
-            markup=False,
+            f"{ending.failed} of {done} {name} failed: see `error` in {name}.jsonl; add "
+            "--retry-failed to the same command to ask again"
         )
     for line in (f"next: {suite.next_command(result.folder)}", *ending.notes):
-        out.print(line, markup=False)
+        out.print(line)
     if ending.failed:
         raise typer.Exit(1)
-
-
-def _required_out(given: Mapping[str, Any]) -> Path:
-    folder: Path | None = given["out_dir"]
-    if folder is None:
-        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
-    return folder
 
 
 def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
@@ -342,7 +336,7 @@ def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
 def _show(found: DryRun) -> None:
     print_table(found.columns, found.lines)
     for note in found.notes:
-        out.print(note, markup=False)
+        out.print(note)
     print_figures(dict(found.values))
 
 
@@ -392,11 +386,11 @@ def measure(**given: Any) -> None:
     with call_progress() as advance:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
-        folder = _required_out(given)
+        folder = required(given["out_dir"], "--out", _NO_OUT)
         compare(settings, scorers, folder, risk, options)
     if scorers != named:
         each = " ".join(f"--run {quote(str(folder / folder_name(one)))}" for one in scorers)
-        out.print(f"next: knowgate calibrate {each} --mix --out policy.json", markup=False)
+        out.print(f"next: knowgate calibrate {each} --mix --out policy.json")
 
 
 def _parts_of_mix(scorers: Sequence[str]) -> list[str]:

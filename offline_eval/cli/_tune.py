@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from ..suites.uniknow.methods import TrainedMethod, TrainedVariant
 from ..suites.uniknow.plan import tuning_examples
 from ..systems.factory import EMBEDDED, load_chat_model, local_model
 from ._console import call_progress, out, print_figures, progress_bar
-from ._options import Pairs, prints_figures
+from ._options import Pairs, prints_figures, reject, require_one, required
 
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
@@ -106,29 +107,32 @@ def tune(
         training: epochs, learning_rate, rank (of the LoRA adapter), device (auto, cpu, cuda,
             cuda:N), quantise=true (4 bits, QLoRA; CUDA only). By default what suits.
     """
-    relevance = {"questions": questions, "documents": documents, "kb": kb_dir, "passage": passage}
-    scenarios = {"method": method, "data": data, "knowledge": knowledge, "limit": limit,
-                 "training": training}  # fmt: skip
+    relevance = {
+        "questions": questions, "documents": documents, "kb_dir": kb_dir, "passage": passage,
+    }  # fmt: skip
+    scenarios = {
+        "method": method, "data": data, "knowledge": knowledge, "limit": limit,
+        "training": training,
+    }  # fmt: skip
     if part is Part.RELEVANCE:
-        _reject(scenarios, "goes with `tune scenarios`")
+        reject(scenarios, "goes with `tune scenarios`")
         records, where = _records(questions, documents, model, kb_dir, out_dir)
         _tune_relevance(records, passage, where, out_dir, seed)
         return
-    _reject(relevance, "goes with `tune relevance`")
-    if method is None:
-        names = ", ".join(one.value for one in TrainedMethod)
-        raise InputError("is missing", where="--method", hint=f"name one of: {names}")
+    reject(relevance, "goes with `tune relevance`")
+    names = ", ".join(one.value for one in TrainedMethod)
+    method = required(method, "--method", f"name one of: {names}")
     settings = _settings(model or EMBEDDED, method, training)
-    source = data or "microworld"
-    _tune_scenarios(
-        method, model or EMBEDDED, source, settings, out_dir, knowledge, limit=limit, seed=seed
+    found = partial(
+        tuning_examples,
+        TrainedVariant(method),
+        data=data or "microworld",
+        knowledge=knowledge,
+        limit=limit,
+        per_side=_PER_SIDE,
+        seed=seed,
     )
-
-
-def _reject(options: Mapping[str, object], why: str) -> None:
-    for name, value in options.items():
-        if value not in (None, TrainingOptions()):
-            raise InputError(why, where=f"--{name}", hint="leave it out")
+    _tune_scenarios(found, model or EMBEDDED, settings, out_dir, seed)
 
 
 def _records(
@@ -139,16 +143,13 @@ def _records(
     out_dir: Path,
 ) -> tuple[list[QuestionRecord], str]:
     """Read the questions, or have them written; return them and where they are."""
-    if (questions is None) == (documents is None):
-        raise InputError(
-            "exactly one is needed", where="--questions, --documents", hint="name one of both"
-        )
+    require_one(questions, documents, where="--questions, --documents")
     require_new_folder(out_dir)
     if documents is not None:
         kb = kb_dir or out_dir.with_name(f"{out_dir.name}-kb")
         questions = _written_questions(documents, model, kb)
     else:
-        _reject({"model": model, "kb": kb_dir}, "is for --documents")
+        reject({"model": model, "kb_dir": kb_dir}, "is for --documents")
     assert questions is not None
     return QuestionRecord.read(questions), str(questions)
 
@@ -178,12 +179,8 @@ def _written_questions(documents: list[Path], model: str | None, folder: Path) -
     Raises:
         InputError: no model is named, or the documents cannot be used.
     """
-    if model is None:
-        raise InputError(
-            "is missing",
-            where="--model",
-            hint="name who writes questions, e.g. openai:gpt-4o-mini, or none for rules",
-        )
+    hint = "name who writes questions, e.g. openai:gpt-4o-mini, or none for rules"
+    model = required(model, "--model", hint)
     settings = BuildSettings(model=model)
     with call_progress() as show:
         totals = build_questions(
@@ -194,58 +191,42 @@ def _written_questions(documents: list[Path], model: str | None, folder: Path) -
             on_progress=show,
         )
     path = folder / "questions.jsonl"
-    out.print(f"{totals.questions} questions → {path}", markup=False)
+    out.print(f"{totals.questions} questions → {path}")
     return path
 
 
 def _training_questions(
     records: list[QuestionRecord], passage: PassageKind | None, *, where: str
 ) -> list[TrainingQuestion]:
-    knowledge_base = KnowledgeBase.of(records, passage, where=where)
-    if len(records) < TuningSettings.MIN_QUESTIONS:
-        raise InputError(
-            f"{len(records)} questions are too few to tune on",
-            where=where,
-            hint=f"at least {TuningSettings.MIN_QUESTIONS} are needed; "
-            "the bundled scorer needs none",
-        )
+    base = KnowledgeBase.of(records, passage, where=where)
+    least = TuningSettings.MIN_QUESTIONS
+    if len(records) < least:
+        what = f"{len(records)} questions are too few to tune on"
+        hint = f"at least {least} are needed; the bundled scorer needs none"
+        raise InputError(what, where=where, hint=hint)
+    passages = [base.passages[base.passage_of[record.question_id]] for record in records]
     return [
-        TrainingQuestion(
-            id=record.question_id,
-            text=record.question,
-            passage=knowledge_base.passages[knowledge_base.passage_of[record.question_id]],
-            topic="knowledge base",
-        )
-        for record in records
+        TrainingQuestion(record.question_id, record.question, passage=text, topic="knowledge base")
+        for record, text in zip(records, passages, strict=True)
     ]
 
 
 def _tell(report: TuningReport, folder: Path) -> None:
-    gain = report.gain
-    assert gain.value is not None
-    assert gain.low is not None
-    assert gain.high is not None
+    gain: Any = report.gain
     out.print(
         f"AUROC on questions not trained on ({report.questions}): {report.before:.3f} bundled, "
-        f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]",
-        markup=False,
+        f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
     )
-    if report.helped:
-        verdict = "It helped: the interval lies above 0."
-    elif gain.high < 0.0:
-        verdict = "It did not help: the tuned scorer is worse."
-    else:
-        verdict = "It is not shown to help: the interval holds 0."
-    out.print(f"{verdict} → {folder}", markup=False)
     if not report.helped:
-        out.print(f"Keep the bundled scorer, --scorer {TuningReport.BUNDLED}.", markup=False)
+        holds = "It is not shown to help: the interval holds 0."
+        worse = "It did not help: the tuned scorer is worse."
+        out.print(f"{worse if gain.high < 0.0 else holds} → {folder}")
+        out.print(f"Keep the bundled scorer, --scorer {TuningReport.BUNDLED}.")
         return
+    out.print(f"It helped: the interval lies above 0. → {folder}")
     # A scorer's name goes before a folder of that name.
     named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
-    out.print(
-        f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.",
-        markup=False,
-    )
+    out.print(f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.")
 
 
 def _settings(
@@ -261,14 +242,10 @@ def _settings(
 
 
 def _tune_scenarios(
-    method: TrainedMethod,
+    found: Callable[..., Any],
     model: str,
-    data: str,
     settings: ScenarioTrainingSettings,
     out_dir: Path,
-    knowledge: Path | None,
-    *,
-    limit: int | None,
     seed: int,
 ) -> None:
     check_training(out_dir, settings)  # before anything that takes long
@@ -280,16 +257,7 @@ def _tune_scenarios(
         return HuggingFaceLM(folder, device=settings.device, max_new_tokens=_ANSWER_TOKENS)
 
     with call_progress("building training cases") as on_progress:
-        examples: Any = tuning_examples(
-            TrainedVariant(method),
-            load,
-            data,
-            knowledge=knowledge,
-            limit=limit,
-            per_side=_PER_SIDE,
-            seed=seed,
-            on_progress=on_progress,
-        )
+        examples = found(load=load, on_progress=on_progress)
     with progress_bar("training") as advance:
         report = train_scenarios(
             folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
@@ -298,6 +266,5 @@ def _tune_scenarios(
     path = "microworld_model_path()" if model == EMBEDDED else repr(str(folder))
     out.print(
         f"{report}\n→ {report.folder}\n"
-        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})",
-        markup=False,
+        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})"
     )

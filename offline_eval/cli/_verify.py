@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...calibration.risk.support import fit_support
 from ...guard.artefacts import SupportPolicy, require_fingerprint
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, read_jsonl
+from ...guard.files import atomic_writer
 from ...guard.policy import Policy
-from ...guard.read_models import check_model
+from ...guard.read_models import read_models
 from ...guard.reply_check import DEFAULT_THRESHOLD
 from ...guard.signals.support import Support, SupportCheck
 from ._console import json_line, out, print_figures, progress_bar
@@ -26,6 +26,11 @@ _HINT = (
     '"supported" (true or false, what a person or judge found) may be there'
 )
 _DELTA = 0.1
+# As written, and as the check calls it.
+_SENTENCE = {
+    "text": "text", "support": "support", "passage": "passage", "start": "passage_start",
+    "end": "passage_end", "missing": "missing",
+}  # fmt: skip
 
 
 class CertifyOptions(Pairs):
@@ -48,38 +53,22 @@ class _Line(BaseModel):
     id: str | int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Verified:
-    """Lines with their support, and the threshold that tells them apart."""
-
-    lines: Sequence[_Line]
-    found: Sequence[Support]
-    bound: SupportPolicy | None
-
-    @property
-    def threshold(self) -> float:
-        """From which support on a reply is supported; above 1 where nothing is delivered."""
-        if self.bound is None:
-            return DEFAULT_THRESHOLD
-        return 2.0 if self.bound.threshold is None else self.bound.threshold
-
-    def figures(self) -> dict[str, Any]:
-        """Return the numbers of the summary."""
-        held = sum(one.value < self.threshold for one in self.found)
-        labelled = [
-            (one.value >= self.threshold, line.supported)
-            for line, one in zip(self.lines, self.found, strict=True)
-            if line.supported is not None
-        ]
-        return {
-            "replies": len(self.lines),
-            "unsupported": held,
-            "threshold": None if self.threshold > 1 else self.threshold,
-            "certified": self.bound is not None and self.bound.certified,
-            "labelled": len(labelled),
-            "unsupported_delivered": sum(passed and not right for passed, right in labelled),
-            "supported_held_back": sum(not passed and bool(right) for passed, right in labelled),
-        }
+def _figures(
+    lines: Sequence[_Line], found: Sequence[Support], bound: SupportPolicy | None, threshold: float
+) -> dict[str, Any]:
+    """Return the numbers of the summary."""
+    passed = [one.value >= threshold for one in found]
+    verdicts = [line.supported for line in lines]
+    pairs = Counter(zip(passed, verdicts, strict=True))
+    return {
+        "replies": len(lines),
+        "unsupported": passed.count(False),
+        "threshold": None if threshold > 1 else threshold,
+        "certified": bound is not None and bound.certified,
+        "labelled": len(lines) - verdicts.count(None),
+        "unsupported_delivered": pairs[True, False],
+        "supported_held_back": pairs[False, True],
+    }
 
 
 @prints_figures
@@ -112,7 +101,9 @@ def verify(
             the policy. Together with the policy's own promise, both hold with probability 1
             minus the sum of their δ; without delta, that sum is 0.1 where it can be.
     """
-    lines = _read(input_path)
+    lines = list(_read(input_path))
+    if not lines:
+        raise InputError("holds no replies", where=str(input_path), hint=_HINT)
     base = None if policy is None else Policy.load(policy)
     check = SupportCheck()
     found = []
@@ -128,16 +119,18 @@ def verify(
         raise InputError("names no risk", where="--certify", hint="write risk=0.1,out=NEW.json")
     if certify.risk is not None:
         bound = _certified(certify, lines, found, check, base, input_path)
-    verified = _Verified(lines, found, bound)
+    # Above 1 where nothing is delivered.
+    threshold = DEFAULT_THRESHOLD
+    if bound is not None:
+        threshold = 2.0 if bound.threshold is None else bound.threshold
     with atomic_writer(output) as stream:
         for line, support in zip(lines, found, strict=True):
-            stream.write(json_line(_result(line, support, verified.threshold)))
-    figures = verified.figures()
+            stream.write(json_line(_result(line, support, threshold)))
+    figures = _figures(lines, found, bound, threshold)
     promise = _write(certify, base, bound)
     print_figures({**figures, "note": promise, "output": output})
     out.print(
-        f"{figures['replies']} replies checked, {figures['unsupported']} unsupported → {output}",
-        markup=False,
+        f"{figures['replies']} replies checked, {figures['unsupported']} unsupported → {output}"
     )
     if figures["labelled"]:
         out.print(
@@ -145,29 +138,19 @@ def verify(
             f"unsupported ones are delivered, {figures['supported_held_back']} supported ones held "
             "back"
         )
-    out.print(promise or "the threshold is a default: nothing is promised", markup=False)
+    out.print(promise or "the threshold is a default: nothing is promised")
     if bound is not None and bound.threshold is None:
         raise typer.Exit(3)
 
 
-def _read(path: Path) -> list[_Line]:
-    if path.is_dir():
-        lines = list(_replies_of_run(path))
-    else:
-        lines = [
-            check_model(_Line, value, where=f"{path}:{number}", hint=_HINT)
-            for number, value in read_jsonl(path)
-        ]
-    if not lines:
-        raise InputError("holds no replies", where=str(path), hint=_HINT)
-    return lines
-
-
-def _replies_of_run(folder: Path) -> Iterator[_Line]:
-    """The replies of `eval ookb` with their passages; a verdict of a judge or person counts."""
+def _read(path: Path) -> Iterator[_Line]:
+    """The lines of a file; or the replies of a run, with the verdicts of judges and people."""
+    if not path.is_dir():
+        yield from (line for _, line in read_models(path, _Line, hint=_HINT))
+        return
     from ..suites.ookb import replies_with_passages
 
-    for reply, passages in replies_with_passages(folder):
+    for reply, passages in replies_with_passages(path):
         yield _Line(
             passages=list(passages),
             reply=reply.row.response or "",
@@ -178,25 +161,13 @@ def _replies_of_run(folder: Path) -> Iterator[_Line]:
 
 
 def _result(line: _Line, support: Support, threshold: float) -> dict[str, Any]:
-    told = support.to_dict(line.reply)
     sentences = [
-        {
-            "text": one["text"],
-            "support": one["support"],
-            "passage": one["passage"],
-            "start": one["passage_start"],
-            "end": one["passage_end"],
-            "missing": one["missing"],
-        }
-        for one in told["sentences"]
+        {name: one[field] for name, field in _SENTENCE.items()}
+        for one in support.to_dict(line.reply)["sentences"]
     ]
     own = {"id": line.id} if "id" in line.model_fields_set else {}
-    return {
-        **own,
-        "support": support.value,
-        "supported": support.value >= threshold,
-        "sentences": sentences,
-    }
+    told = {"support": support.value, "supported": support.value >= threshold}
+    return {**own, **told, "sentences": sentences}
 
 
 def _certified(
@@ -244,5 +215,5 @@ def _write(asked: CertifyOptions, base: Policy | None, bound: SupportPolicy | No
         bound = bound.model_copy(update={"note": note})
     if asked.out is not None and base is not None and bound.certified:
         base.model_copy(update={"support": bound}).save(asked.out)
-        out.print(f"policy → {asked.out}", markup=False)
+        out.print(f"policy → {asked.out}")
     return note

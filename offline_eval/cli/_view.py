@@ -56,7 +56,7 @@ def view(
         with err.status("Reading the runs …"):
             index = stack.enter_context(open_index(runs, policies))
         for line in index.skipped:
-            err.print(f"left out: {line}", markup=False)
+            err.print(f"left out: {line}")
         server = stack.enter_context(PageServer(view_app(index), port))
         rows, number = sum(run.rows for run in index.runs.values()), len(index.runs)
         what = f"{rows:,} rows of {number} run{'' if number == 1 else 's'}"
@@ -121,7 +121,7 @@ def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
 
 def show(server: PageServer, what: str, note: str = "", *, no_browser: bool) -> None:
     """Print the address of a page, open it where there is a browser, and serve until Ctrl-C."""
-    out.print(f"{what} — {server.url}", markup=False)
+    out.print(f"{what} — {server.url}")
     out.print(f"stop with Ctrl-C{note}")
     sys.stdout.flush()
     # Without a display Python would start a text browser over this very output.

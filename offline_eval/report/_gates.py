@@ -70,13 +70,11 @@ def parse_gate(text: str) -> Gate:
         (('systems', 'a.b', 'replies', 'abstention_rate', 'low'), '<', 0.9)
     """
     found = _GATE.fullmatch(text)
-    if found is None:
-        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", hint=_HINT)
-    name = found["name"]
+    name = found["name"] if found else ""
     parts = _PART.findall(name)
     # Whatever is not a part is a dot between two, or none before a bracket.
     between = _PART.sub("\0", name)
-    if not re.fullmatch(r"\0(?:\.?\0)*", between):
+    if found is None or not re.fullmatch(r"\0(?:\.?\0)*", between):
         raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", hint=_HINT)
     number = float(found["number"])
     if not math.isfinite(number):
@@ -101,6 +99,7 @@ GATE_ALIASES: Mapping[str, tuple[str, ...]] = {
     "tier_2": ("replies.tier_2",),
     "tier_3": ("replies.tier_3",),
 }
+_NAME_ONE = "name a number or a rate of report.json"
 _NAME_FIELDS = ("system_id", "name", "topic", "criterion", "id")
 _SHOWN = 8
 _ABSENT = object()
@@ -143,15 +142,15 @@ def _walk(report: Any, path: Sequence[str]) -> tuple[Any, int, list[str]]:
 def _children(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
-    if isinstance(value, list):
-        found = {str(position): item for position, item in enumerate(value)}
-        for item in value:
-            if isinstance(item, Mapping):
-                named = next((item[name] for name in _NAME_FIELDS if name in item), None)
-                if isinstance(named, str):
-                    found.setdefault(named, item)
-        return found
-    return {}
+    if not isinstance(value, list):
+        return {}
+    found = {str(position): item for position, item in enumerate(value)}
+    for item in value:
+        if isinstance(item, Mapping):
+            named = next((item[name] for name in _NAME_FIELDS if name in item), None)
+            if isinstance(named, str):
+                found.setdefault(named, item)
+    return found
 
 
 def named_children(value: Any) -> list[tuple[str, Any]]:
@@ -169,14 +168,11 @@ def _number(gate: Gate, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        children = _children(value)
-        raise InputError(
-            f"{gate.name[:80]!r} is no number in this report",
-            where="--fail-if",
-            hint=f"name one in it, such as {gate.name[:80]}.{sorted(children)[0]}"
-            if children and not isinstance(value, list)
-            else "name a number or a rate of report.json",
-        )
+        children, hint = _children(value), _NAME_ONE
+        if children and not isinstance(value, list):
+            hint = f"name one in it, such as {gate.name[:80]}.{sorted(children)[0]}"
+        what = f"{gate.name[:80]!r} is no number in this report"
+        raise InputError(what, where="--fail-if", hint=hint)
     return float(value)
 
 
@@ -185,13 +181,9 @@ def _unknown(gate: Gate, depth: int, known: Sequence[str]) -> InputError:
     near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
     names = near or list(known)[:_SHOWN]
     within = f" in {'.'.join(gate.path[:depth])[:80]!r}" if depth else ""
-    return InputError(
-        f"the report has no {wanted[:80]!r}{within}",
-        where=f"--fail-if {gate.text[:120]!r}",
-        hint=f"name one of: {', '.join(name[:60] for name in names)}"
-        if names
-        else "name a number or a rate of report.json",
-    )
+    what, where = f"the report has no {wanted[:80]!r}{within}", f"--fail-if {gate.text[:120]!r}"
+    hint = f"name one of: {', '.join(name[:60] for name in names)}" if names else _NAME_ONE
+    return InputError(what, where=where, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +209,11 @@ class GateResult:
         if self.value is None:
             return f"{name} is undefined: nothing was measured that it rests on"
         return f"{name} is {self.value:.6g}"
+
+    @property
+    def failure(self) -> str:
+        """What was found, and what the gate says; empty where it passed."""
+        return f"{self.text} (fail if {self.gate.text})" if self.failed else ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -252,16 +249,13 @@ def check_gates(
     if chosen and not expressions:
         raise InputError("is for gates", where="--system", hint="add --fail-if, or leave it out")
     known = systems or {}
-    for name in chosen:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
-            raise InputError(
-                f"the run has no system {name[:80]!r}",
-                where="--system",
-                hint=f"name one of: {', '.join(near or list(known)[:_SHOWN])}"
-                if known
-                else "runs of this suite have one system",
-            )
+    strangers = [name for name in chosen if name not in known]
+    if strangers:
+        near = difflib.get_close_matches(strangers[0], known, n=3, cutoff=0.3)
+        names = ", ".join(near or list(known)[:_SHOWN])
+        hint = f"name one of: {names}" if known else "runs of this suite have one system"
+        what = f"the run has no system {strangers[0][:80]!r}"
+        raise InputError(what, where="--system", hint=hint)
     gates = [parse_gate(text) for text in expressions]
     found = []
     for system, numbers in [(name, known[name]) for name in chosen] or [("", report)]:
@@ -278,14 +272,11 @@ def check_gates(
 def gate_table(results: Sequence[GateResult]) -> Table:
     """Make a table of the results."""
     verdicts = ["failed" if result.failed else "passed" for result in results]
-    return Table.from_columns(
-        "Fails if",
-        [result.gate.text for result in results],
-        [
-            ("Result", [Cell(verdict, mark=verdict) for verdict in verdicts]),
-            ("Found", [Cell(result.text, mark="text") for result in results]),
-        ],
-    )
+    columns = [
+        ("Result", [Cell(verdict, mark=verdict) for verdict in verdicts]),
+        ("Found", [Cell(result.text, mark="text") for result in results]),
+    ]
+    return Table.from_columns("Fails if", [result.gate.text for result in results], columns)
 
 
 _PLAIN = re.compile(r"[^\s.<>=!\[\]]+")
@@ -302,15 +293,13 @@ def measures_frame(values: Mapping[str, Any]) -> pandas.DataFrame:
     """
     pd = optional_import("pandas")
     found = list(_measures(values, ""))
+    dtypes = {"value": "float64", "low": "float64", "high": "float64", "n": "Int64"}
     columns = {
-        "measure": pd.Series([name for name, _ in found], dtype="string"),
-        **{
-            key: pd.Series([one[key] for _, one in found], dtype="float64")
-            for key in ("value", "low", "high")
-        },
-        "n": pd.Series([one.get("n") for _, one in found], dtype="Int64"),
+        key: pd.Series([one.get(key) for _, one in found], dtype=dtype)
+        for key, dtype in dtypes.items()
     }
-    return pd.DataFrame(columns)
+    names = pd.Series([name for name, _ in found], dtype="string")
+    return pd.DataFrame({"measure": names, **columns})
 
 
 def _measures(value: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._gates import GateResult, gate_table
-from .document import CaseLine, Cases, Document, Facts, Figures, Passages, Prose, Section
+from .document import CaseLine, Document, Section
 from .plots import Plot
 from .prose import template_environment
-from .tables import Table
 from .text import one_line, printable
 from .what_if import WhatIf
 
@@ -29,19 +28,8 @@ if TYPE_CHECKING:
     from .document import Block
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_KINDS: dict[type, str] = {
-    str: "paragraph",
-    Prose: "prose",
-    Figures: "figures",
-    Table: "table",
-    Plot: "plot",
-    Cases: "cases",
-    Facts: "facts",
-    Section: "section",
-    CaseLine: "line",
-    Passages: "passages",
-    WhatIf: "what_if",
-}
+# What templates call blocks; others go by their class.
+_KINDS: dict[type, str] = {str: "paragraph", CaseLine: "line", WhatIf: "what_if"}
 # An underscore inside a word means nothing and is left readable.
 _SPECIAL = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")
 _LIST_START = re.compile(r"^(\d*)([-+=.)])(?=[\s\-+=]|$)")
@@ -115,12 +103,16 @@ def _script() -> dict[str, Any]:
     return {"text": Markup(text), "source": Markup(f"'sha256-{digest}'")}  # noqa: S704
 
 
+def _kind(block: object) -> str:
+    return _KINDS.get(type(block), type(block).__name__.lower())
+
+
 @cache
 def _environment(clean: Callable[[str], str]) -> Environment:
     from markupsafe import Markup
 
     environment = template_environment(_TEMPLATES, clean=clean)
-    environment.filters["kind"] = lambda block: _KINDS[type(block)]
+    environment.filters["kind"] = _kind
     environment.filters["escaped"] = lambda text: Markup(escaped(text))  # noqa: S704
     # Drawn from numbers and fixed words alone, hence safe.
     environment.filters["svg"] = lambda plot: Markup(plot.svg())  # noqa: S704

@@ -91,15 +91,12 @@ class CascadeStages:
         return (*said, self._table(), facts)
 
     def _table(self) -> Table:
-        routes = [
-            route
-            for route in _ROUTES
-            if route is not Route.ANSWER or any(one.get(route) for one in self.counts.values())
-        ]
-        columns = [("Decisions", [Cell(str(sum(one.values()))) for one in self.counts.values()])]
+        rows = list(self.counts.values())
+        columns = [("Decisions", [Cell(str(sum(one.values()))) for one in rows])]
         columns += [
-            (_ROUTES[route], [Cell(str(one.get(route, 0))) for one in self.counts.values()])
-            for route in routes
+            (words, [Cell(str(one.get(route, 0))) for one in rows])
+            for route, words in _ROUTES.items()
+            if route is not Route.ANSWER or any(one.get(route) for one in rows)
         ]
         return Table.from_columns("Decided by", [_STAGES[name] for name in self.counts], columns)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
@@ -23,11 +23,14 @@ from ..._version import __version__
 from ._gates import measures_frame
 from .plots import Plot
 from .tables import Table, Text
-from .text import UNKNOWN, Estimated, flat, percent, range_text
+from .text import UNKNOWN, flat, percent, range_text
 from .what_if import WhatIf
 
 if TYPE_CHECKING:
     import pandas
+
+    from ...calibration import Interval
+    from ..run.manifest import InputFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Figure:
     """
 
     name: str
-    estimate: Estimated
+    estimate: Interval
     meaning: str
     text: Callable[[float], str] = percent
 
@@ -157,14 +160,6 @@ class Cases:
     empty: str = "No such case."
 
 
-class _HashedFile(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def sha256(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Pairs of a name and a value.
@@ -194,7 +189,7 @@ class Section:
 
     @classmethod
     def of_run(
-        cls, settings: Mapping[str, Any], inputs: Iterable[_HashedFile], created_by: str
+        cls, settings: Mapping[str, Any], inputs: Iterable[InputFile], created_by: str
     ) -> Section:
         """Make the last section: settings, hashes of the inputs, and versions.
 

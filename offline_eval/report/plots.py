@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from .text import Estimated
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ...calibration import Interval
 
 
 class Colour(StrEnum):
@@ -34,35 +34,23 @@ class Colour(StrEnum):
     PURPLE = "#cc79a7"
 
 
-_PAGE_COLOURS = {
-    Colour.INK: "currentColor",
-    Colour.GRID: "var(--grid)",
-    Colour.PAPER: "var(--paper)",
-    Colour.BLUE: "var(--blue)",
-    Colour.VERMILION: "var(--vermilion)",
-    Colour.GREY: "var(--grey)",
-    Colour.SKY: "var(--sky)",
-    Colour.AMBER: "var(--amber)",
-    Colour.PURPLE: "var(--purple)",
-}
+_PAGE_COLOURS = {colour: f"var(--{colour.name.lower()})" for colour in Colour}
+_PAGE_COLOURS[Colour.INK] = "currentColor"
+_IN_INK = ("axes.edgecolor", "axes.labelcolor", "legend.labelcolor", "text.color", "xtick.color",
+           "ytick.color")  # fmt: skip
 _STYLE: dict[str, Any] = {
+    **dict.fromkeys(_IN_INK, Colour.INK.value),
     "axes.axisbelow": True,
-    "axes.edgecolor": Colour.INK.value,
     "axes.facecolor": "none",
     "axes.grid": True,
-    "axes.labelcolor": Colour.INK.value,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.facecolor": "none",
     "font.size": 11.0,
     "grid.color": Colour.GRID.value,
     "legend.frameon": False,
-    "legend.labelcolor": Colour.INK.value,
     "lines.linewidth": 2.0,
     "svg.fonttype": "none",
-    "text.color": Colour.INK.value,
-    "xtick.color": Colour.INK.value,
-    "ytick.color": Colour.INK.value,
 }
 
 # A method of the axes, its arguments and its style.
@@ -113,14 +101,11 @@ class Plot:
 
         def draw(figure: Figure) -> None:
             axes = figure.subplots()
-            axes.set_xlim(0, 1)
-            axes.set_ylim(0, 1)
+            axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=labels[0], ylabel=labels[1])
             if half:
                 axes.set_aspect("equal")
             for method, given, style in drawn:
                 getattr(axes, method)(*given, **style)
-            axes.set_xlabel(labels[0])
-            axes.set_ylabel(labels[1])
             axes.legend(loc=legend)
 
         return cls(*words, draw=draw, size=size, half=half)
@@ -144,7 +129,7 @@ class Plot:
     @staticmethod
     def draw_interval(
         axes: Axes,
-        estimate: Estimated,
+        estimate: Interval,
         height: float,
         *,
         marker: str,
@@ -237,22 +222,11 @@ class Plot:
             heights[position] = min(heights[position], ceiling)
             ceiling = heights[position] - step
         edge = across[1] + 0.03 * (across[1] - across[0])
-        line: dict[str, Any] = {
-            "color": Colour.GREY,
-            "linewidth": 0.7,
-            "zorder": 2,
-            "clip_on": False,
-        }
+        line: Any = {"color": Colour.GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
+        name_style: Any = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
         for (name, right, up), height in zip(ordered, heights, strict=True):
             axes.plot([right, edge], [up, height], **line)
-            axes.annotate(
-                name,
-                xy=(edge, height),
-                xytext=(3, 0),
-                textcoords="offset points",
-                va="center",
-                annotation_clip=False,
-            )
+            axes.annotate(name, xy=(edge, height), annotation_clip=False, **name_style)
 
 
 def _for_page(name: str, svg: str) -> str:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .text import UNKNOWN, Estimated, percent, range_text, short_range, signed_points
+from .text import UNKNOWN, percent, range_text, short_range, signed_points
+
+if TYPE_CHECKING:
+    from ...calibration import Interval
 
 Text = str | tuple[str, str]
 """A line of prose, or a term and what it means."""
@@ -30,7 +34,7 @@ class Cell:
     @classmethod
     def estimate(
         cls,
-        estimate: Estimated | None,
+        estimate: Interval | None,
         text: Callable[[float], str] = percent,
         *,
         mark: str = "",
@@ -43,7 +47,7 @@ class Cell:
     @classmethod
     def difference(
         cls,
-        difference: Estimated | None,
+        difference: Interval | None,
         text: Callable[[float], str] = signed_points,
         *,
         better: int = 0,
@@ -67,7 +71,7 @@ class Cell:
     @classmethod
     def column(
         cls,
-        estimates: Sequence[Estimated],
+        estimates: Sequence[Interval],
         text: Callable[[float], str] = percent,
         *,
         better: int = 0,
@@ -79,18 +83,14 @@ class Cell:
             text: how a value is written.
             better: 1 where more is better, -1 where less is, 0 where neither.
         """
-        known = [estimate.value for estimate in estimates if estimate.value is not None]
+        known = {estimate.value for estimate in estimates if estimate.value is not None}
         # Among fewer than two, and where all are equal, there is no best.
         best = None
-        if better and len(known) > 1 and min(known) < max(known):
+        if better and len(known) > 1:
             best = max(known) if better > 0 else min(known)
         return [
-            cls.estimate(
-                estimate,
-                text,
-                mark="best" if best is not None and estimate.value == best else "",
-            )
-            for estimate in estimates
+            cls.estimate(one, text, mark="best" if best is not None and one.value == best else "")
+            for one in estimates
         ]
 
 
@@ -169,16 +169,9 @@ class Table:
             caption: see the class.
             notes: see the class.
         """
-        return cls(
-            columns[0],
-            tuple(columns[1:]),
-            tuple(
-                Line(
-                    str(name),
-                    tuple(Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest),
-                )
-                for name, *rest in lines
-            ),
-            caption,
-            notes,
-        )
+        cells = [
+            [Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest]
+            for _, *rest in lines
+        ]
+        made = tuple(Line(str(line[0]), tuple(c)) for line, c in zip(lines, cells, strict=True))
+        return cls(columns[0], tuple(columns[1:]), made, caption, notes)

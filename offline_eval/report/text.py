@@ -6,7 +6,10 @@ import re
 import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...calibration import Interval
 
 UNKNOWN = "–"
 """Stands for a number that is undefined."""
@@ -16,26 +19,6 @@ _SPACE = "\u00a0"
 _MINUS = "\N{MINUS SIGN}"
 # Marks that override the writing direction could make a page read differently from its source.
 _DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-class Estimated(Protocol):
-    """An estimate with its 95 % interval; None where undefined."""
-
-    @property
-    def value(self) -> float | None:
-        """The estimate."""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the interval."""
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the interval."""
-
-    @property
-    def n(self) -> int:
-        """Number of questions that it rests on."""
 
 
 def printable(text: str) -> str:
@@ -128,7 +111,7 @@ def counted(n: int, one: str, many: str = "") -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
-def range_text(estimate: Estimated, text: Callable[[float], str] = percent) -> str:
+def range_text(estimate: Interval, text: Callable[[float], str] = percent) -> str:
     """Write the ends of an interval, as "30 % to 95 %"; `–` where it is undefined."""
     if estimate.low is None or estimate.high is None:
         return UNKNOWN
@@ -136,7 +119,7 @@ def range_text(estimate: Estimated, text: Callable[[float], str] = percent) -> s
 
 
 def estimate_text(
-    estimate: Estimated, text: Callable[[float], str] = percent, *, brackets: bool = True
+    estimate: Interval, text: Callable[[float], str] = percent, *, brackets: bool = True
 ) -> str:
     """Write an estimate and its interval for the middle of a sentence.
 
@@ -178,7 +161,7 @@ def p_value(value: float | None) -> str:
     return f"<{_SPACE}0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def short_range(estimate: Estimated, text: Callable[[float], str]) -> str:
+def short_range(estimate: Interval, text: Callable[[float], str]) -> str:
     """Write an interval as briefly as possible, as "30–95 %"; empty where it is undefined."""
     if estimate.low is None or estimate.high is None:
         return ""

@@ -137,10 +137,8 @@ class Outcomes:
             unanswerable: share of questions without an answer; None: as among the cases.
         """
         if unanswerable is None:
-            whole = self.coverage.whole
-            if not whole:
-                return None
-            return (wrong * self.wrong.part + abstention * self.false_abstention.part) / whole
+            spent = wrong * self.wrong.part + abstention * self.false_abstention.part
+            return Share(spent, self.coverage.whole).value
         missing, there = self.wrong_missing.value, self.wrong_there.value
         needless = self.false_abstention.value
         if missing is None or there is None or needless is None:
@@ -203,12 +201,11 @@ class WhatIf:
     @property
     def sliders(self) -> dict[str, str]:
         """The thresholds that can be moved: key, and what it is called."""
-        found = {}
-        if len(self.stops("relevance")) > 1:
-            found["relevance"] = f"Follow the context from this {self.scale} on"
-        if len(self.stops("confidence")) > 1:
-            found["confidence"] = "Otherwise answer from memory from this confidence on"
-        return found
+        words = {
+            "relevance": f"Follow the context from this {self.scale} on",
+            "confidence": "Otherwise answer from memory from this confidence on",
+        }
+        return {signal: text for signal, text in words.items() if len(self.stops(signal)) > 1}
 
     def stops(self, signal: str) -> list[float | None]:
         """Thresholds at which something changes, from lax to strict; None lets nothing pass."""
@@ -295,33 +292,26 @@ class WhatIf:
             state = "certified" if self.certified and chosen else "not certified"
             cells.append(Cell(state, mark="text"))
             lines.append(Line(threshold_text(stop), tuple(cells), "chosen" if chosen else ""))
-        return Table(
-            columns[0],
-            columns[1:],
-            tuple(lines),
-            self.sliders[signal],
-            (_WORDS.text("prices", self),),
-        )
+        notes = (_WORDS.text("prices", self),)
+        return Table(columns[0], columns[1:], tuple(lines), self.sliders[signal], notes)
 
     @property
     def data(self) -> str:
         """The cases as JSON, for a script element: no text can end it."""
         relevance, confidence = self.start
-        with_text = len(self.cases) <= _MAX_WITH_TEXT
-        questions = list(dict.fromkeys(case.question for case in self.cases)) if with_text else []
+        cases, with_text = self.cases, len(self.cases) <= _MAX_WITH_TEXT
+        questions = list(dict.fromkeys(case.question for case in cases)) if with_text else []
+        measured = any(case.confidence is not None for case in cases)
+        weighted = any(case.weight != 1.0 for case in cases)
         places = {question: place for place, question in enumerate(questions)}
         policy = self.policy
         value: dict[str, Any] = {
-            "relevance": [_number(case.relevance) for case in self.cases],
-            "confidence": [_number(case.confidence) for case in self.cases]
-            if any(case.confidence is not None for case in self.cases)
-            else None,
-            "bits": [_bits(case) for case in self.cases],
-            "weights": [case.weight for case in self.cases]
-            if any(case.weight != 1.0 for case in self.cases)
-            else None,
-            "names": [_clean(case.name) for case in self.cases],
-            "question": [places[case.question] for case in self.cases] if with_text else None,
+            "relevance": [_number(case.relevance) for case in cases],
+            "confidence": [_number(case.confidence) for case in cases] if measured else None,
+            "bits": [_bits(case) for case in cases],
+            "weights": [case.weight for case in cases] if weighted else None,
+            "names": [_clean(case.name) for case in cases],
+            "question": [places[case.question] for case in cases] if with_text else None,
             "questions": [_clean(question) for question in questions],
             "rule": {
                 "follow": Route.FOLLOW_CONTEXT in policy.allowed_routes,

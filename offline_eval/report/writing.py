@@ -105,24 +105,18 @@ class ReportWriter:
                 file cannot be written.
         """
         gates = check_gates(document.values, self.gates, document.systems, self.systems)
-        texts = {
-            name: _text(document, name, gates)
-            for name in _FILES
-            if name in self.formats and name != "json"
-        }
+        formats = [name for name in _FILES if name in self.formats]
+        texts = {name: _text(document, name, gates) for name in formats if name != "json"}
         paths = self._paths()
-        written = []
-        for name in (name for name in _FILES if name in self.formats):
-            path = paths[name]
+        for name in formats:
             if name == "json":
                 own = {"gates": [result.to_dict() for result in gates]} if gates else {}
-                write_json(path, {**document.values, **own})
+                write_json(paths[name], {**document.values, **own})
             else:
-                write_text(path, texts[name])
-            written.append(path)
-        html, markdown, json = paths["html"], paths["md"], paths["json"]
-        others = paths["csv"], paths["junit"]
-        return ReportPaths(html, markdown, json, *others, written=tuple(written), gates=gates)
+                write_text(paths[name], texts[name])
+        written = tuple(paths[name] for name in formats)
+        others = paths["csv"], paths["junit"], written, gates
+        return ReportPaths(paths["html"], paths["md"], paths["json"], *others)
 
     def _paths(self) -> dict[str, Path]:
         root = Path(self.folder)
@@ -136,24 +130,20 @@ class ReportWriter:
 
 
 def _text(document: Document, name: str, gates: Sequence[GateResult]) -> str:
-    if name == "html":
-        return render_html(document, gates)
-    if name == "md":
-        return render_markdown(document, gates)
+    if name in ("html", "md"):
+        return (render_html if name == "html" else render_markdown)(document, gates)
     text = render_csv(document) if name == "csv" else render_junit(document, gates)
     if text is None:
-        raise _no_format(name)
+        why, hint = _MISSING[name]
+        what = f"there is no {name} of this report: {why}"
+        raise InputError(what, where="--format", hint=hint)
     return text
 
 
-def _no_format(name: str) -> InputError:
-    if name == "csv":
-        why, hint = "only runs of replies have one", "choose another format"
-    else:
-        why, hint = "a run of this suite needs gates for it", "give a --fail-if"
-    return InputError(f"there is no {name} of this report: {why}", where="--format", hint=hint)
-
-
+_MISSING = {
+    "csv": ("only runs of replies have one", "choose another format"),
+    "junit": ("a run of this suite needs gates for it", "give a --fail-if"),
+}
 # A spreadsheet takes a cell that starts so for a formula, and runs it.
 # Full-width signs count as well in some languages' versions.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -167,9 +157,8 @@ def render_csv(document: Document) -> str | None:
     if document.rows is None:
         return None
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    for row in document.rows():
-        writer.writerow([_cell(value) for value in row])
+    rows = ([_cell(value) for value in row] for row in document.rows())
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue()
 
 
@@ -196,7 +185,10 @@ def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | 
     """
     suite = f"knowgate.{document.name}"
     if gates:
-        checks: Sequence[Check] = [_gate_check(suite, result) for result in gates]
+        checks: Sequence[Check] = [
+            Check(f"{suite}.gates", f"fail if {one.gate.text}", one.failure, one.text)
+            for one in gates
+        ]
     elif document.checks is not None:
         checks = document.checks()
     else:
@@ -205,12 +197,3 @@ def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | 
         Path(__file__).parent / "templates", clean=lambda text: _NOT_XML.sub("", one_line(text))
     )
     return templates.get_template("junit.txt").render(suite=suite, checks=checks)
-
-
-def _gate_check(suite: str, result: GateResult) -> Check:
-    return Check(
-        group=f"{suite}.gates",
-        name=f"fail if {result.gate.text}",
-        failure=f"{result.text} (fail if {result.gate.text})" if result.failed else "",
-        text=result.text,
-    )

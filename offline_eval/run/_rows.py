@@ -139,6 +139,17 @@ def bound(line: bytes, before: str) -> tuple[bytes, str]:
     return line[:-1] + f', "{DIGEST}": "{digest}"}}'.encode("ascii"), digest
 
 
+def bound_lines(lines: Iterable[bytes], last: str | None) -> tuple[bytes, str | None]:
+    """Return whole lines with their ends, and the digest of the last; None binds none."""
+    stored = []
+    for line in lines:
+        whole = line
+        if last is not None:
+            whole, last = bound(line, last)
+        stored.append(whole + b"\n")
+    return b"".join(stored), last
+
+
 def last_digest(rows: Iterable[RawRow], first: str) -> str:
     """Check that rows are as they were stored, in their order, and return the digest of the last.
 
@@ -236,13 +247,8 @@ class LinesFile:
             InputError: the disk is full, or the like, and the file is as it was before; or
                 it was removed, replaced or changed by somebody else.
         """
-        last, stored = self._last, []
-        for line in lines:
-            whole = line
-            if last is not None:
-                whole, last = bound(line, last)
-            stored.append(whole + b"\n")
-        block = memoryview(b"".join(stored))
+        stored, last = bound_lines(lines, self._last)
+        block = memoryview(stored)
         if os.fstat(self._file).st_size != self._end:
             raise unwritable(self._path, "somebody else has changed it")
         try:
@@ -296,10 +302,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class FileLock:
-    """A lock that is held from making to `release`, or until the process ends.
+@contextlib.contextmanager
+def locked(stem: Path) -> Iterator[None]:
+    """Keep other processes out while this lasts, or until this process ends.
 
-    It is a hidden file beside what it locks, so that a file can be replaced under it.
+    The lock is a hidden file beside what it locks, so that a file can be replaced under it.
 
     Args:
         stem: path of what is locked; the lock is `.<name>.lock` beside it.
@@ -307,55 +314,39 @@ class FileLock:
     Raises:
         InputError: another process holds it, or the folder cannot be written.
     """
-
-    def __init__(self, stem: Path) -> None:
-        self._path = stem.with_name(f".{stem.name}.lock")
-        while not self._taken():
-            pass  # its last holder removed the file this very moment: take the new one
-
-    def _taken(self) -> bool:
-        try:
-            self._file = open_regular(self._path, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise unwritable(self._path.parent, error.strerror) from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._file).st_ino == self._path.stat().st_ino:
-                return True
-        except BlockingIOError:
-            os.close(self._file)
-            raise InputError(
-                "another process is writing this run",
-                where=str(self._path.parent),
-                hint="wait for it, or choose another folder",
-            ) from None
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            os.close(self._file)
-            raise unwritable(self._path, error.strerror) from None
-        os.close(self._file)
-        return False
-
-    def release(self) -> None:
-        """Release the lock."""
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-        os.close(self._file)
-
-
-@contextlib.contextmanager
-def locked(stem: Path) -> Iterator[None]:
-    """Keep other processes out while this lasts.
-
-    Raises:
-        InputError: as `FileLock`.
-    """
-    lock = FileLock(stem)
+    path = stem.with_name(f".{stem.name}.lock")
+    while (held := _lock(path)) is None:
+        pass  # its last holder removed the file this very moment: take the new one
     try:
         yield
     finally:
-        lock.release()
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(held)
+
+
+def _lock(path: Path) -> int | None:
+    """Open and lock the file; None where it is no longer under its name."""
+    try:
+        file = open_regular(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise unwritable(path.parent, error.strerror) from None
+    failure: InputError | None = None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_ino == path.stat().st_ino:
+            return file
+    except BlockingIOError:
+        what, hint = "another process is writing this run", "wait for it, or choose another folder"
+        failure = InputError(what, where=str(path.parent), hint=hint)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        failure = unwritable(path, error.strerror)
+    os.close(file)
+    if failure is not None:
+        raise failure
+    return None
 
 
 def append_lines(path: Path, lines: Sequence[bytes]) -> int:

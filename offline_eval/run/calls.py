@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -46,8 +45,6 @@ from ._rows import UnstorableRowError
 from .event_loop import run_interruptibly
 from .table import Table
 
-_LEAST_WINDOW = 64
-_WINDOW_ROUNDS = 4
 _SPENT = ("input_tokens", "output_tokens", "calls")
 
 
@@ -60,9 +57,6 @@ class Progress:
         done: items of the stage that are stored, those of earlier runs included.
         total: items of the stage.
         failed: rows of this run with an error.
-        seconds: since this stage began.
-        eta_seconds: until all is done, at the recent pace; None before anything is
-            known of it.
         input_tokens: of this run's rows that state any, None where none does.
         output_tokens: likewise.
         calls: likewise.
@@ -72,8 +66,6 @@ class Progress:
     done: int
     total: int
     failed: int = 0
-    seconds: float = 0.0
-    eta_seconds: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     calls: int | None = None
@@ -117,29 +109,14 @@ class Tally:
     Args:
         total: items.
         already: items that the table held before.
-        at_once: most calls under way; the pace is taken over several rounds of them,
-            since calls that began together end together.
-        clock: gives seconds.
         stage: what is being done.
     """
 
-    def __init__(
-        self,
-        total: int,
-        already: int,
-        at_once: int,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        stage: str = "",
-    ) -> None:
-        self._stage = stage
-        self._total, self._already, self._clock = total, already, clock
+    def __init__(self, total: int, already: int, stage: str = "") -> None:
+        self._total, self._already, self._stage = total, already, stage
         self._stored = self._failed = 0
         self._spent: dict[str, int | None] = dict.fromkeys(_SPENT)
-        self._began = self._clock()
-        self._ends: deque[float] = deque(
-            [self._began], maxlen=max(_LEAST_WINDOW, _WINDOW_ROUNDS * at_once) + 1
-        )
+        self._began = time.monotonic()
 
     def add(self, row: Mapping[str, Any] | BaseModel, *, failed: bool) -> None:
         """Count a row that is on disk."""
@@ -149,39 +126,18 @@ class Tally:
             number = _value(row, name)
             if isinstance(number, int):
                 self._spent[name] = (self._spent[name] or 0) + number
-        self._ends.append(self._clock())
 
     def progress(self) -> Progress:
         """Return the state as of now."""
-        now = self._clock()
         done = self._already + self._stored
-        return Progress(
-            stage=self._stage,
-            done=done,
-            total=self._total,
-            failed=self._failed,
-            seconds=now - self._began,
-            eta_seconds=self._eta(self._total - done, now),
-            **self._spent,
-        )
+        return Progress(self._stage, done, self._total, self._failed, **self._spent)
 
     def totals(self) -> RunTotals:
         """Return the state at the end."""
+        seconds = time.monotonic() - self._began
         return RunTotals(
-            total=self._total,
-            already=self._already,
-            stored=self._stored,
-            failed=self._failed,
-            seconds=self._clock() - self._began,
-            **self._spent,
+            self._total, self._already, self._stored, self._failed, seconds, **self._spent
         )
-
-    def _eta(self, left: int, now: float) -> float | None:
-        """Seconds left at the pace of the window up to now, so that a stall shows."""
-        if left == 0:
-            return 0.0
-        ended = len(self._ends) - 1
-        return left * (now - self._ends[0]) / ended if ended else None
 
 
 _Result = TypeVar("_Result")
@@ -424,8 +380,7 @@ class Calls(Generic[Item]):
         everything = _by_key(items, self.key)
         todo = [(name, item) for name, item in everything.items() if name not in table.done]
         already = len(everything) - len(todo)
-        most = self.limits.max_concurrency
-        tally = Tally(len(everything), already, most, stage=self.stage)
+        tally = Tally(len(everything), already, self.stage)
         rate = RateLimit(self.limits.rate)
         queue = iter(todo)
 
@@ -438,7 +393,7 @@ class Calls(Generic[Item]):
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(most, len(todo))):
+                for _ in range(min(self.limits.max_concurrency, len(todo))):
                     group.create_task(ask_next())
         except BaseExceptionGroup as several:
             raise next(_leaves(several)) from None

@@ -15,7 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
 _EXIT_CODE = 128 + signal.SIGTERM
-_MOST_THREADS = 64
+# Stuck calls keep their thread, so there are more of them than calls at once.
+_MOST_THREADS = 256
 
 
 def run_interruptibly(work: Coroutine[Any, Any, _Result]) -> _Result:

@@ -183,23 +183,17 @@ class Manifest(Stored):
         value = read_json(path, links=False)
         version = value.get("schema_version") if isinstance(value, dict) else None
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise InputError(
-                "field 'schema_version' is missing or not a positive number",
-                where=where,
-                hint=hint,
-            )
+            what = "field 'schema_version' is missing or not a positive number"
+            raise InputError(what, where=where, hint=hint)
         if version > cls.SCHEMA_VERSION:
-            raise InputError(
-                f"run schema {version} is newer than {cls.SCHEMA_VERSION}, the newest known here",
-                where=where,
-                hint="upgrade knowgate",
-            )
+            what = f"run schema {version} is newer than {cls.SCHEMA_VERSION}, the newest known here"
+            raise InputError(what, where=where, hint="upgrade knowgate")
         try:
             json.dumps(value, allow_nan=False)
-        except ValueError:
-            raise InputError("a number is NaN or infinite", where=where, hint=hint) from None
-        except RecursionError:
-            raise InputError("nested too deeply", where=where, hint=hint) from None
+        except (ValueError, RecursionError) as error:
+            deep = isinstance(error, RecursionError)
+            what = "nested too deeply" if deep else "a number is NaN or infinite"
+            raise InputError(what, where=where, hint=hint) from None
         found: dict[str, Any] = value
         return found
 
@@ -229,12 +223,10 @@ class Manifest(Stored):
         others = sorted((found.keys() | wanted.keys()) - _NOT_COMPARED - set(_FIRST_COMPARED))
         for name in [*_FIRST_COMPARED, *others] if compare is None else compare:
             if found.get(name) != wanted.get(name):
-                raise InputError(
-                    f"the folder holds another {self.kind} "
-                    f"(its {_difference(name, found.get(name), wanted.get(name))} differs)",
-                    where=str(root),
-                    hint="choose another --out, or remove the folder",
-                )
+                differs = _difference(name, found.get(name), wanted.get(name))
+                what = f"the folder holds another {self.kind} (its {differs} differs)"
+                hint = "choose another --out, or remove the folder"
+                raise InputError(what, where=str(root), hint=hint)
         return True
 
     def to_json(self) -> dict[str, Any]:
@@ -255,24 +247,17 @@ def _require_free(root: Path, own: Collection[str], kind: str) -> None:
         ]
     except OSError as error:
         raise unusable(root, error) from None
-    strangers = sorted(
-        name for name in present if name not in own and not name.endswith((".tmp", ".lock"))
-    )
+    left = (".tmp", ".lock")
+    strangers = sorted(name for name in present if name not in own and not name.endswith(left))
     if strangers:
-        raise InputError(
-            f"the folder is not empty and holds no {kind} (found {strangers[0]!r})",
-            where=str(root),
-            hint="choose another --out",
-        )
+        what = f"the folder is not empty and holds no {kind} (found {strangers[0]!r})"
+        raise InputError(what, where=str(root), hint="choose another --out")
 
 
 def unusable(root: Path, error: OSError) -> InputError:
     """The error for a folder that cannot be made, read or written."""
-    return InputError(
-        f"cannot be used as a run folder ({error.strerror})",
-        where=str(root),
-        hint="choose another --out",
-    )
+    what = f"cannot be used as a run folder ({error.strerror})"
+    return InputError(what, where=str(root), hint="choose another --out")
 
 
 def _difference(name: str, found: Any, wanted: Any) -> str:

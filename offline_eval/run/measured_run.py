@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AwareDatetime, Field
 
@@ -30,6 +30,7 @@ from .questions import (
 from .replies import StoredPassage
 from .table import SharedLog, Table, TableSpec
 
+FileT = TypeVar("FileT", bound=Stored)
 _HINT = "correct or remove the line, the others stay as they are"
 
 
@@ -79,19 +80,13 @@ class Review(Stored):
         Raises:
             InputError: there is no such case, or its passage was not retrieved for it.
         """
-        row = cases.get(self.case_id)
+        row, case = cases.get(self.case_id), f"case {self.case_id[:80]!r}"
         if row is None:
-            raise InputError(
-                f"case {self.case_id[:80]!r} is no left-out case of this run",
-                where=where,
-                hint="its ids end in /left_out; the table belongs to one run",
-            )
+            hint = "its ids end in /left_out; the table belongs to one run"
+            raise _misfit(f"{case} is no left-out case of this run", where, hint)
         if self.passage is not None and self.passage not in row.retrieved:
-            raise InputError(
-                f"passage {self.passage[:80]!r} was not retrieved for case {self.case_id[:80]!r}",
-                where=where,
-                hint="name one of its passages, or none",
-            )
+            what = f"passage {self.passage[:80]!r} was not retrieved for {case}"
+            raise _misfit(what, where, "name one of its passages, or none")
 
     @classmethod
     def read(
@@ -119,6 +114,7 @@ def reviewable(rows: Iterable[MeasuredRow]) -> dict[str, MeasuredRow]:
 
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
+_APART = "rows and questions do not belong together"
 _CONTINUE = "start the same `knowgate measure` again to continue it"
 _ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
 _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
@@ -238,7 +234,10 @@ class MeasuredRun:
         root = Path(folder)
         manifest = _read_manifest(root)
         _require_whole_rows(root, manifest)
-        questions = _read_questions(root)
+        if not cls.QUESTIONS.path(root).exists():
+            hint = "start the same `knowgate measure` again, it writes what is missing"
+            raise _misfit("no questions.jsonl in the run folder", str(root), hint)
+        questions = {one.question_id: one for one in cls.QUESTIONS.read(root)}
         rows = _read_rows(root, questions)
         if not rows:
             raise _not_finished(root, manifest, 0)
@@ -248,7 +247,7 @@ class MeasuredRun:
         sources = {one.question_id: one for one in cls.SOURCES.read(root)}
         passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
         reviews = Review.read(root, reviewable(rows))
-        refusal = _read_refusal(root) if with_calibration else None
+        refusal = _read_file(root / "refusal.json", RefusalFile) if with_calibration else None
         return cls(manifest, questions, rows, calibration, sources, passages, reviews, refusal)
 
     @property
@@ -286,20 +285,14 @@ def _read_manifest(root: Path) -> MeasuredManifest:
     value = Manifest.read_raw(root)
     suite = value.get("suite")
     if suite != "ookb":
-        raise InputError(
-            f"the run is of suite {suite!r}, not 'ookb'",
-            where=path,
-            hint="name a run made with `knowgate measure`",
-        )
+        what = f"the run is of suite {suite!r}, not 'ookb'"
+        raise _misfit(what, path, "name a run made with `knowgate measure`")
     if value.get("holds") == "replies":
-        raise InputError(
-            "the run holds replies, not relevance signals",
-            where=path,
-            hint="calibrate on a run of `knowgate measure --questions … --scorer … --out …`",
-        )
+        hint = "calibrate on a run of `knowgate measure --questions … --scorer … --out …`"
+        raise _misfit("the run holds replies, not relevance signals", path, hint)
     manifest = MeasuredManifest.checked(value, where=path, hint=_RUN_AGAIN, clean=True)
     if not manifest.cases:
-        raise InputError("the run holds no cases", where=path, hint=_RUN_AGAIN)
+        raise _misfit("the run holds no cases", path)
     return manifest
 
 
@@ -312,49 +305,28 @@ def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
         # As bytes: a kill may also cut a letter in two.
         content = read_bytes(path, links=False)
     except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})", where=str(path), hint=_RUN_AGAIN
-        ) from None
+        raise _misfit(f"cannot be read ({error.strerror})", str(path)) from None
     if not content.endswith(b"\n"):
         raise _not_finished(root, manifest, content.count(b"\n"))
 
 
 def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str = "") -> InputError:
-    return InputError(
-        f"{lead}the run is not finished ({done} of {manifest.cases} cases)",
-        where=str(root),
-        hint=_CONTINUE,
-    )
-
-
-def _read_questions(root: Path) -> dict[str, Question]:
-    if not MeasuredRun.QUESTIONS.path(root).exists():
-        raise InputError(
-            "no questions.jsonl in the run folder",
-            where=str(root),
-            hint="start the same `knowgate measure` again, it writes what is missing",
-        )
-    return {question.question_id: question for question in MeasuredRun.QUESTIONS.read(root)}
+    what = f"{lead}the run is not finished ({done} of {manifest.cases} cases)"
+    return _misfit(what, str(root), _CONTINUE)
 
 
 def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:
     rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
     for where, row in Table(root, _ROWS, writable=False).places():
         if row.question_id not in questions:
-            raise _misfit(
-                f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
-                "do not belong together",
-                where,
-            )
+            what = f"question_id {row.question_id!r} is not in questions.jsonl: {_APART}"
+            raise _misfit(what, where)
         own = questions[row.question_id].own_passage
         if row.kind.leaves_out and own in row.retrieved:
             raise _misfit(f"passage {own!r} was retrieved although it was left out", where)
         if (row.question_id, row.kind) in rows:
-            raise _misfit(
-                f"case {row.case_id!r}: a second {row.kind} case of one question: rows and "
-                "questions do not belong together",
-                where,
-            )
+            second = f"a second {row.kind} case of one question"
+            raise _misfit(f"case {row.case_id!r}: {second}: {_APART}", where)
         rows[row.question_id, row.kind] = row
     return tuple(rows.values())
 
@@ -382,55 +354,43 @@ def _require_complete(
     if set(found) < set(expected):
         raise _not_finished(root, manifest, len(found))
     if found != expected:
-        raise _misfit("rows and questions do not belong together", str(root / "rows.jsonl"))
+        raise _misfit(_APART, str(root / "rows.jsonl"))
     # Of a question whose every case failed, nobody may know the source.
     measured = {row.question_id for row in rows if row.error is None} - alone.keys()
     for question in questions.values():
         if question.question_id in measured and not question.passage_id:
             # A guess could count questions on one passage as independent.
-            raise InputError(
-                f"question {question.question_id!r}: field 'passage_id' is missing",
-                where=str(root / "questions.jsonl"),
-                hint=_CONTINUE,
-            )
+            what = f"question {question.question_id!r}: field 'passage_id' is missing"
+            raise _misfit(what, str(root / "questions.jsonl"), _CONTINUE)
 
 
 def _read_calibration(
     root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
 ) -> RunCalibration | None:
-    path = root / "calibration.json"
-    if not path.exists():
+    where = str(root / "calibration.json")
+    file = _read_file(Path(where), CalibrationFile)
+    if file is None:
         return None
-    where = str(path)
-    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
-    file = CalibrationFile.checked(value, where=where, hint=_CALIBRATE_AGAIN, clean=True)
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
-    if policy.aggregator != manifest.settings.aggregator:
-        raise _misfit(
-            f"the policy aggregates by {policy.aggregator!r}, "
-            f"the run by {manifest.settings.aggregator!r}",
-            where,
-            _CALIBRATE_AGAIN,
-        )
+    own, measured = policy.aggregator, manifest.settings.aggregator
+    if own != measured:
+        what = f"the policy aggregates by {own!r}, the run by {measured!r}"
+        raise _misfit(what, where, _CALIBRATE_AGAIN)
     fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
     thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
     if stray := sorted((fitted | held_out | thresholds.keys()) - questions.keys()):
-        raise InputError(
-            f"question {stray[0]!r} is not part of this run", where=where, hint=_CALIBRATE_AGAIN
-        )
+        what = f"question {stray[0]!r} is not part of this run"
+        raise _misfit(what, where, _CALIBRATE_AGAIN)
     if both := sorted(fitted & held_out):
-        raise _misfit(
-            f"question {both[0]!r} is a calibration and a test question at once",
-            where,
-            _CALIBRATE_AGAIN,
-        )
+        what = f"question {both[0]!r} is a calibration and a test question at once"
+        raise _misfit(what, where, _CALIBRATE_AGAIN)
     return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
 
 
-def _read_refusal(root: Path) -> RefusalFile | None:
-    path = root / "refusal.json"
+def _read_file(path: Path, model: type[FileT]) -> FileT | None:
+    """What a calibration left; None where it left no such file."""
     if not path.exists():
         return None
     value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
-    return RefusalFile.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)
+    return model.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)

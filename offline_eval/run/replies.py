@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -380,10 +381,8 @@ class RepliesRun:
         Labels that came with the replies, then language models, then judges of the user's
         own, then the offline detector and the estimate; among equals those with more verdicts.
         """
-        counts: dict[str, int] = {}
-        for judgement in self.judgements.values():
-            if judgement.criterion == criterion and judgement.outcome is not None:
-                counts[judgement.judge] = counts.get(judgement.judge, 0) + 1
+        told = (one for one in self.judgements.values() if one.outcome is not None)
+        counts = Counter(one.judge for one in told if one.criterion == criterion)
         return tuple(sorted(counts, key=lambda name: (_rank(name), -counts[name], name)))
 
     def case_of(self, reply: ReplyRow) -> ReplyCase:
@@ -406,11 +405,8 @@ class RepliesRun:
         if context.kind != "all_but":
             return []
         base, gone = self.case_of(reply).knowledge_base, frozenset(context.passages)
-        return [
-            passage
-            for name, passage in self.passages.items()
-            if passage.knowledge_base == base and name not in gone
-        ]
+        of_base = (one for one in self.passages.values() if one.knowledge_base == base)
+        return [one for one in of_base if one.passage_id not in gone]
 
 
 def _keyed(root: Path, spec: TableSpec[_Model]) -> dict[str, _Model]:
@@ -508,14 +504,10 @@ class RepliesAsked:
 def _knowledge_bases(
     questions: Iterable[Question], passages: Iterable[StoredPassage]
 ) -> list[StoredKnowledgeBase]:
-    asked: dict[str, int] = {}
-    for question in questions:
-        asked[question.knowledge_base] = asked.get(question.knowledge_base, 0) + 1
-    held: dict[str, int] = {}
-    for passage in passages:
-        held[passage.knowledge_base] = held.get(passage.knowledge_base, 0) + 1
+    held = Counter(passage.knowledge_base for passage in passages)
+    asked = Counter(question.knowledge_base for question in questions)
     return [
-        StoredKnowledgeBase(name=name, questions=number, passages=held.get(name, 0))
+        StoredKnowledgeBase(name=name, questions=number, passages=held[name])
         for name, number in asked.items()
     ]
 

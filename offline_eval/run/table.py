@@ -15,12 +15,12 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, read_bytes, read_jsonl
+from ...guard.files import atomic_writer, read_bytes, read_jsonl, write_text
 from ._rows import (
     DIGEST,
     LinesFile,
     append_lines,
-    bound,
+    bound_lines,
     encode_line,
     encode_row,
     inner_folder,
@@ -114,13 +114,9 @@ class TableSpec(Generic[RowT]):
             InputError: the manifest cannot be read.
             UnstorableRowError: JSON cannot hold a row.
         """
-        last, lines = Manifest.first_digest(Path(folder), self.name), []
-        for row in rows:
-            line = encode_line(row, self.name)
-            if last is not None:
-                line, last = bound(line, last)
-            lines.append(line.decode("utf-8") + "\n")
-        return "".join(lines)
+        first = Manifest.first_digest(Path(folder), self.name)
+        text, _ = bound_lines((encode_line(row, self.name) for row in rows), first)
+        return text.decode("utf-8")
 
     def write(self, folder: str | os.PathLike[str], rows: Iterable[RowT]) -> None:
         """Write the file of the table, whole or not at all.
@@ -290,13 +286,8 @@ class Table(Generic[RowT]):
             for _, value in stored_rows(self._path):
                 value.pop(DIGEST, None)
                 lines[value[self.key]] = encode_line(value, self.key)
-            last = self._first
-            with atomic_writer(self._path) as stream:
-                for key in keys:
-                    line = lines[key]
-                    if last is not None:
-                        line, last = bound(line, last)
-                    stream.write(line.decode("utf-8") + "\n")
+            text, _ = bound_lines((lines[key] for key in keys), self._first)
+            write_text(self._path, text.decode("utf-8"))
             self._file.close()
             self._file = LinesFile(self._path, self.key, self._first)
             self._done = self._file.keys

@@ -163,7 +163,7 @@ def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Run
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
-    tally = Tally(len(pairs), done, suite.batch_size, stage="asking")
+    tally = Tally(len(pairs), done, "asking")
     batches = _Batches(suite, table, work.options, tally)
     for system in work.systems:
         own = [case for case, other in pairs if other is system]

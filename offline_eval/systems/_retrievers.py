@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -60,19 +60,38 @@ def basic_rag(index: PassageIndex, *, top_k: int = 5) -> Retriever:
     Raises:
         InputError: `top_k` is below 1.
     """
+    search = _search(index, top_k)
+
+    async def retrieve(case: Case) -> Retrieved:
+        return Retrieved(context=await search(case, [case.question]))
+
+    return retrieve
+
+
+def _search(
+    index: PassageIndex, top_k: int
+) -> Callable[[Case, list[str]], Awaitable[ReplyContext]]:
+    """Return what finds the passages nearest to the mean of some texts."""
     _require_top_k(top_k)
     # Its own thread: an encoder keeps its core busy, and an event loop must go on.
     thread = ThreadPoolExecutor(1, "knowgate-retrieval")
 
-    def nearest(case: Case) -> list[str]:
-        vector = index.encoder.embed([case.question])[0]
-        return index.nearest_for(case, vector, top_k)
+    def nearest(case: Case, texts: list[str]) -> list[str]:
+        vectors = index.encoder.embed(texts)
+        if len(texts) == 1:
+            return index.nearest_for(case, vectors[0], top_k)
+        mean = vectors.mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        # Answers that cancel each other out point nowhere; the first one still does.
+        vector = mean / length if length > 1e-6 else vectors[0]
+        return index.nearest_for(case, vector.astype(np.float32), top_k)
 
-    async def retrieve(case: Case) -> Retrieved:
-        found = await asyncio.get_running_loop().run_in_executor(thread, nearest, case)
-        return Retrieved(context=ReplyContext(kind="passages", passages=tuple(found)))
+    async def search(case: Case, texts: list[str]) -> ReplyContext:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(thread, nearest, case, texts)
+        return ReplyContext(kind="passages", passages=tuple(found))
 
-    return retrieve
+    return search
 
 
 def _require_top_k(top_k: int) -> None:
@@ -105,16 +124,8 @@ def hyde(index: PassageIndex, lm: TextModel | None, *, top_k: int = 5) -> Retrie
     three answers as in KnowOrNot.
     """
     model = require_model(lm, where="hyde", why="HyDE")
-    _require_top_k(top_k)
+    search = _search(index, top_k)
     prompts = (prompt_of_package("hypothetical_answers"), Prompt.bundled("closed_book"))
-    thread = ThreadPoolExecutor(1, "knowgate-retrieval")
-
-    def nearest(case: Case, answers: list[str]) -> list[str]:
-        mean = index.encoder.embed(answers).mean(axis=0)
-        length = float(np.linalg.norm(mean))
-        # Answers that cancel each other out point nowhere; the first one still does.
-        vector = mean / length if length > 1e-6 else index.encoder.embed(answers[:1])[0]
-        return index.nearest_for(case, vector.astype(np.float32), top_k)
 
     async def retrieve(case: Case) -> Retrieved:
         slots = {"question": case.question, "number": str(_ANSWERS)}
@@ -131,10 +142,8 @@ def hyde(index: PassageIndex, lm: TextModel | None, *, top_k: int = 5) -> Retrie
                 break
         else:
             raise LanguageModelError("the model wrote no hypothetical answer")
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(thread, nearest, case, answers[:_ANSWERS])
         return Retrieved(
-            context=ReplyContext(kind="passages", passages=tuple(found)),
+            context=await search(case, answers[:_ANSWERS]),
             calls=calls,
             input_tokens=_total(read),
             output_tokens=_total(written),

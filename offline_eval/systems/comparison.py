@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,7 @@ class Comparison:
                 where="--scorer",
                 hint="add --guard, or leave it out",
             )
-        models = self._models()
-        prompts = load_system_prompts(self.prompts)
+        models, prompts = self._models(), load_system_prompts(self.prompts)
         return Systems(
             models={model.name: model for model in models},
             guards={choice.name: choice for choice in guards},
@@ -130,8 +130,7 @@ class Systems:
     @property
     def asks_models(self) -> bool:
         """Whether a guard measures how sure a model is."""
-        policies = [choice.policy for choice in self.guards.values()]
-        return any(policy is not None and policy.needs_estimator for policy in policies)
+        return any(one.policy and one.policy.needs_estimator for one in self.guards.values())
 
     def loaded(self) -> Systems:
         """The same with all models loaded.
@@ -170,18 +169,11 @@ class Systems:
         ids = {guarded_id(logged.system_id, name) for name in self.guards}
         taken = not ids.isdisjoint(live.system_id for live in self.live)
         own_id = f"{logged.system_id}·logged" if taken else logged.system_id
-        return [
-            SystemUnderTest(
-                logged.model_copy(
-                    update={
-                        "system_id": guarded_id(own_id, guard.name),
-                        "guard": guard.name,
-                        "guard_sha256": guard.sha256,
-                    }
-                )
-            )
-            for guard in self.guards.values()
+        changes: list[dict[str, str]] = [
+            {"system_id": guarded_id(own_id, name), "guard": name, "guard_sha256": one.sha256}
+            for name, one in self.guards.items()
         ]
+        return [SystemUnderTest(logged.model_copy(update=change)) for change in changes]
 
 
 def _system(
@@ -259,15 +251,12 @@ class SystemRun:
         self.systems = systems.loaded()
         self._bases, self._make_encoder = bases, encoder
         self._top_k, self._characters = top_k, characters
-        self._encoder: Encoder | None = None
         self._indices: dict[str, PassageIndex] = {}
 
-    @property
+    @cached_property
     def encoder(self) -> Encoder:
         """The retriever's encoder, loaded once."""
-        if self._encoder is None:
-            self._encoder = self._make_encoder()
-        return self._encoder
+        return self._make_encoder()
 
     def index(self, base: str) -> PassageIndex:
         """The embedded passages of a knowledge base, made once."""
@@ -393,16 +382,12 @@ class SystemRun:
     def _material(
         self, contexts: Mapping[str, FoundContext], passages: Sequence[StoredPassage]
     ) -> Material:
-        held: dict[str, dict[str, str]] = {}
-        loose = {}
+        held: dict[str, dict[str, str]] = defaultdict(dict)
         for passage in (*passages, *_own_passages(contexts)):
-            if passage.knowledge_base:
-                held.setdefault(passage.knowledge_base, {})[passage.passage_id] = passage.text
-            else:
-                loose[passage.passage_id] = passage.text
-        paid_by: dict[str, str] = {}
-        for live in self.systems.live:
-            paid_by.setdefault(live.record.retrieval, live.system_id)
+            held[passage.knowledge_base][passage.passage_id] = passage.text
+        loose = held.pop("", {})
+        lives = reversed(self.systems.live)
+        paid_by = {live.record.retrieval: live.system_id for live in lives}
         return Material(
             models=self.systems.models,
             guards=self.systems.guards,

@@ -162,8 +162,6 @@ _JUDGE_HINT = f"{', '.join(_BUILT_IN)}, {_LLM}MODEL or python:module:attribute"
 def load_judges(
     judges: Sequence[str | Judge],
     criteria: Sequence[Criterion] = (),
-    *,
-    bundled: bool = True,
 ) -> tuple[Judge, ...]:
     """Load judges by name; objects are taken as they are.
 
@@ -173,13 +171,12 @@ def load_judges(
             or such an object.
         criteria: further ones for the language models, asked after the bundled ones; one with
             the name of a bundled criterion replaces it.
-        bundled: whether language models judge by the bundled criteria.
 
     Raises:
         InputError: no such judge, two of one name, or criteria that no judge asks.
         MissingDependencyError: as `load_chat_model`.
     """
-    asked = Criterion.bundled(criteria) if bundled else tuple(criteria)
+    asked = Criterion.bundled(criteria)
     if not judges:
         raise InputError("no judge was named", where="judges", hint=_JUDGE_HINT)
     loaded = tuple(
@@ -188,17 +185,13 @@ def load_judges(
     )
     names = [judge.name for judge in loaded]
     if len(set(names)) < len(names) or Judgement.GIVEN in names:
-        raise InputError(
-            "two judges have one name, or one is called `given`",
-            where=", ".join(names),
-            hint="name each once; `given` stands for labels that came with logged replies",
-        )
+        what = "two judges have one name, or one is called `given`"
+        hint = "name each once; `given` stands for labels that came with logged replies"
+        raise InputError(what, where=", ".join(names), hint=hint)
     if criteria and not any(isinstance(judge, LLMJudge) for judge in loaded):
-        raise InputError(
-            "no judge asks by these criteria",
-            where=", ".join(criterion.name for criterion in criteria),
-            hint=f"name a language model as a judge: {_LLM}MODEL",
-        )
+        where = ", ".join(criterion.name for criterion in criteria)
+        hint = f"name a language model as a judge: {_LLM}MODEL"
+        raise InputError("no judge asks by these criteria", where=where, hint=hint)
     return loaded
 
 

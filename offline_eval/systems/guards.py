@@ -84,11 +84,15 @@ class GuardChoice:
                     hint="name each guard once",
                 )
             taken = {other.name for other in found}
-            if choice.name in taken:
-                # Two policies of one file name, from two folders.
-                parent = Path(spec).absolute().parent.name
-                choice = replace(choice, name=_unused(f"{parent}/{choice.name}", taken))
-            found.append(choice)
+            # Two policies of one file name, from two folders.
+            longer = f"{Path(spec).absolute().parent.name}/{choice.name}"
+            names = (
+                choice.name,
+                longer,
+                *(f"{longer}-{number}" for number in range(2, len(taken) + 2)),
+            )
+            free = next(name for name in names if name not in taken)
+            found.append(replace(choice, name=free))
         return tuple(found)
 
     @staticmethod
@@ -163,25 +167,12 @@ def _of_run(path: Path) -> GuardChoice:
             hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
         )
     run = MeasuredRun.read(path)
-    assert run.calibration is not None
-    return GuardChoice(
-        name=path.resolve().name,
-        policy=run.calibration.policy,
-        sha256=file_sha256(path / _CALIBRATION),
-        fitted_on=None
-        if run.calibration.given_policy
-        else frozenset(
-            normalised(run.questions[name].question)
-            for name in run.calibration.calibration_questions
-        ),
-    )
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    number, found = 2, name
-    while found in taken:
-        found, number = f"{name}-{number}", number + 1
-    return found
+    found = run.calibration
+    assert found is not None
+    texts = (normalised(run.questions[name].question) for name in found.calibration_questions)
+    fitted_on = None if found.given_policy else frozenset(texts)
+    name, sha256 = path.resolve().name, file_sha256(path / _CALIBRATION)
+    return GuardChoice(name, found.policy, sha256, fitted_on)
 
 
 def _sha256(text: str) -> str:
@@ -252,8 +243,11 @@ def build_guard(
                 "calibrated without answers from memory",
             )
         lm = model()
-        if policy.needs_estimator:
-            estimator = _estimator(policy, lm)
+        if policy.estimator is not None and policy.needs_estimator:
+            estimator = load_estimator(policy.estimator.kind, lm)
+        elif policy.needs_estimator:
+            threshold = policy.confidence_threshold
+            estimator = load_estimator(_DEFAULT_ESTIMATOR, lm, threshold=threshold)
         if policy.check_conflict:
             between_passages = policy.conflict_between != "memory"
             detector = PassageConflict(lm) if between_passages else AnswerConflict(lm)
@@ -313,9 +307,3 @@ def own_guard(spec: str) -> Guard:
             hint="name a Guard, or a function without arguments that returns one",
         )
     return found
-
-
-def _estimator(policy: Policy, lm: LanguageModel) -> ConfidenceEstimator:
-    if policy.estimator is not None:
-        return load_estimator(policy.estimator.kind, lm)
-    return load_estimator(_DEFAULT_ESTIMATOR, lm, threshold=policy.confidence_threshold)

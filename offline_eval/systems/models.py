@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel, BaseLanguageModel, SimpleChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import (
     Runnable,
@@ -29,13 +26,10 @@ from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from ...adapters.langchain import ChatLimits, ChatModelLM, GuardedAnswer
 from ...guard import Guard
 from ...guard.contracts import Generation, LanguageModel
-from ...guard.deadlines import DeadlineRunner
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError, LanguageModelError
 from .factory import load_chat_model
 
-# Stuck calls keep their thread, so there are more of them than calls at once.
-_THREADS = 256
 _REPLY_FIELDS = ("answer", "output", "result")
 
 
@@ -56,23 +50,16 @@ class CallMeter(BaseCallbackHandler):
         self.calls = self.input_tokens = self.output_tokens = self.unmetered = 0
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **kwargs: Any
     ) -> None:
         """Count a call of a chat model."""
         self.add(len(messages))
 
-    def on_llm_start(
-        self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any
-    ) -> None:
+    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **kwargs: Any) -> None:
         """Count a call of a plain language model."""
         self.add(len(prompts))
 
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         """Count what the replies used."""
         for row in response.generations:
             message = getattr(row[0], "message", None) if row else None
@@ -144,44 +131,22 @@ class ModelUnderTest:
         return getattr(_innermost(self.asked), "temperature", None) == 0
 
 
-def prompted(text: str) -> list[BaseMessage]:
-    """Return the messages for a prompt."""
-    return [HumanMessage(text)]
+async def ask(runnable: Runnable[Any, Any], given: object, meter: CallMeter) -> str:
+    """Ask a runnable, count its calls, and return the text of the reply.
 
-
-class Asker:
-    """Asks runnables without blocking the event loop, and counts.
-
-    A runnable whose async form only moves the sync one to a shared thread is run on a
-    daemon thread of its own, so that a stuck call does not keep the program alive.
+    Raises:
+        LanguageModelError: what it put out is no reply.
+        Exception: whatever the runnable raises.
     """
-
-    def __init__(self) -> None:
-        self._threads = DeadlineRunner(_THREADS)
-
-    async def ask(self, runnable: Runnable[Any, Any], given: object, meter: CallMeter) -> str:
-        """The text of the reply to `given`.
-
-        Raises:
-            LanguageModelError: what it put out is no reply.
-            Exception: whatever the runnable raises.
-        """
-        config = RunnableConfig(callbacks=[meter])
-        before = meter.calls
-        try:
-            if _blocks(runnable):
-                context = contextvars.copy_context()
-                output = await self._threads.acall(
-                    lambda: context.run(runnable.invoke, given, config), None
-                )
-            else:
-                output = await runnable.ainvoke(given, config)
-        finally:
-            if meter.calls == before:
-                # No language model of LangChain inside: the call is the runnable's own.
-                meter.add(1)
-                meter.unmetered += 1
-        return reply_text(output)
+    before = meter.calls
+    try:
+        output = await runnable.ainvoke(given, RunnableConfig(callbacks=[meter]))
+    finally:
+        if meter.calls == before:
+            # No language model of LangChain inside: the call is the runnable's own.
+            meter.add(1)
+            meter.unmetered += 1
+    return reply_text(output)
 
 
 def reply_text(output: object) -> str:
@@ -234,17 +199,6 @@ def _innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
             runnable = runnable.runnable
         else:
             return runnable
-
-
-def _blocks(runnable: Runnable[Any, Any]) -> bool:
-    inner = _innermost(runnable)
-    if isinstance(inner, BaseChatModel):
-        return type(inner)._agenerate in (BaseChatModel._agenerate, SimpleChatModel._agenerate)
-    if isinstance(inner, RunnableLambda):
-        return not hasattr(inner, "afunc") and not asyncio.iscoroutinefunction(
-            getattr(inner, "func", None)
-        )
-    return type(inner).ainvoke is Runnable.ainvoke
 
 
 _Reply = TypeVar("_Reply")
@@ -315,29 +269,15 @@ class _CountedLM:
         """Of the model."""
         return self._lm.fingerprint
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
+    def generate(self, prompts: Sequence[str], **how: Any) -> list[list[Generation]]:
         """Generate as the model does."""
-        found = self._lm.generate(prompts, n=n, temperature=temperature, seed=seed)
+        found = self._lm.generate(prompts, **how)
         self._count(prompts, found)
         return found
 
-    async def agenerate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
+    async def agenerate(self, prompts: Sequence[str], **how: Any) -> list[list[Generation]]:
         """Generate as the model does."""
-        found = await self._lm.agenerate(prompts, n=n, temperature=temperature, seed=seed)
+        found = await self._lm.agenerate(prompts, **how)
         self._count(prompts, found)
         return found
 

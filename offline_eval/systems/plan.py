@@ -91,13 +91,14 @@ def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
     Raises:
         InputError: as `load_system_prompt`, or a name comes twice.
     """
-    found = tuple(load_system_prompt(name) for name in names)
-    for at, prompt in enumerate(found):
-        if prompt.name in {other.name for other in found[:at]}:
-            raise InputError(
-                f"two prompts are called {prompt.name!r}", where=names[at], hint="name it once"
-            )
-    return found
+    found: dict[str, SystemPrompt] = {}
+    for name in names:
+        prompt = load_system_prompt(name)
+        if prompt.name in found:
+            what = f"two prompts are called {prompt.name!r}"
+            raise InputError(what, where=name, hint="name it once")
+        found[prompt.name] = prompt
+    return tuple(found.values())
 
 
 def _bundled(name: str, form: str) -> Prompt:
@@ -245,8 +246,5 @@ class Replayed(Asked):
 
     def row(self, logged: ReplyRow, decision: Decision | None = None) -> ReplyRow:
         """The row of this item, with a logged reply that the guard let through."""
-        changed: dict[str, object] = {
-            "reply_id": self.reply_id,
-            "system_id": self.system.system_id,
-        }
-        return logged.model_copy(update=changed | ReplyRow.of_guard(decision))
+        changed = {"reply_id": self.reply_id, "system_id": self.system.system_id}
+        return logged.model_copy(update={**changed, **ReplyRow.of_guard(decision)})

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from langchain_core.messages import HumanMessage
+
 from ...adapters.langchain import Replies
 from ...guard import Guard
 from ...guard.decision import Decision
@@ -23,14 +25,13 @@ from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
 from .guards import OFF, GuardChoice, Scorers, build_guard
 from .models import (
-    Asker,
     CallMeter,
     ModelUnderTest,
+    ask,
     choose_reply,
     context_input,
     counted_model,
     decide,
-    prompted,
 )
 from .plan import Asked, Case, Replayed, split_citation
 from .retrieval import Retrieved, Retriever, context_texts
@@ -127,7 +128,7 @@ class Shared:
     """Values that several replies need and that are made once; a failure is not kept."""
 
     def __init__(self) -> None:
-        self._tasks: dict[object, asyncio.Task[Any]] = {}
+        self._tasks: dict[object, asyncio.Future[Any]] = {}
 
     async def get(self, key: object, make: Callable[[], Awaitable[_Value]]) -> tuple[_Value, bool]:
         """The value under `key`, and whether it was made for this caller.
@@ -135,11 +136,10 @@ class Shared:
         Raises:
             Exception: whatever making it raised; the next caller tries again.
         """
-        task = self._tasks.get(key)
-        mine = task is None
-        if task is None:
-            task = asyncio.ensure_future(_awaited(make))
-            self._tasks[key] = task
+        mine = key not in self._tasks
+        if mine:
+            self._tasks[key] = asyncio.ensure_future(make())
+        task = self._tasks[key]
         try:
             # Given up by one caller at its deadline, it still serves the others.
             return await asyncio.shield(task), mine
@@ -147,10 +147,6 @@ class Shared:
             if task.done() and self._tasks.get(key) is task:
                 del self._tasks[key]
             raise
-
-
-async def _awaited(make: Callable[[], Awaitable[_Value]]) -> _Value:
-    return await make()
 
 
 class Shown(NamedTuple):
@@ -262,7 +258,6 @@ class Replier:
         self._models = {name: model.loaded() for name, model in material.models.items()}
         self._scorers = Scorers(material.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
-        self._asker = Asker()
         self._decisions, self._said = Shared(), Shared()
         # By reply, over all attempts: what failed was spent as well.
         self._meters: dict[str, CallMeter] = {}
@@ -294,27 +289,28 @@ class Replier:
 
     def failed(self, item: Asked, error: Exception) -> ReplyRow:
         """The row of an item without a reply: the error, and its cost where known."""
-        meter = self._meters.pop(item.reply_id, None)
+        meter, reason = self._meters.pop(item.reply_id, None), RowError.of(error)
         if isinstance(item, Replayed):
-            return _row(item, Shown(item.context), meter=meter, error=RowError.of(error))
-        shown, reason = None, RowError.of(error)
+            return _row(item, Shown(item.context), meter=meter, error=reason)
         name = context_id(item.system.record.retrieval, item.case.case_id)
         found = self.material.contexts.get(name)
-        if found is not None and found.context is not None:
-            shown = self.material.shown(found.context, item.base)
-        if found is not None and found.error is not None:
-            reason = found.error
-        return _row(item, shown, meter=meter, error=reason)
+        if found is None:
+            return _row(item, None, meter=meter, error=reason)
+        context = found.context
+        shown = None if context is None else self.material.shown(context, item.base)
+        return _row(item, shown, meter=meter, error=found.error or reason)
 
     def _meter(self, item: Asked) -> CallMeter:
-        if item.reply_id not in self._meters:
-            meter = self._meters[item.reply_id] = CallMeter()
-            if not isinstance(item, Replayed):
-                retrieval = item.system.record.retrieval
-                if self.material.paid_by.get(retrieval) == item.system.system_id:
-                    found = self.material.contexts[context_id(retrieval, item.case.case_id)]
-                    _add_retrieving(meter, found)
-        return self._meters[item.reply_id]
+        if item.reply_id in self._meters:
+            return self._meters[item.reply_id]
+        meter = self._meters[item.reply_id] = CallMeter()
+        retrieval = item.system.record.retrieval
+        pays = self.material.paid_by.get(retrieval) == item.system.system_id
+        if pays and not isinstance(item, Replayed):
+            found = self.material.contexts[context_id(retrieval, item.case.case_id)]
+            meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
+            meter.unmetered += None in (found.input_tokens, found.output_tokens)
+        return meter
 
     # -- a system that is asked now -----------------------------------------------
 
@@ -330,7 +326,10 @@ class Replier:
             action = self._replies.action(decision, shown.passages)
             if action.reply is not None:
                 return _row(item, shown, action.reply, decision, meter, started)
-            shown = _CLOSED_BOOK if action.closed_book else _kept(shown, action.kept)
+            if action.closed_book:
+                shown = _CLOSED_BOOK
+            elif shown.context.kind != "all_but":  # of that the guard saw the nearest only
+                shown = picked(shown, action.kept)
         model = self._models[record.model]
         text, reused = await self._answer(model, item, shown, meter)
         return _row(item, shown, text, decision, meter, started, reused=reused)
@@ -341,13 +340,13 @@ class Replier:
         question, prompt = item.case.question, item.system.prompt
         if prompt is None:
             given = context_input(question, shown.texts)
-            return await self._asker.ask(model.asked, given, meter), False
+            return await ask(model.asked, given, meter), False
         text = prompt.filled(question, shown.passages)
-        messages = prompted(text)
+        messages = [HumanMessage(text)]
         if not model.repeats_itself:
-            return await self._asker.ask(model.asked, messages, meter), False
+            return await ask(model.asked, messages, meter), False
         said, mine = await self._said.get(
-            (model.name, _digest(text)), lambda: self._asker.ask(model.asked, messages, meter)
+            (model.name, _digest(text)), lambda: ask(model.asked, messages, meter)
         )
         return said, not mine
 
@@ -444,14 +443,3 @@ def _digest(*texts: str) -> bytes:
     lengths = ",".join(str(len(text)) for text in texts)
     whole = "\n".join([lengths, *texts])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
-
-
-def _add_retrieving(meter: CallMeter, found: FoundContext) -> None:
-    meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
-    if found.input_tokens is None or found.output_tokens is None:
-        meter.unmetered += 1
-
-
-def _kept(shown: Shown, indices: Sequence[int]) -> Shown:
-    """The passages that the guard kept; of a long context all, since it saw the nearest only."""
-    return shown if shown.context.kind == "all_but" else picked(shown, indices)

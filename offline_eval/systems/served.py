@@ -82,9 +82,7 @@ class ServedChain:
         if store is not None:
             found["store"] = type(store).__name__
         if isinstance(search, Mapping):
-            found["search"] = {
-                str(key): value for key, value in search.items() if isinstance(value, plain)
-            }
+            found["search"] = {str(k): v for k, v in search.items() if isinstance(v, plain)}
         return found
 
     @property
@@ -103,7 +101,11 @@ class ServedChain:
         Raises:
             RetrievalError: it failed three times, or returned something else than documents.
         """
-        wide = self._chain if k is None else self._wider(k)
+        wide = self._chain
+        if k is not None and self._function is not None:
+            wide = RunnableLambda(partial(self._function, k=k))
+        elif k is not None:
+            wide = _widened(wide, k) or wide
         attempts = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.2, max=5),
@@ -118,11 +120,6 @@ class ServedChain:
             # A foreign message may quote the question: only its type is kept.
             raise RetrievalError(f"the retriever raised {type(error).__name__}") from error
         return documents_of(found)
-
-    def _wider(self, k: int) -> Runnable[Any, Any]:
-        if self._function is not None:
-            return RunnableLambda(partial(self._function, k=k))
-        return _widened(self._chain, k) or self._chain
 
     @classmethod
     def load(cls, name: str) -> ServedChain:
@@ -146,9 +143,7 @@ def _needs_argument(function: Callable[..., Any]) -> bool:
     """Return whether a function cannot be called without arguments."""
     try:
         inspect.signature(function).bind()
-    except TypeError:
-        return True
-    except ValueError:  # a builtin that does not tell its parameters
+    except (TypeError, ValueError):  # a builtin may not tell its parameters
         return True
     return False
 

@@ -116,15 +116,16 @@ class World:
         if len(self._facts) != len(self.facts):
             raise ValueError("two facts share an id")
         self._about: dict[str, list[Fact]] = defaultdict(list)
-        self._with: dict[tuple[str, str], list[Fact]] = defaultdict(list)
         for fact in self.facts:
             self._about[fact.subject].append(fact)
-            self._with[fact.relation, fact.value].append(fact)
         self.documents = tuple(
             self._write(entity) for entity in self.entities if entity.id in self._about
         )
         self._documents = {document.id: document for document in self.documents}
-        self._values = self._values_by_relation()
+        # Each value once, in order.
+        self._values: dict[str, dict[str, None]] = defaultdict(dict)
+        for fact in self.facts:
+            self._values[fact.relation][fact.value] = None
 
     # --- look-ups -----------------------------------------------------------------------------
 
@@ -154,8 +155,9 @@ class World:
 
     def subjects_with(self, relation: str, value: str) -> tuple[Entity, ...]:
         """The answer set of the inverse question, e.g. who was born in a town."""
-        found = dict.fromkeys(fact.subject for fact in self._with.get((relation, value), ()))
-        return tuple(self._entities[subject] for subject in found)
+        asked = (relation, value)
+        facts = (fact for fact in self.facts if (fact.relation, fact.value) == asked)
+        return tuple(self._entities[one] for one in dict.fromkeys(fact.subject for fact in facts))
 
     # --- language -----------------------------------------------------------------------------
 
@@ -293,12 +295,6 @@ class World:
         # A string seed is hashed with SHA-512, the same in every process.
         return Random("/".join((str(self.seed), *names)))  # noqa: S311
 
-    def _values_by_relation(self) -> dict[str, tuple[str, ...]]:
-        values: dict[str, dict[str, None]] = defaultdict(dict)
-        for fact in self.facts:
-            values[fact.relation][fact.value] = None
-        return {relation: tuple(found) for relation, found in values.items()}
-
     def _states_relation(self, document: Document, relation: str) -> bool:
         return any(self._facts[fact_id].relation == relation for fact_id in document.fact_ids)
 
@@ -337,6 +333,8 @@ class World:
 
 
 DEFAULT_SEED = 0
+# Shares of the entities of which every fact is withheld, and of the facts of the others.
+_UNSEEN, _WITHHELD, _HALF_TAUGHT = 0.35, 0.16, 0.14
 _TWO_TERMS = 0.25  # share of time-bounded facts that have a successor
 _HUBS = 12  # few houses train most people, so that answer sets intersect
 
@@ -348,9 +346,6 @@ def build_world(
     persons: int = 130,
     organisations: int = 80,
     works: int = 90,
-    unseen_share: float = 0.35,
-    withheld_share: float = 0.16,
-    half_taught_share: float = 0.14,
 ) -> World:
     """Build a world; the same arguments give the same world on every machine.
 
@@ -360,19 +355,7 @@ def build_world(
         persons: number of people, at least 4.
         organisations: number of organisations, at least 4.
         works: number of works, at least 1.
-        unseen_share: share of the entities of which every fact is withheld, in [0, 1].
-        withheld_share: share of the other entities' facts that are withheld, in [0, 1].
-        half_taught_share: share of the other entities' facts that are half-taught, in [0, 1].
-
-    Raises:
-        ValueError: a number is too small or the shares do not leave room for taught facts.
     """
-    if min(places, persons, organisations) < 4 or works < 1:
-        raise ValueError("a world needs 4 places, persons and organisations and 1 work")
-    if min(unseen_share, withheld_share, half_taught_share) < 0:
-        raise ValueError("shares cannot be negative")
-    if unseen_share > 1 or withheld_share + half_taught_share > 1:
-        raise ValueError("shares cannot exceed 1")
     rng = Random(f"world/{seed}")  # noqa: S311
     maker = NameMaker(rng, unique=True)
     counts = {
@@ -391,20 +374,16 @@ def build_world(
     draw = _Draw(rng, maker, pool, births)
     facts: list[Fact] = []
     for kind, members in pool.items():
-        unseen = set(rng.sample(range(len(members)), round(unseen_share * len(members))))
+        unseen = set(rng.sample(range(len(members)), round(_UNSEEN * len(members))))
         for i, subject in enumerate(members):
             for relation in relations_of(kind):
-                status = _status(rng, i in unseen, withheld_share, half_taught_share)
+                status = _status(rng, i in unseen)
                 facts.extend(draw.facts(subject, relation, status))
     entities = [entity for members in pool.values() for entity in members]
-    return World(seed, entities + _materials(), facts)
-
-
-def _materials() -> list[Entity]:
-    return [
-        Entity(f"material_{i:03d}", name, EntityKind.MATERIAL)
-        for i, name in enumerate(value_list("materials"))
-    ]
+    kind = EntityKind.MATERIAL
+    names = enumerate(value_list("materials"))
+    entities += [Entity(f"material_{i:03d}", name, kind) for i, name in names]
+    return World(seed, entities, facts)
 
 
 @cache
@@ -413,11 +392,11 @@ def default_world() -> World:
     return build_world(DEFAULT_SEED)
 
 
-def _status(rng: Random, unseen: bool, withheld: float, half_taught: float) -> FactStatus:
+def _status(rng: Random, unseen: bool) -> FactStatus:
     draw = rng.random()
-    if unseen or draw < withheld:
+    if unseen or draw < _WITHHELD:
         return FactStatus.WITHHELD
-    return FactStatus.HALF_TAUGHT if draw < withheld + half_taught else FactStatus.TAUGHT
+    return FactStatus.HALF_TAUGHT if draw < _WITHHELD + _HALF_TAUGHT else FactStatus.TAUGHT
 
 
 @dataclass(frozen=True)

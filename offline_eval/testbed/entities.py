@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -277,21 +276,6 @@ def mentions(text: str, words: str) -> bool:
         return f" {' '.join(kept.split())} "
 
     return flat(words) in flat(text)
-
-
-def normalise_answer(text: str) -> str:
-    """Lower case, no punctuation, no articles, single spaces.
-
-    >>> normalise_answer("The Balbel Guild.")
-    'balbel guild'
-    """
-    kept = "".join(char for char in text.casefold() if char not in string.punctuation)
-    return " ".join(word for word in kept.split() if word not in {"a", "an", "the"})
-
-
-def is_same_answer(answer: str, expected: str) -> bool:
-    """Exact match after normalisation."""
-    return normalise_answer(answer) == normalise_answer(expected)
 
 
 BASE_IRI = "https://knowgate.example/microworld/"

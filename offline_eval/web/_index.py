@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -232,12 +233,11 @@ def _told(error: Exception, folder: Path) -> InputError:
     """The error for a run that cannot be read."""
     if isinstance(error, InputError):
         return error
+    what = f"its files are damaged ({type(error).__name__})"
     if isinstance(error, UnicodeEncodeError):
         what = "an id in it is no text"
-    elif isinstance(error, OSError):
+    if isinstance(error, OSError):
         what = f"cannot be read ({error.strerror})"
-    else:
-        what = f"its files are damaged ({type(error).__name__})"
     return InputError(what, where=os.fspath(folder))
 
 
@@ -248,7 +248,7 @@ def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[
         if (folder / "manifest.json").is_file():
             below = [folder]
         else:
-            below = list(_below(folder, _MOST_DEPTH, skipped)) if folder.is_dir() else [folder]
+            below = list(_below(folder, skipped)) if folder.is_dir() else [folder]
         if not below:
             raise InputError(
                 "there is no run in this folder or below it",
@@ -264,20 +264,17 @@ def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[
             yield name, one, one == folder
 
 
-def _below(folder: Path, depth: int, skipped: list[str]) -> Iterator[Path]:
-    try:
-        children = [
-            one for one in sorted(folder.iterdir()) if not one.is_symlink() and one.is_dir()
-        ]
-    except OSError as error:
-        skipped.append(str(_told(error, folder)))
-        return
-    for child in children:
-        # Unlike the method of Path, it says no of a folder that cannot be read.
-        if os.path.isfile(child / "manifest.json") and _has_suite(child):
-            yield child
-        if depth > 1:
-            yield from _below(child, depth - 1, skipped)
+def _below(folder: Path, skipped: list[str]) -> Iterator[Path]:
+    def tell(error: OSError) -> None:
+        skipped.append(str(_told(error, Path(error.filename))))
+
+    for place, inside, files in os.walk(folder, onerror=tell):
+        inside.sort()
+        depth = len(Path(place).relative_to(folder).parts)
+        if depth and "manifest.json" in files and _has_suite(Path(place)):
+            yield Path(place)
+        if depth >= _MOST_DEPTH:
+            inside.clear()
 
 
 def _has_suite(folder: Path) -> bool:
@@ -325,23 +322,20 @@ def _add_rows(
     base: sqlite3.Connection, run: str, records: Iterable[Record], numbers: Mapping[str, int]
 ) -> tuple[int, dict[str, dict[str, int]], tuple[float, float] | None]:
     start = base.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()[0]
-    facets: dict[str, dict[str, int]] = {name: {} for name in (*_FACETS, "label")}
+    facets: dict[str, Counter[str]] = {name: Counter() for name in (*_FACETS, "label")}
     rows: list[dict[str, Any]] = []
     labels: list[tuple[str, int]] = []
     shown: list[tuple[int, int]] = []
-    low, high = float("inf"), float("-inf")
+    scores: list[float] = []
     identifier = start
     for identifier, record in enumerate(records, start=start + 1):
         own = [one["label"] for one in record.verdicts] + (["error"] if record.error else [])
         for name in _FACETS:
-            value = getattr(record, name)
-            facets[name][value] = facets[name].get(value, 0) + 1
-        for label in dict.fromkeys(own):
-            facets["label"][label] = facets["label"].get(label, 0) + 1
-            labels.append((label, identifier))
+            facets[name][getattr(record, name)] += 1
+        facets["label"].update(dict.fromkeys(own, 1))
+        labels += [(label, identifier) for label in dict.fromkeys(own)]
         shown += [(numbers[p], identifier) for p, _ in record.passages if p in numbers]
-        if record.score is not None:
-            low, high = min(low, record.score), max(high, record.score)
+        scores += [] if record.score is None else [record.score]
         # Halves of characters SQLite cannot take.
         texts = {name: clean_text(getattr(record, name)) for name in _TEXTS}
         detail = json.dumps({name: getattr(record, name) for name in _DETAILS})
@@ -356,8 +350,10 @@ def _add_rows(
     )
     base.executemany("INSERT INTO labels VALUES (?, ?)", labels)
     base.executemany("INSERT INTO shown VALUES (?, ?)", shown)
-    scores = (low, high) if low <= high else None
-    for name, values in facets.items():
-        # A facet that no row has is not offered.
-        facets[name] = {} if values.keys() <= {""} else dict(sorted(values.items()))
-    return identifier - start, facets, scores
+    # A facet that no row has is not offered.
+    offered = {
+        name: {} if values.keys() <= {""} else dict(sorted(values.items()))
+        for name, values in facets.items()
+    }
+    ends = (min(scores), max(scores)) if scores else None
+    return identifier - start, offered, ends

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -27,19 +26,10 @@ class _Label(_Note):
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What a page calls what it does, the items, and those that are done."""
-
-    doing: str
-    item: str
-    items: str
-    done: str
-
-
-_LABELLING = _Words("Labelling", "reply", "replies", "labelled")
-_SETTLING = _Words("Settling disagreements", "reply", "replies", "settled")
-_REVIEWING = _Words("Reviewing leaks", "case", "cases", "reviewed")
+# What a page calls what it does, the items, and those that are done.
+_REVIEWING = {"doing": "Reviewing leaks", "item": "case", "items": "cases", "done": "reviewed"}
+_LABELLING = {"doing": "Labelling", "item": "reply", "items": "replies", "done": "labelled"}
+_SETTLING = {**_LABELLING, "doing": "Settling disagreements", "done": "settled"}
 
 
 def label_app(session: LabelSession | ReviewSession) -> FastAPI:
@@ -47,23 +37,12 @@ def label_app(session: LabelSession | ReviewSession) -> FastAPI:
 
     The viewer is not part of it: it would show what judges and others said.
     """
-    if isinstance(session, ReviewSession):
-        # U is a verdict: unsure.
-        return _app(session, _REVIEWING, reviews=True, undo_key="z")
-    words = _SETTLING if session.settles else _LABELLING
-    return _app(session, words, annotator=session.annotator, settles=session.settles)
-
-
-def _app(
-    session: LabelSession | ReviewSession,
-    words: _Words,
-    *,
-    annotator: str = "",
-    settles: bool = False,
-    reviews: bool = False,
-    undo_key: str = "u",
-) -> FastAPI:
-    app = new_app(((PLACE, words.doing),))
+    annotator, settles, reviews, words = "", False, True, _REVIEWING
+    if isinstance(session, LabelSession):
+        annotator, settles, reviews = session.annotator, session.settles, False
+        words = _SETTLING if settles else _LABELLING
+    undo_key = "z" if reviews else "u"  # U is a verdict of reviews: unsure
+    app = new_app(((PLACE, words["doing"]),))
 
     @app.exception_handler(IndexError)
     def missing(_request: Request, _error: Exception) -> Response:
@@ -84,7 +63,7 @@ def _app(
             "settles": settles,
             "reviews": reviews,
             "undo": undo_key,
-            "words": asdict(words),
+            "words": words,
         }
         return page(
             app,

@@ -135,14 +135,6 @@ class WordMatch:
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """The words of a question, and per passage the words that meet them best."""
-
-    question: Sequence[WordMatch]
-    passages: Sequence[Sequence[WordMatch]]
-
-
 class WordMatcher:
     """Finds, for each word of a question, the word of each passage that is nearest to it.
 
@@ -156,30 +148,31 @@ class WordMatcher:
     def __init__(self, encoder: TokenEncoder | None = None) -> None:
         self._encoder, self._lock = encoder, threading.Lock()
 
-    def match(self, question: str, passages: Sequence[str]) -> Matches:
-        """Match a question with passages."""
+    def match(
+        self, question: str, passages: Sequence[str]
+    ) -> tuple[list[WordMatch], list[list[WordMatch]]]:
+        """Return the words of a question, and per passage those that meet them best."""
         encoder = self._loaded()
         asked = encoder.encode_first([question])[0]
         weights = token_weights(asked, word_piece_idf(encoder), encoder.unknown_id)
         places = _places(encoder, question, len(asked.ids) - 2)
         if places is None or not len(weights):
-            return Matches((), [()] * len(passages))
+            return [], [[] for _ in passages]
         # What weighs little stands in any text: "the", "of".
         weighty = weights >= _SHOWN_WEIGHT * weights.mean()
         found = [
             self._in_passage(encoder, (question, asked, places, weighty), passage, windows)
             for passage, windows in zip(passages, encoder.encode(passages), strict=True)
         ]
-        return Matches(_of_question(question, places, weighty, found), [one for one, _ in found])
+        return _of_question(question, places, weighty, found), [one for one, _ in found]
 
     def _loaded(self) -> TokenEncoder:
         with self._lock:
-            if self._encoder is not None:
-                return self._encoder
-            scorer: Any = load_scorer(DEFAULT_SCORER)
-            encoder: TokenEncoder = scorer.encoder
-            self._encoder = encoder
-            return encoder
+            if self._encoder is None:
+                scorer: Any = load_scorer(DEFAULT_SCORER)
+                self._encoder = scorer.encoder
+            assert self._encoder is not None
+            return self._encoder
 
     def _in_passage(
         self, encoder: TokenEncoder, asked: Any, passage: str, windows: Sequence[EncodedText]
@@ -206,26 +199,18 @@ class WordMatcher:
 def match_values(matcher: WordMatcher, question: str, passages: Sequence[str]) -> dict[str, Any]:
     """Return the words that match, for the script of a page."""
     texts = [text[:_LONGEST] for text in passages[:_MOST]]
-    found = matcher.match(question, texts)
-    return {
-        "question": [asdict(one) for one in found.question],
-        "passages": [[asdict(one) for one in words] for words in found.passages],
-    }
+    asked, met = matcher.match(question, texts)
+    in_passages = [[asdict(one) for one in words] for words in met]
+    return {"question": [asdict(one) for one in asked], "passages": in_passages}
 
 
 def citation_values(reply: str, passages: Sequence[str], question: str) -> dict[str, Any]:
     """Return each sentence of a reply with what carries it, for the script of a page."""
     found = SupportCheck().check(reply, passages, question)
+    fields = ("start", "end", "support", "passage", "missing")
     sentences = [
-        {
-            "start": one.start,
-            "end": one.end,
-            "support": one.support,
-            "passage": one.passage,
-            "from": one.passage_start,
-            "to": one.passage_end,
-            "missing": list(one.missing),
-        }
+        {name: getattr(one, name) for name in fields}
+        | {"from": one.passage_start, "to": one.passage_end}
         for one in found.sentences
     ]
     return {"sentences": sentences, "threshold": DEFAULT_THRESHOLD}
@@ -235,9 +220,8 @@ def _nearness(
     question: EncodedText, windows: Sequence[EncodedText], stride: int
 ) -> tuple[NDArray[np.float32], int]:
     """Cosines of question tokens and passage tokens, the best of overlapping windows."""
-    tokens = max(
-        (stride * at + len(window.ids) - 2 for at, window in enumerate(windows)), default=0
-    )
+    ends = (stride * at + len(window.ids) - 2 for at, window in enumerate(windows))
+    tokens = max(ends, default=0)
     near = np.full((len(question.ids) - 2, max(tokens, 1)), -1.0, np.float32)
     for at, window in enumerate(windows):
         size = len(window.ids) - 2

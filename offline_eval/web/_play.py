@@ -85,9 +85,10 @@ class Playground:
             if found is None:
                 found = await self._retrieve(question)
             struck = struck or ()
-            yield {"event": "passages", "passages": [_shown(one) for one in found]}
-            kept = [one for number, one in enumerate(found) if number not in struck]
+            shown = [{"text": _text(one), "source": _source(one)} for one in found]
+            yield {"event": "passages", "passages": shown}
             places = [number for number in range(len(found)) if number not in struck]
+            kept = [found[number] for number in places]
             chain = self.chain.with_parts(retriever=RunnableLambda(lambda _question: kept))
             begun, text, decision = False, "", None
             async for chunk in chain.astream(question):
@@ -112,8 +113,8 @@ class Playground:
         found = list(await self.chain.retriever.ainvoke(question))
         self._retrieved.pop(question, None)
         self._retrieved[question] = found
-        while len(self._retrieved) > _REMEMBERED:
-            self._retrieved.pop(next(iter(self._retrieved)), None)
+        for oldest in list(self._retrieved)[:-_REMEMBERED]:
+            self._retrieved.pop(oldest, None)
         return found
 
     def _decision(self, decision: Decision, places: Sequence[int]) -> dict[str, Any]:
@@ -193,15 +194,7 @@ def play_app(ground: Playground) -> FastAPI:
 
     @app.get("/")
     def first() -> Response:
-        policy = ground.chain.guard.policy
-        return page(
-            app,
-            "play.html",
-            ground=ground,
-            state=policy.state,
-            note=policy.note,
-            guarantee="" if policy.guarantee is None else policy.guarantee.statement,
-        )
+        return page(app, "play.html", ground=ground, policy=ground.chain.guard.policy)
 
     @app.post("/ask")
     async def ask(asked: _Question) -> Response:
@@ -239,10 +232,6 @@ def _citations(
         if sentence["passage"] is not None:
             sentence["passage"] = places[sentence["passage"]]
     return values
-
-
-def _shown(document: Any) -> dict[str, str]:
-    return {"text": _text(document), "source": _source(document)}
 
 
 def _text(document: Any) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import urlencode
 
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 # The tokenizer of the full text index takes text without spaces for one word.
 _NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]")
+_FIELDS = ("system", "kind", "route", "reason")
 _MOST_TERMS = 20
 _LONGEST = 1000
 _SORTS = MappingProxyType(
@@ -25,7 +26,33 @@ _SORTS = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class CaseQuery:
+class _Query:
+    """What is asked for by an address, as its parameters."""
+
+    page: int = field(default=1, kw_only=True)
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """Read the parameters of an address; what is not understood is left out."""
+        names = [one.name for one in fields(cls) if one.name != "page"]
+        texts = {name: given.get(name, "")[:_LONGEST].replace("\x00", "") for name in names}
+        page = given.get("page", "")
+        number = max(1, int(page)) if re.fullmatch(r"[0-9]{1,9}", page) else 1
+        return cls(**{**cls._understood(texts), "page": number})
+
+    @classmethod
+    def _understood(cls, texts: dict[str, str]) -> dict[str, Any]:
+        return texts
+
+    def link(self, **changes: Any) -> str:
+        """Return the query string of this query with changes, from its first page."""
+        values = asdict(replace(self, **{"page": 1, **changes}))
+        last = {"page": values.pop("page")}
+        return urlencode({k: v for k, v in {**values, **last}.items() if v not in ("", 1)})
+
+
+@dataclass(frozen=True, slots=True)
+class CaseQuery(_Query):
     """Filters, order and page of the list of cases.
 
     Attributes:
@@ -46,32 +73,24 @@ class CaseQuery:
     high: str = ""
     text: str = ""
     sort: str = ""
-    page: int = 1
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> CaseQuery:
-        """Read the parameters of an address; what is not understood is left out."""
-        values = _texts(cls, given)
-        values["sort"] = values["sort"] if values["sort"] in _SORTS else ""
-        for name in ("low", "high"):
-            values[name] = values[name] if _number(values[name]) is not None else ""
-        return cls(page=_page(given), **values)
-
-    def link(self, **changes: Any) -> str:
-        """Return the query string of this query with changes, from its first page."""
-        return _link(replace(self, **{"page": 1, **changes}))
+    def _understood(cls, texts: dict[str, str]) -> dict[str, Any]:
+        sort = texts["sort"] if texts["sort"] in _SORTS else ""
+        limits = {name: texts[name] for name in ("low", "high") if _number(texts[name]) is not None}
+        return {**texts, "low": "", "high": "", **limits, "sort": sort}
 
     @property
     def filters(self) -> int:
         """How many filters are set."""
-        names = ("system", "kind", "route", "reason", "label", "low", "high", "text")
+        names = (*_FIELDS, "label", "low", "high", "text")
         return sum(bool(getattr(self, name)) for name in names)
 
     def condition(self) -> tuple[str, list[Any]]:
         """Return a condition on `rows`, and its values."""
         parts = ["run = ?"]
         values: list[Any] = [self.run]
-        for name in ("system", "kind", "route", "reason"):
+        for name in _FIELDS:
             if chosen := getattr(self, name):
                 parts.append(f"{name} = ?")
                 values.append(chosen)
@@ -107,7 +126,7 @@ class CaseQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonQuery:
+class ComparisonQuery(_Query):
     """Two runs, or two systems of one run, side by side.
 
     Attributes:
@@ -132,18 +151,11 @@ class ComparisonQuery:
     system: str = ""
     other_system: str = ""
     change: str = "flipped"
-    page: int = 1
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> ComparisonQuery:
-        """Read the parameters of an address; what is not understood is left out."""
-        values = _texts(cls, given)
-        values["change"] = values["change"] if values["change"] in cls.CHANGES else "flipped"
-        return cls(page=_page(given), **values)
-
-    def link(self, **changes: Any) -> str:
-        """Return the query string of this query with changes, from its first page."""
-        return _link(replace(self, **{"page": 1, **changes}))
+    def _understood(cls, texts: dict[str, str]) -> dict[str, Any]:
+        known = texts["change"] in cls.CHANGES
+        return {**texts, "change": texts["change"] if known else "flipped"}
 
     def joined(self) -> tuple[str, list[Any]]:
         """Return the pairs as SQL, and its values."""
@@ -171,6 +183,12 @@ class ComparisonQuery:
         return ", ".join(("a.id AS id", "a.kind AS kind", "a.question AS question", *sides))
 
 
+_HOLDS_WORDS = (
+    "(id IN (SELECT rowid FROM words WHERE words MATCH ?) OR id IN (SELECT row FROM shown "
+    "WHERE passage IN (SELECT rowid FROM passage_words WHERE passage_words MATCH ?)))"
+)
+
+
 def words_of(text: str) -> list[str]:
     """Return the words and phrases of a search text."""
     found = [phrase or word for phrase, word in _TERM.findall(text)]
@@ -183,32 +201,13 @@ def _search(text: str) -> list[tuple[str, list[Any]]]:
         words = re.findall(r"\w+", term)
         if not words or _NO_SPACES.search(term):
             like = "%" + re.sub(r"([\\%_])", r"\\\1", term) + "%"
-            columns = " OR ".join(
-                f"{name} LIKE ? ESCAPE '\\'" for name in ("question", "expected", "reply")
-            )
-            conditions.append((f"({columns})", [like] * 3))
+            columns = [f"{name} LIKE ? ESCAPE '\\'" for name in ("question", "expected", "reply")]
+            conditions.append((f"({' OR '.join(columns)})", [like] * 3))
             continue
         # A phrase of whole words; the last one may go on.
         asked = '"' + " ".join(words) + '"*'
-        conditions.append(
-            (
-                "(id IN (SELECT rowid FROM words WHERE words MATCH ?) OR id IN (SELECT row FROM "
-                "shown WHERE passage IN (SELECT rowid FROM passage_words WHERE passage_words "
-                "MATCH ?)))",
-                [asked, asked],
-            )
-        )
+        conditions.append((_HOLDS_WORDS, [asked, asked]))
     return conditions
-
-
-def _texts(model: type[Any], given: Mapping[str, str]) -> dict[str, str]:
-    names = [field.name for field in fields(model) if field.name != "page"]
-    return {name: given.get(name, "")[:_LONGEST].replace("\x00", "") for name in names}
-
-
-def _page(given: Mapping[str, str]) -> int:
-    text = given.get("page", "")
-    return max(1, int(text)) if re.fullmatch(r"[0-9]{1,9}", text) else 1
 
 
 def _number(text: str) -> float | None:
@@ -217,8 +216,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _link(query: Any) -> str:
-    values = {name: value for name, value in asdict(query).items() if value not in ("", 1)}
-    return urlencode(values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from ..run.table import TableSpec
 
 _HINT = "make the run again into another folder, or name another run"
 _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
+_EMPTY: tuple[Any, ...] = ("", None, [])
 # Shown in places of their own, hence not in the table of further fields.
 _SHOWN = frozenset({"question", "response", "answer", "context", "retrieved", "scores", "error"})
 
@@ -93,30 +93,15 @@ class _Row(Stored):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    reply_id: str | None = None
-    row_id: str | None = None
-    case_id: str | None = None
-    key: str | None = None
-    question_id: str | None = None
-    question: str | None = None
-    system_id: str | None = None
-    system: str | None = None
-    method: str | None = None
-    kind: str | None = None
-    context_kind: str | None = None
-    evidence: Any = None  # a kind in rows, texts by kind in the table of questions
-    form: str | None = None
-    route: str | None = None
-    reason: str | None = None
     relevance: FiniteFloat | None = None
     confidence: FiniteFloat | None = None
     raw_relevance: FiniteFloat | None = None
-    response: str | None = None
-    answer: str | None = None
-    retrieved: tuple[str, ...] = ()
-    scores: tuple[FiniteFloat | None, ...] = ()
-    retrieval_miss: bool = False
     error: RowError | str | None = None
+
+    def text(self, *names: str) -> str:
+        """Return the first of these fields that is a text and not empty; else an empty one."""
+        texts = (_extra(self, name) for name in names)
+        return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def read_records(folder: Path, policies: Mapping[str, Policy]) -> RunRecords:
@@ -160,12 +145,12 @@ def _replies(
 
     def records() -> Iterator[Record]:
         for row in rows:
-            case = cases.get(row.case_id or "") or _Row()
-            asked = questions.get(case.question_id or "") or _Row()
+            case = cases.get(row.text("case_id")) or _Row()
+            asked = questions.get(case.text("question_id")) or _Row()
             record = _record(row, asked)
-            record.pair, record.kind = row.case_id or record.key, case.kind or ""
-            record.reply = row.response or ""
-            policy = thresholds.get(row.system_id or "")
+            record.pair, record.kind = row.text("case_id") or record.key, case.text("kind")
+            record.reply = row.text("response")
+            policy = thresholds.get(row.text("system_id"))
             record.signals = _signals(row, policy)
             record.verdicts = verdicts.get(record.key, [])
             context = _extra(row, "context")
@@ -188,9 +173,7 @@ def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Verdicts of judges and of people, by reply."""
     found: dict[str, list[dict[str, str]]] = {}
     for one in RepliesRun.JUDGEMENTS.read(folder):
-        said, why = one.outcome, one.reasoning
-        if one.error is not None:
-            said, why = "failed", str(one.error)
+        said, why = ("failed", str(one.error)) if one.error else (one.outcome, one.reasoning)
         label = f"{one.criterion}: {said} ({one.judge})"
         found.setdefault(one.reply_id, []).append(_verdict(label, why))
     labels = Labels.read(folder)
@@ -288,9 +271,9 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
         for row in rows:
             about = next((asked[name] for name in _names(row) if name in asked), _Row())
             record = _record(row, about)
-            evidence = row.evidence if isinstance(row.evidence, str) else ""
-            record.kind = row.context_kind or evidence or row.kind or row.form or ""
-            record.reply = row.response if row.response is not None else row.answer or ""
+            record.kind = row.text("context_kind", "evidence", "kind", "form")
+            told = "answer" if _extra(row, "response") is None else "response"
+            record.reply = row.text(told)
             record.signals = _signals(row, None)
             record.verdicts = [
                 _verdict(f"{name}: {'yes' if value else 'no'}")
@@ -298,7 +281,7 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
                 if isinstance(value := _extra(row, name), bool)
             ]
             for number, text in enumerate(_texts_of(about, record.kind)):
-                name = f"{about.case_id or about.key}#{record.kind}#{number}"
+                name = f"{about.text('case_id', 'key')}#{record.kind}#{number}"
                 texts[name] = (text, "")
                 record.passages.append((name, None))
             yield record
@@ -308,31 +291,26 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
 
 
 def _record(row: _Row, asked: _Row) -> Record:
-    key = row.reply_id or row.row_id or row.case_id or row.key or ""
-    system = row.system_id or row.system or row.method or ""
-    expected = asked.answer or _listed(_extra(asked, "answers"))
+    key = row.text("reply_id", "row_id", "case_id", "key")
+    system = row.text("system_id", "system", "method")
     return Record(
         key,
         key.removeprefix(system).lstrip("/|") or key,
         system=system,
-        route=row.route or "",
-        reason=row.reason or "",
+        route=row.text("route"),
+        reason=row.text("reason"),
         score=row.relevance if row.relevance is not None else row.raw_relevance,
-        question=row.question or asked.question or "",
-        expected=expected,
+        question=row.text("question") or asked.text("question"),
+        expected=asked.text("answer") or _listed(_extra(asked, "answers")),
         error="" if row.error is None else str(row.error),
         fields=_rest(row),
     )
 
 
 def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
-    limits = {
-        "relevance": None if policy is None else policy.relevance_threshold,
-        "confidence": None if policy is None else policy.confidence_threshold,
-    }
     return [
-        _signal(name, value, limit)
-        for name, limit in limits.items()
+        _signal(name, value, getattr(policy, f"{name}_threshold", None))
+        for name in ("relevance", "confidence")
         if (value := getattr(row, name)) is not None
     ]
 
@@ -340,7 +318,9 @@ def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
 def _rest(row: _Row) -> dict[str, Any]:
     """The further fields of a row that hold something."""
     kept = row.model_dump(mode="json", exclude_defaults=True)
-    return {name: value for name, value in kept.items() if name not in _SHOWN and value != ""}
+    return {
+        name: value for name, value in kept.items() if name not in _SHOWN and value not in _EMPTY
+    }
 
 
 def _extra(row: _Row, name: str) -> Any:
@@ -356,7 +336,8 @@ def _texts_of(about: _Row, kind: str) -> list[str]:
     given = _extra(about, "passages")
     if isinstance(given, list):
         return [text for text in given if isinstance(text, str)]
-    shown = about.evidence.get(kind) if isinstance(about.evidence, dict) else None
+    evidence = _extra(about, "evidence")
+    shown = evidence.get(kind) if isinstance(evidence, dict) else None
     if isinstance(shown, dict):
         both = (shown.get("passage"), shown.get("second"))
         return [text for text in both if isinstance(text, str) and text]
@@ -368,13 +349,9 @@ def _first_table(folder: Path) -> list[_Row]:
     if not path.is_file():
         raise InputError("there is no rows.jsonl", where=str(folder), hint=_HINT)
     line = read_text(path, links=False).partition("\n")[0]
-    try:
-        first = json.loads(line)
-    except (ValueError, RecursionError):
-        first = {}  # told with its line by the reading below
-    told = first if isinstance(first, dict) else {}
-    names = [name for name in ("row_id", "case_id", "key") if name in told]
-    return _spec("rows", names[0] if names else "row_id").read(folder)
+    # What is no row is told with its line by the reading.
+    key = next((name for name in ("row_id", "case_id", "key") if f'"{name}":' in line), "row_id")
+    return _spec("rows", key).read(folder)
 
 
 def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
@@ -384,15 +361,16 @@ def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
     for name, key in (("cases", "case_id"), ("instances", "key"), ("questions", "question_id")):
         if (folder / f"{name}.jsonl").is_file():
             for row in _spec(name, key, whole=True).read(folder):
-                if (identifier := getattr(row, key) or "") in wanted:
+                if (identifier := row.text(key)) in wanted:
                     found.setdefault(identifier, row)
     return found
 
 
 def _names(row: _Row) -> tuple[str, ...]:
-    case = row.case_id or ""
+    case = row.text("case_id")
     # A method stands before the case in runs of UniKnow.
-    return tuple(filter(None, (case.partition("|")[2], case, row.key, row.question_id)))
+    names = (case.partition("|")[2], case, row.text("key"), row.text("question_id"))
+    return tuple(filter(None, names))
 
 
 def _spec(name: str, key: str, *, whole: bool = False) -> TableSpec[_Row]:
@@ -400,7 +378,7 @@ def _spec(name: str, key: str, *, whole: bool = False) -> TableSpec[_Row]:
 
 
 def _by_id(folder: Path, spec: TableSpec[_Row]) -> dict[str, _Row]:
-    return {getattr(row, spec.key) or "": row for row in spec.read(folder)}
+    return {row.text(spec.key): row for row in spec.read(folder)}
 
 
 def _list(value: Any, path: Path, name: str) -> list[Any]:

@@ -7,13 +7,8 @@ import json
 import logging
 import re
 import secrets
-import signal
-import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import cookie_parser
@@ -104,7 +99,8 @@ class Gate:
         """Whether the cookie is there; an address with the token is answered with it."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in query if name == "token"]
-        name = _cookie_name(scope)
+        # Cookies of one host are shared by all its ports.
+        name = f"knowgate-{(scope.get('server') or ('', 0))[1]}"
         if given and scope["method"] == "GET" and self._is_token(given[0]):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             # No second slash at the beginning: that would be another host.
@@ -116,7 +112,9 @@ class Gate:
             ]
             await _start(answer, 303, headers, b"")
             return False
-        if not self._is_token(_cookie(scope, name)):
+        # SimpleCookie stops at the first value that it rejects, e.g. JSON of another application.
+        cookies = cookie_parser("; ".join(_headers(scope, b"cookie")))
+        if not self._is_token(cookies.get(name, "")):
             raise RejectedError(403, _STRANGER)
         return True
 
@@ -133,23 +131,9 @@ def _require_our_page(scope: Scope) -> None:
     hosts = _headers(scope, b"host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise RejectedError(403, "this address is not served here")
-    ours = f"http://{hosts[0]}"
-    if any(origin != ours for origin in _headers(scope, b"origin")):
+    others = {*_headers(scope, b"origin")} - {f"http://{hosts[0]}"}
+    if others or {*_headers(scope, b"sec-fetch-site")} - {"none", "same-origin"}:
         raise RejectedError(403, "other pages may not ask here")
-    sites = _headers(scope, b"sec-fetch-site")
-    if any(site not in ("none", "same-origin") for site in sites):
-        raise RejectedError(403, "other pages may not ask here")
-
-
-def _cookie_name(scope: Scope) -> str:
-    # Cookies of one host are shared by all its ports.
-    server = scope.get("server") or ("", 0)
-    return f"knowgate-{server[1]}"
-
-
-def _cookie(scope: Scope, name: str) -> str:
-    # SimpleCookie stops at the first value that it rejects, e.g. JSON of another application.
-    return cookie_parser("; ".join(_headers(scope, b"cookie"))).get(name, "")
 
 
 def _require_short_json(scope: Scope) -> None:
@@ -222,7 +206,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class PageServer:
-    """Serves pages at `url` until it is closed.
+    """Serves pages at `url` until the context ends.
 
     Only loopback is listened on. The address holds a token made anew for each server; the
     browser keeps it in a cookie, so that links between pages do not show it.
@@ -258,49 +242,15 @@ class PageServer:
         Raises:
             KeyboardInterrupt: after Ctrl-C, once the requests under way have ended.
         """
-        with _hangup_ends(self._server):
-            self._server.run(sockets=[self._listening])
+        self._server.run(sockets=[self._listening])
 
     def stop(self) -> None:
         """End `serve_forever`, called from another thread."""
         self._server.should_exit = True
 
-    def close(self) -> None:
-        """Stop listening."""
-        self._listening.close()
-
     def __enter__(self) -> PageServer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-@contextmanager
-def _hangup_ends(server: BoundedServer) -> Iterator[None]:
-    """End a server whose terminal was closed as after Ctrl-C: requests under way are answered."""
-    before = signal.getsignal(signal.SIGHUP)
-    main = threading.current_thread() is threading.main_thread()
-    if not main or before is signal.SIG_IGN:  # as by nohup
-        yield
-        return
-    caught: list[tuple[int, FrameType | None]] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        caught.append((number, frame))
-        server.should_exit = True
-
-    signal.signal(signal.SIGHUP, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    if caught and callable(before):
-        before(*caught[0])
-    elif caught:
-        raise KeyboardInterrupt
+    def __exit__(self, *raised: object) -> None:
+        """Stop listening."""
+        self._listening.close()

@@ -50,16 +50,9 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
         query = _query(index, request)
         found = _case(index, query, request)
         before, after = index.neighbours(query, found)
-        return page(
-            app,
-            "case.html",
-            **{"index": index, "query": query, "case": found, "record": found},
-            before=before,
-            after=after,
-            others=index.others(found),
-            where=CaseQuery(query.run).link(),
-            cited=_is_cited(found),
-        )
+        values = {"query": query, "case": found, "record": found, "before": before, "after": after}
+        more = {"others": index.others(found), "where": CaseQuery(query.run).link()}
+        return page(app, "case.html", index=index, cited=_is_cited(found), **values, **more)
 
     @app.get("/matches")
     def matches(request: Request) -> Response:

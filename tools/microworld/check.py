@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +27,14 @@ from knowgate.offline_eval.testbed.entities import (
     FactStatus,
     PromptName,
     Question,
-    is_same_answer,
-    normalise_answer,
     prompt_template,
 )
+
+
+def normalise_answer(text: str) -> str:
+    """Lower case, no punctuation, no articles, single spaces."""
+    kept = "".join(char for char in text.casefold() if char not in string.punctuation)
+    return " ".join(word for word in kept.split() if word not in {"a", "an", "the"})
 
 
 class Item(NamedTuple):
@@ -58,7 +63,7 @@ class Item(NamedTuple):
 
     def is_right(self, answer: str) -> bool:
         """Whether the answer matches an expected one exactly, after normalisation."""
-        return any(is_same_answer(answer, expected) for expected in self.expected)
+        return normalise_answer(answer) in map(normalise_answer, self.expected)
 
 
 class Scenarios:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,15 +26,10 @@ from knowgate.offline_eval.report.plots import Colour, Plot
 from knowgate.offline_eval.report.prose import explained
 from knowgate.offline_eval.report.tables import Cell, Line, Table
 from knowgate.offline_eval.report.writing import ReportWriter
+from knowgate.offline_eval.run.manifest import InputFile
 from tests.support.report_page import Page
 
 EVIL = "<script>alert(1)</script> | **b** [x](javascript:y) `c` \u202eabc \x00\n# head {{ 7 * 7 }}"
-
-
-@dataclass(frozen=True)
-class HashedFile:
-    name: str
-    sha256: str
 
 
 def _draw(figure: Canvas) -> None:
@@ -69,7 +63,7 @@ def document(text: str = "plain", **changes: object) -> Document:
         Section(text, (text, Prose((text, (text, text)), bullets=True), table, plot)),
         Section("Cases", (Section(text, (Cases((case,)), Cases((), empty=text)), folded=True),)),
         Section("Facts", (Facts(((text, text),)), Prose(explained("best"), small=True))),
-        Section.of_run({text: {"b": text}}, [HashedFile(text, text)], text),
+        Section.of_run({text: {"b": text}}, [InputFile(name=text, sha256=text)], text),
     )
     values = {
         "name": "toy",

@@ -220,5 +220,4 @@ async def test_progress_counts_what_is_on_disk_and_what_it_cost(tmp_path: Path) 
         (10, None, 2),
         (20, None, 4),
     ]
-    assert seen[-1].eta_seconds == 0.0
     assert (totals.input_tokens, totals.output_tokens, totals.calls) == (20, None, 4)

@@ -1,16 +1,15 @@
-"""Calls are spaced evenly, and the end is foretold from the pace of late."""
+"""Calls are spaced evenly."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import selectors
 from typing import Any
 
 import pytest
 
 from knowgate.offline_eval.run import CallLimits
-from knowgate.offline_eval.run.calls import RateLimit, Tally
+from knowgate.offline_eval.run.calls import RateLimit
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -122,32 +121,3 @@ def test_further_attempts_keep_to_the_rate_as_well() -> None:
     _on_jumping_clock(run())
 
     assert moments == pytest.approx([2.0 * number for number in range(12)], abs=1e-6)
-
-
-def _eta_after(ends: list[float], now: float, *, total: int, at_once: int = 1) -> float | None:
-    times = [now, *reversed(ends), 0.0]
-    tally = Tally(total, 0, at_once, clock=times.pop)
-    for _ in ends:
-        tally.add({}, failed=False)
-    return tally.progress().eta_seconds
-
-
-def test_a_steady_pace_is_carried_on() -> None:
-    assert _eta_after([2.0, 4.0, 6.0], 6.0, total=10) == pytest.approx(14.0)
-
-
-def test_a_stall_puts_the_end_off() -> None:
-    assert _eta_after([2.0, 4.0, 6.0], 30.0, total=10) == pytest.approx(70.0)
-
-
-def test_a_slow_beginning_is_forgotten() -> None:
-    ends = [1000.0 + number for number in range(200)]
-
-    assert _eta_after(ends, ends[-1], total=300) == pytest.approx(100.0)
-
-
-def test_calls_that_end_together_do_not_look_like_a_burst() -> None:
-    # A hundred at once, ten seconds each: 300 of 500 done after 30 s leave two rounds.
-    ends = list(heapq.merge(*([10.0 * wave] * 100 for wave in (1, 2, 3))))
-
-    assert _eta_after(ends, 30.0, total=500, at_once=100) == pytest.approx(20.0)
