@@ -5,8 +5,8 @@
 Without a model, at the default threshold unless a curve is given:
 
 - changed facts: sentences of XQuAD among five paragraphs of their article as they stand, and with
-  one figure changed, or one name replaced by another article's (English), or by an answer to
-  another question (Chinese);
+  one figure changed, one month or weekday (English), or one name replaced by another article's
+  (English), or by an answer to another question (Chinese);
 - replaced answers: RGB's right answers over snippets that say another one, and over right ones;
 - hallucinations: FaithBench's replies, human labels (consistent against unwanted): AUROC, beside
   the detectors in that data;
@@ -15,6 +15,8 @@ Without a model, at the default threshold unless a curve is given:
   source among its five nearest passages, answered as expected) the share that is lost, and of
   GPT-4o's own right replies with the source added what the check alone holds back. The guard's
   threshold is the one that loses at most the given share of good ones, in the same domain;
+- ancora-rag's check beside it on the first two, where it is installed (`pip install ancora-rag`);
+  uqlm is not beside it: its scorers compare several samples or ask a model, never the passages;
 - time: milliseconds of CPU per reply of five sentences over five passages that were read before.
 
 FaithBench is for evaluation only: nothing that is shipped was fitted on it.
@@ -23,12 +25,14 @@ FaithBench is for evaluation only: nothing that is shipped was fitted on it.
 from __future__ import annotations
 
 import argparse
+import calendar
 import json
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +48,11 @@ from knowgate.guard.signals.support import SupportCheck
 from knowgate.guard.signals.support.reading import read_sentences
 
 CHECK = SupportCheck()
+Judge = Callable[[str, Sequence[str], str], float]
 TOP, SEED = 5, 0
 LOST = (0.01, 0.05, 0.1, 0.25)
 Floats = NDArray[np.float64]
+DATES = (tuple(calendar.month_name)[1:], tuple(calendar.day_name))
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,32 @@ def share(hits: Iterable[bool], data: str, what: str) -> Line:
     return Line(what, f"{data}, {len(found)}", value)
 
 
-def passes(reply: str, passages: Sequence[str], question: str = "") -> bool:
+def ours(reply: str, passages: Sequence[str], question: str) -> float:
+    """The support of a reply."""
+    return CHECK.check(reply, passages, question).value
+
+
+def ancora(reply: str, passages: Sequence[str], question: str) -> float:
+    """ancora-rag's verdict with its own thresholds: its lowest support, 0 where it escalates."""
+    from ancora import GroundingChecker, Policy  # type: ignore[import-not-found]
+    from ancora.types import Chunk  # type: ignore[import-not-found]
+
+    checker = GroundingChecker()
+    chunks = [Chunk(str(at), str(at), text, 0, len(text)) for at, text in enumerate(passages)]
+    checks = checker.check_answer(reply, chunks)
+    if not all(one.supported for one in checks):
+        return 0.0
+    least = Policy().min_relevance
+    if question and checks and checker.relevance(question, reply, chunks) < least:
+        return 0.0
+    return 1.0
+
+
+def passes(
+    reply: str, passages: Sequence[str], question: str = "", judge: Judge | None = None
+) -> bool:
     """Whether the default threshold lets a reply through."""
-    return CHECK.check(reply, passages, question).value >= DEFAULT_THRESHOLD
+    return (judge or ours)(reply, passages, question) >= DEFAULT_THRESHOLD
 
 
 def auroc(good: Sequence[float], bad: Sequence[float]) -> Interval:
@@ -90,11 +119,11 @@ def auroc(good: Sequence[float], bad: Sequence[float]) -> Interval:
 # -- changed facts ------------------------------------------------------------------------------
 
 
-def changed_facts(data: Path) -> Iterator[Line]:
+def changed_facts(data: Path, judge: Judge = ours) -> Iterator[Line]:
     """Sentences as they stand, and with one fact changed."""
     for language in ("en", "zh"):
         articles = read_json(data / "xquad" / f"xquad.{language}.even.json")["data"]
-        found: dict[str, list[bool]] = {"faithful": [], "figure": [], "name": []}
+        found: dict[str, list[bool]] = {"faithful": [], "figure": [], "date": [], "name": []}
         draw = random.Random(SEED)
         names = list(_names(articles, language))
         for article in articles:
@@ -105,11 +134,15 @@ def changed_facts(data: Path) -> Iterator[Line]:
                 for sentence in read_sentences(text):
                     if len(sentence.items) < 5:
                         continue
-                    found["faithful"].append(passes(sentence.text, passages))
+                    found["faithful"].append(passes(sentence.text, passages, judge=judge))
                     for kind, other in _changed(sentence.text, names, draw):
-                        found[kind].append(passes(other, passages))
+                        found[kind].append(passes(other, passages, judge=judge))
         yield share(found["faithful"], f"XQuAD {language}", "faithful sentences pass")
         yield share(found["figure"], f"XQuAD {language}", "… with one figure changed, pass")
+        if found["date"]:
+            yield share(
+                found["date"], f"XQuAD {language}", "… with one month or weekday changed, pass"
+            )
         yield share(found["name"], f"XQuAD {language}", "… with one name changed, pass")
 
 
@@ -136,6 +169,12 @@ def _changed(text: str, names: Sequence[str], draw: random.Random) -> Iterator[t
         figure = draw.choice(figures)
         other = str(int(figure.group()) + draw.randint(1, 8))
         yield "figure", text[: figure.start()] + other + text[figure.end() :]
+    for words in DATES:
+        if named := [word for word in words if _place(word, text)]:
+            place = _place(draw.choice(named), text)
+            assert place is not None  # it was found there
+            other = draw.choice([word for word in words if word != place.group()])
+            yield "date", text[: place.start()] + other + text[place.end() :]
     own = [name for name in dict.fromkeys(names) if _place(name, text)]
     others = [name for name in draw.sample(list(names), 5) if name not in text]
     if own and others:
@@ -152,13 +191,15 @@ def _place(name: str, text: str) -> re.Match[str] | None:
 # -- replaced answers, hallucinations -----------------------------------------------------------
 
 
-def replaced_answers(data: Path) -> Iterator[Line]:
+def replaced_answers(data: Path, judge: Judge = ours) -> Iterator[Line]:
     """The right answer over snippets that say another one, and over right ones."""
     for language in ("en", "zh"):
         rows = _lines(data / "rgb" / f"{language}_fact.first_half.jsonl")
         rows = [row for row in rows if row["positive_wrong"]]
-        wrong = [not passes(f"{_first(r)}.", r["positive_wrong"][:3], r["query"]) for r in rows]
-        right = [passes(f"{_first(r)}.", r["positive"][:3], r["query"]) for r in rows]
+        wrong = [
+            not passes(f"{_first(r)}.", r["positive_wrong"][:3], r["query"], judge) for r in rows
+        ]
+        right = [passes(f"{_first(r)}.", r["positive"][:3], r["query"], judge) for r in rows]
         yield share(wrong, f"RGB {language}", "right answer, snippets say another: found")
         yield share(right, f"RGB {language}", "right answer, right snippets: pass")
 
@@ -261,6 +302,12 @@ def _good(asked: Any, texts: dict[str, str], scorer: Any) -> Iterator[tuple[floa
         yield relevance, not passes(asked[name]["answer"], passages, question)
 
 
+def peer(data: Path) -> Iterator[Line]:
+    """ancora-rag's check on the same, without PolicyBench's guard."""
+    for line in (*changed_facts(data, ancora), *replaced_answers(data, ancora)):
+        yield replace(line, what=f"ancora-rag: {line.what.removeprefix('… ')}")
+
+
 # -- time ---------------------------------------------------------------------------------------
 
 
@@ -302,6 +349,7 @@ def main() -> None:
         *hallucinations(asked.data),
         *(() if asked.without_policybench else unsafe_replies(asked.data)),
         seconds(asked.data),
+        *(() if find_spec("ancora") is None else peer(asked.data)),
     ]
     rows = [f"| {one.what} | {one.data} | {one.value} |" for one in found]
     table = "\n".join(["| what | data, cases | value |", "|---|---|---|", *rows])

@@ -32,6 +32,9 @@ _BESIDE = 0.9
 _SAME_MATTER = 0.6
 # A figure must stand in a sentence that has at least this share of what the best one has.
 _NEAR = 0.25
+# From this share of equal words on a sentence is a passage's with little changed: what stands
+# there in the place of another fact is no other telling of it, although the passage has it, too.
+_NEAR_COPY = 0.8
 # Words, or Chinese characters.
 _LONGEST_NAME, _LONGEST_SENTENCE = 8, 200
 _ROUNDED = 0.05
@@ -91,14 +94,19 @@ class _Window:
 
     def share(self, items: Sequence[Item]) -> float:
         """The share of what the items weigh that stands here."""
-        total = found = 0.0
+        own, beside = self.shares(items)
+        return own + _BESIDE * beside
+
+    def shares(self, items: Sequence[Item]) -> tuple[float, float]:
+        """The shares that stand in the sentence itself, and only in those next to it."""
+        total = own = beside = 0.0
         for item in items:
             total += item.weight
             if item.text in self.own:
-                found += item.weight
+                own += item.weight
             elif item.text in self.beside:
-                found += _BESIDE * item.weight
-        return found / total if total else 0.0
+                beside += item.weight
+        return (own / total, beside / total) if total else (0.0, 0.0)
 
 
 class SupportCheck:
@@ -116,7 +124,8 @@ class SupportCheck:
     - a name that stands neither in the passages nor in the question;
     - a quotation, command, option or file name that no passage has word for word;
     - a negation or an opposite against the passage sentence that says the same otherwise;
-    - a name or figure in the place of another one in a passage sentence that else reads the same;
+    - a name or figure in the place of another one in a passage sentence that else reads the same,
+      although a passage has it elsewhere;
     - a short answer that stands in no passage sentence which also tells of what is asked.
 
     Sentences that say nothing (greetings, abstentions, questions, pointers to a source) are not
@@ -139,7 +148,7 @@ class SupportCheck:
         ('number 6 day',)
     """
 
-    VERSION: ClassVar = 1
+    VERSION: ClassVar = 2
 
     def __init__(self, entailment: EntailmentModel | None = None) -> None:
         if not (entailment is None or isinstance(entailment, EntailmentModel)):
@@ -184,7 +193,7 @@ class SupportCheck:
         best, share, passage = sources.carrier(items)
         if _claims_nothing(sentence, share):
             return nothing
-        missing = tuple(_faults(sentence, sources, best, share))
+        missing = tuple(_faults(sentence, sources, best))
         support = max(share, _BESIDE * sources.share(items)) if items else 1.0
         if missing:
             support = min(support, _FAULT)
@@ -268,17 +277,19 @@ class _Sources:
         return "\n".join(map(folded, (*self.texts, self.question)))
 
     def carrier(self, items: Sequence[Item]) -> tuple[_Window | None, float, int]:
-        """The sentence that has most of the items, their share, and its passage's index.
+        """The sentence that has most of the items, the largest share, and its passage's index.
 
-        The first of equal ones.
+        The first of equal ones; what stands next to it counts half here, so that the sentence
+        itself is found and not a neighbour of it.
         """
-        best, most, place = None, 0.0, 0
+        best, most, largest, place = None, 0.0, 0.0, 0
         for index, windows in enumerate(self.told):
             for window in windows:
-                share = window.share(items)
-                if share > most:
-                    best, most, place = window, share, index
-        return best, most, place
+                own, beside = window.shares(items)
+                largest = max(largest, own + _BESIDE * beside)
+                if own + beside / 2 > most:
+                    best, most, place = window, own + beside / 2, index
+        return best, largest, place
 
     def share(self, items: Sequence[Item]) -> float:
         """The share of the items that stands in any passage."""
@@ -333,9 +344,7 @@ def _claims_nothing(sentence: Sentence, share: float) -> bool:
     return bool(leads_on or _POINTS.search(text)) or says_nothing(text)
 
 
-def _faults(
-    sentence: Sentence, sources: _Sources, best: _Window | None, share: float
-) -> Iterator[str]:
+def _faults(sentence: Sentence, sources: _Sources, best: _Window | None) -> Iterator[str]:
     """What no passage bears out, named."""
     near: list[_Window] = []
     if any(item.kind == "number" for item in sentence.items):
@@ -351,7 +360,8 @@ def _faults(
     for quote in sentence.quotes:
         if quote not in sources.quotable:
             yield f"quotation {quote}"
-    if best is not None and share >= _SAME_MATTER and _says_no_more(best, sentence):
+    own = 0.0 if best is None else best.shares(sentence.items)[0]
+    if best is not None and own >= _SAME_MATTER and _says_no_more(best, sentence):
         if flips(sentence.reading, best.sentence.reading) % 2 and _denies(
             sentence.text, best.sentence.text
         ):
@@ -405,6 +415,7 @@ def _replaced(sentence: Sentence, best: _Window, sources: _Sources) -> Iterator[
     facts, others = sentence.facts, told.facts
     near = best.own | best.beside
     words = sentence.reading.words
+    added = set(sentence.reading.content) - set(told.reading.content)
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     for kind, start, end, low, high in matcher.get_opcodes():
         if kind != "replace" or max(end - start, high - low) > _LONGEST_NAME:
@@ -420,19 +431,54 @@ def _replaced(sentence: Sentence, best: _Window, sources: _Sources) -> Iterator[
         if len(kinds - {"character"}) > 1 or "none" in kinds:
             continue
         shown = sentence.reading.text[words[here[0]].start : words[here[-1]].end]
-        is_far = folded(shown) not in folded(told.text) and not {mine[one] for one in here} <= near
-        pair = (mine[here[0]], theirs[there[0]])
-        is_repeated = (
-            kinds == {"number"} and len(here) == len(there) == 1 and _repeats(pair, mine, theirs)
-        )
-        if is_far or is_repeated:
-            yield f"{shown} in another's place"
+        put = {mine[place] for place in here}
+        is_number = kinds == {"number"}
+        if is_number and all(_is_computed(_value(one), added, sources.windows) for one in put):
+            continue
+        if put <= near:
+            if matcher.ratio() < _NEAR_COPY:
+                continue
+            once = put <= best.own and all(mine.count(one) <= theirs.count(one) for one in put)
+            if once or _stands_so(sentence, (start, end), kinds, sources):
+                continue
+        elif _is_told(shown, told.text):
+            continue
+        yield f"{shown} in another's place"
 
 
-def _repeats(pair: tuple[str, str], mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Whether a figure of a passage sentence stands once more, in the place of another one."""
-    figure, other = pair
-    return other not in mine and mine.count(figure) > theirs.count(figure) > 0
+def _is_told(shown: str, text: str) -> bool:
+    here, there = folded(shown), folded(text)
+    return f" {here} " in f" {there} " if here.isascii() else here in there
+
+
+def _stands_so(
+    sentence: Sentence, span: tuple[int, int], kinds: set[str], sources: _Sources
+) -> bool:
+    """Whether a passage sentence on the same matter has these words beside the same ones.
+
+    A figure between the same two words, a name beside one of them that is no function word.
+    """
+    put, beside = sentence.stems[slice(*span)], _around(sentence.stems, *span)
+    rest = [item for item in sentence.items if item.text not in put]
+    for window in sources.windows:
+        others = window.sentence.stems
+        for place in range(len(others) - len(put) + 1):
+            if others[place : place + len(put)] != put:
+                continue
+            there = _around(others, place, place + len(put))
+            same = [one for one, other in zip(beside, there, strict=True) if one == other]
+            alike = len(same) == 2 or (
+                "number" not in kinds and any(one and one not in EMPTY for one in same)
+            )
+            if alike and window.shares(rest)[0] >= _SAME_MATTER:
+                return True
+    return False
+
+
+def _around(stems: Sequence[str], start: int, end: int) -> tuple[str, str]:
+    """The words before and after these; empty at the ends of the sentence."""
+    before = stems[start - 1] if start else ""
+    return before, stems[end] if end < len(stems) else ""
 
 
 def _near(items: Sequence[Item], sources: _Sources) -> list[_Window]:
@@ -456,18 +502,20 @@ def _has_number(item: Item, sentence: Sentence, near: Sequence[_Window], sources
         units = window.units.get(item.text)
         if units is not None and (not item.unit or item.unit in units or units == {""}):
             return True
-    words = set(sentence.reading.content)
-    numbers = [_value(text) for window in near for text in window.units]
-    values = set(sorted({value for value in numbers if value is not None})[:_MOST_SUMMED])
-    value = _value(item.text)
-    if value is None:
+    return _is_computed(_value(item.text), set(sentence.reading.content), near)
+
+
+def _is_computed(value: float | None, words: set[str], near: Sequence[_Window]) -> bool:
+    """Whether a figure is one of these rounded, or a sum or difference, and the words say so."""
+    if value is None or not words & (_ABOUT | _SUMS):
         return False
+    numbers = [_value(text) for window in near for text in window.units]
+    values = sorted({one for one in numbers if one is not None})[:_MOST_SUMMED]
     if words & _ABOUT and any(abs(value - one) <= _ROUNDED * abs(one) for one in values if one):
         return True
-    summed = bool(words & _SUMS)
-    return summed and any(
+    return bool(words & _SUMS) and any(
         math.isclose(value, one + other) or math.isclose(value, abs(one - other))
-        for one, other in combinations(sorted(values), 2)
+        for one, other in combinations(values, 2)
     )
 
 

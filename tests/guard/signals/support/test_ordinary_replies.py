@@ -15,6 +15,9 @@ PASSAGES = [
     "Marie Curie won the Nobel Prize in Physics in 1903. In 1911 she won the Nobel Prize in "
     "Chemistry.",
     "The deal was worth $1.65 billion. The shop opens at nine.",
+    "The north bridge is 40 m long and was built by Anna Lee in March 1990. The south bridge is "
+    "60 m long and was built by Boris Tan in May 1995.",
+    "The match was seen by 4.97 million people at home.",
 ]
 
 
@@ -37,6 +40,9 @@ PASSAGES = [
         "**Answer:** 25 vacation days per year.",
         "I'd be happy to help you with that. Refunds take up to 10 business days.",
         "Employees get vacation days, e.g. 25 per year.",
+        "The south bridge is 60 m long and was built by Boris Tan in May 1995.",
+        "The bridge in the south, built by Boris Tan in 1995, is 60 m long.",
+        "The match was seen by about 5 million people at home.",
         "### Vacation\nEmployees get 25 vacation days per year.\nLet me know if you need more!",
     ],
 )
@@ -54,6 +60,12 @@ def test_what_says_the_same_passes(reply: str) -> None:
         "The fee is 900 euros?",
         "The deal was worth $1.65 million.",
         "In 1921, Marie Curie won the Nobel Prize in Chemistry.",
+        # What the sentence beside it has.
+        "The north bridge is 60 m long and was built by Anna Lee in March 1990.",
+        "The north bridge is 40 m long and was built by Boris Lee in March 1990.",
+        "The north bridge is 40 m long and was built by Anna Lee in March 1995.",
+        "The north bridge is 40 m long and was built by Anna Lee in May 1990.",
+        "The match was seen by 4.9 million people at home.",
     ],
 )
 def test_what_says_something_else_is_found(reply: str) -> None:
