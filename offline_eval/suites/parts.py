@@ -154,13 +154,17 @@ class Work(Generic[SettingsT, CaseT]):
 
     def progress(self, stage: str) -> Callable[[int, int], None]:
         """Return a callback (done, total) that reports the progress of a stage."""
-        on_progress = self.options.on_progress
+        return stage_progress(self.options.on_progress, stage)
 
-        def told(done: int, total: int) -> None:
-            if on_progress is not None:
-                on_progress(Progress(stage, done, total))
 
-        return told
+def stage_progress(on_progress: OnProgress | None, stage: str) -> Callable[[int, int], None]:
+    """Return a callback (done, total) that reports the progress of a stage."""
+
+    def told(done: int, total: int) -> None:
+        if on_progress is not None:
+            on_progress(Progress(stage, done, total))
+
+    return told
 
 
 @dataclass(frozen=True, slots=True)
