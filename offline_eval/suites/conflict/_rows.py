@@ -313,7 +313,6 @@ def row_id(system: str, task: Task, evidence: EvidenceKind | None, key: str) -> 
 
 
 HINT = "run `knowgate eval conflict` again into another folder"
-BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT, clean=True)
 EVIDENCE = TableSpec("evidence", EvidenceRow, "row_id", hint=HINT, clean=True)
 INSTANCES = TableSpec("instances", Instance, "key", hint=HINT, whole=True, clean=True)
 ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT, clean=True)
@@ -378,17 +377,3 @@ def right_roles(task: Task, kind: EvidenceKind | None) -> frozenset[str]:
     if task is Task.CK:
         return frozenset({from_context})
     return frozenset({"belief"}) if task is Task.PK else frozenset({"belief", from_context})
-
-
-def batches(plan: Sequence[Case], instances: int) -> Iterator[list[Case]]:
-    """What is asked about so many instances, together."""
-    batch: list[Case] = []
-    keys: set[str] = set()
-    for one in plan:
-        if one.instance.key not in keys and len(keys) == instances:
-            yield batch
-            batch, keys = [], set()
-        keys.add(one.instance.key)
-        batch.append(one)
-    if batch:
-        yield batch
