@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
@@ -130,17 +131,12 @@ class Alternatives:
         ]
         order = heapq.nlargest(3 * most, range(len(pool)), key=lambda i: (scores[i], -i))
         found: dict[str, Alternative] = {}
-        for index in order:
-            other = pool[index]
-            if _same_type(stated, other, float(meant[index])) and is_another(
+        for other, likeness in ((pool[index], float(meant[index])) for index in order):
+            if _same_type(stated, other, likeness) and is_another(
                 stated, other.text, other.question
             ):
-                found.setdefault(
-                    canonical_answer(other.text),
-                    Alternative(
-                        other.text, tuple(dict.fromkeys((other.text, *other.question.answers)))
-                    ),
-                )
+                answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
+                found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
         return list(found.values())[:most]
 
     def implausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
@@ -149,13 +145,8 @@ class Alternatives:
         wrong = _wrong_kinds(stated.shape.kind)
         pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
         rng.shuffle(pool)
-        found: list[Alternative] = []
-        for other in pool:
-            if len(found) == most:
-                break
-            if is_another(stated, other.text, other.question):
-                found.append(Alternative(other.text, (other.text,)))
-        return found
+        others = (one.text for one in pool if is_another(stated, one.text, one.question))
+        return [Alternative(text, (text,)) for text in islice(others, most)]
 
     def _other_numbers(self, stated: StatedAnswer) -> Iterator[Alternative]:
         """Return numbers of similar size: those of the data set first, then generated ones."""
@@ -166,14 +157,11 @@ class Alternatives:
         year = stated.shape.kind is AnswerKind.YEAR
         form = number_form(own[0], year=year)
         near = sorted(
-            (
-                (number_distance(value, other, year=year), number)
-                for number, other in self._numbers[form].items()
-                if other != value and not is_one(number)
-            ),
+            (number_distance(value, other, year=year), number)
+            for number, other in self._numbers[form].items()
+            if other != value and not is_one(number)
         )
-        if not year:
-            near = [one for one in near if one[0] <= _FARTHEST]
+        near = [one for one in near if year or one[0] <= _FARTHEST]
         picked = [number for _, number in near[: 2 * _NEAREST_NUMBERS]]
         rng = Random(f"uniknow/numbers/{self._seed}/{stated.question.id}")  # noqa: S311
         first = picked[:_NEAREST_NUMBERS]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.policy import Policy
@@ -21,8 +23,6 @@ from .methods import (
     ablation_variants,
     contrastive_method,
     prompted_method,
-    why_not_contrastive,
-    why_not_trained,
 )
 
 _PROMPTED = ("naive", "prompting")
@@ -101,10 +101,15 @@ def is_trained(name: str) -> bool:
 
 
 def _why_not(name: str, lm: LanguageModel) -> str:
-    if name in _CONTRASTIVE or name == "guard_coiecd":
-        return why_not_contrastive(lm)
-    if is_trained(name):
-        return why_not_trained(lm)
+    """Return why a model does not allow a method; empty if it does."""
+    kind = type(lm).__name__
+    contrastive = name in _CONTRASTIVE or name == "guard_coiecd"
+    if contrastive and not isinstance(lm, ContrastiveLanguageModel):
+        return f"a {kind} does not show its next-token scores (it has no generate_contrastive)"
+    if is_trained(name) and not isinstance(lm, HuggingFaceLM):
+        return f"the weights of a {kind} cannot be trained here"
+    if is_trained(name) and not Path(getattr(lm, "name", "")).is_dir():
+        return "training needs the folder of the model"
     return ""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report.plots import Colour, Plot
 from ._metrics import MethodMetrics, Outcome
-from ._summary import CONTENT, SITUATIONS, Family, plain, shown_method
+from ._summary import CONTENT, SITUATIONS, plain, shown_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 _MARKS = {
-    Family.PROMPT: ("o", Colour.GREY),
-    Family.DECODING: ("^", Colour.AMBER),
-    Family.TRAINED: ("s", Colour.BLUE),
-    Family.GUARD: ("D", Colour.VERMILION),
-    Family.OTHER: ("X", Colour.PURPLE),
+    "prompt only": ("o", Colour.GREY),
+    "decoding": ("^", Colour.AMBER),
+    "fine-tuned": ("s", Colour.BLUE),
+    "guarded": ("D", Colour.VERMILION),
+    "other": ("X", Colour.PURPLE),
 }
 # Height per method, and of axis and legend, in inches.
 _LINE, _FRAME = 0.34, 1.0
@@ -41,10 +41,10 @@ def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         panels = figure.subplots(1, len(SITUATIONS), sharey=True)
         for panel, situation in zip(panels, SITUATIONS, strict=True):
             for line, (name, found) in enumerate(methods.items()):
-                _dot(panel, found.scenarios[situation.name]["em"], line, name)
+                _dot(panel, found.scenarios[situation["name"]]["em"], line, name)
             panel.set_xlim(-_MARGIN, 1 + _MARGIN)
             panel.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
-            panel.set_title(f"{situation.title}\n({situation.letter})", fontsize=10)
+            panel.set_title(f"{situation['title']}\n({situation['letter']})", fontsize=10)
             panel.grid(visible=False, axis="y")
         Plot.name_lines(panels[0], labels)
 
@@ -94,7 +94,7 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         low, high = Plot.window(min(values) - 0.05, max(values) + 0.05, least=0.25, margin=_MARGIN)
         _iso_lines(axes, low, high)
         for family, (mark, colour) in _MARKS.items():
-            own = [point for point in known if point[1] is family]
+            own = [point for point in known if point[1] == family]
             if own:
                 axes.plot(
                     [point[2] for point in own],
@@ -105,7 +105,7 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
                     markersize=9,
                     markeredgecolor=Colour.PAPER,
                     zorder=5,
-                    label=family.value,
+                    label=family,
                 )
         named = [(f"{label}  {rely:.2f}", acc, rely) for label, _, acc, rely in known]
         Plot.name_points(axes, named, (low, high), (low, high))
@@ -119,46 +119,6 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
     return _plot("acc-rely", draw, (8.0, 6.2))
 
 
-def abstention_share_plot(points: Sequence[tuple[float, MethodMetrics]]) -> Plot | None:
-    """Plot the variants by their share of abstention; None for fewer than two."""
-    if len(points) < 2:
-        return None
-
-    def draw(figure: Figure) -> None:
-        axes: Axes = figure.subplots()
-        shares = [share for share, _ in points]
-        rely = [found.overall["rely"] for _, found in points]
-        unknown = [found.scenarios["unknown"]["em"] for _, found in points]
-        memory = [found.scenarios["parametric_only"]["em"] for _, found in points]
-        known = "right, only the model knows (P-Only)"
-        _curve(axes, shares, rely, ("Rely", Colour.BLUE, "o", "-"))
-        _curve(axes, shares, unknown, ("abstained, neither knows (U)", Colour.SKY, "s", "--"))
-        _curve(axes, shares, memory, (known, Colour.AMBER, "^", ":"))
-        axes.set_ylim(-_MARGIN, 1 + _MARGIN)
-        axes.set_xlabel("share of training examples whose target is “unknown”")
-        axes.set_ylabel("share of cases, Rely")
-        figure.legend(loc="outside upper center", ncols=3, fontsize=9, columnspacing=1.0)
-
-    return _plot("ablation-share", draw, (7.4, 4.6))
-
-
-def context_kind_plot(points: Sequence[tuple[str, Interval]]) -> Plot | None:
-    """Plot the variants by the kinds left out; None for fewer than two."""
-    if len(points) < 2:
-        return None
-
-    def draw(figure: Figure) -> None:
-        axes: Axes = figure.subplots()
-        for line, (_, rely) in enumerate(points):
-            _dot(axes, rely, line, "lm_uniknow")
-        axes.set_xlabel("Rely")
-        axes.grid(visible=False, axis="y")
-        Plot.name_lines(axes, [plain(label, line) for line, (label, _) in enumerate(points)])
-        axes.margins(x=0.1)
-
-    return _plot("ablation-kinds", draw, (7.4, _FRAME + _LINE * len(points)))
-
-
 def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
     return [plain(name, position) for position, name in enumerate(methods)]
 
@@ -166,22 +126,6 @@ def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
 def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
     mark, colour = _MARKS[shown_method(method)[0]]
     Plot.draw_interval(axes, interval, line, marker=mark, colour=colour)
-
-
-def _curve(
-    axes: Axes, shares: Sequence[float], intervals: Sequence[Interval], look: tuple[str, ...]
-) -> None:
-    words, colour, mark, style = look
-    known = [
-        (share, one.value, one.low, one.high)
-        for share, one in zip(shares, intervals, strict=True)
-        if one.value is not None and one.low is not None and one.high is not None
-    ]
-    if not known:
-        return
-    across, values, lows, highs = (list(column) for column in zip(*known, strict=True))
-    axes.fill_between(across, lows, highs, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(across, values, color=colour, marker=mark, linestyle=style, label=words)
 
 
 def _iso_lines(axes: Axes, low: float, high: float) -> None:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...._version import __version__
-from ....calibration import Interval
 from ....guard.artefacts import Guarantee
-from ...report.document import Document
 from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
+from ..reporting import run_values
 from ._cases import Knowledge
 from ._metrics import (
     MethodMetrics,
@@ -26,39 +22,10 @@ from ._metrics import (
 )
 from .plan import UniKnowRun
 
-
-class Family(StrEnum):
-    """What a method changes."""
-
-    PROMPT = "prompt only"
-    DECODING = "decoding"
-    TRAINED = "fine-tuned"
-    GUARD = "guarded"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A knowledge scenario as it is shown.
-
-    Attributes:
-        name: as in the rows.
-        title: short.
-        letter: the paper's abbreviation.
-        what: what the model and the context know.
-        wanted: what a good method does.
-    """
-
-    name: str
-    title: str
-    letter: str
-    what: str
-    wanted: str
-
-
 CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
 TEXTS = Templates(Path(__file__).parent / "report.txt")
-SITUATIONS = tuple(Situation(**fields) for fields in CONTENT["situations"])
+# Name as in the rows, title, the paper's letter, what model and context know, what is wanted.
+SITUATIONS: Sequence[Mapping[str, str]] = CONTENT["situations"]
 _METHODS: Mapping[str, tuple[str, str]] = CONTENT["methods"]
 _ORDER = {name: position for position, name in enumerate(_METHODS)}
 
@@ -82,13 +49,11 @@ def variant_of(method: str) -> tuple[str, str] | None:
     return (base, variant) if sign and base and variant else None
 
 
-def shown_method(name: str) -> tuple[Family, str]:
+def shown_method(name: str) -> tuple[str, str]:
     """Return the family of a method, `other` if it is not known, and what it does."""
     base, variant = variant_of(name) or (name, "")
-    if base not in _METHODS:
-        return Family.OTHER, ""
-    family, meaning = _METHODS[base]
-    return Family(family), f"{base}, {variant}." if variant else meaning
+    family, meaning = _METHODS.get(base, ("other", ""))
+    return family, f"{base}, {variant}." if variant and meaning else meaning
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -108,38 +73,6 @@ def plain(name: str, position: int) -> str:
     return name if _PLAIN.fullmatch(name) else f"method {position + 1}"
 
 
-_ABLATED = "lm_uniknow"
-_ABLATED_SHARE = re.compile(rf"{_ABLATED}@abstention=(0(?:\.\d+)?|1(?:\.0+)?)")
-_ABLATED_KINDS = re.compile(rf"{_ABLATED}@without=(.+)")
-# Four situations in equal parts; abstaining is wanted in one of them.
-_USUAL_SHARE = 0.25
-
-
-# By share of examples that abstain, ascending; and Rely with kinds of contexts left out.
-Ablations = tuple[tuple[tuple[float, MethodMetrics], ...], tuple[tuple[str, Interval], ...]]
-
-
-def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
-    """Find the ablations among the methods, by their names.
-
-    These are `lm_uniknow@abstention=0.5` and `lm_uniknow@without=conflicting` (several kinds
-    joined by `+`). The usual training is among the first, and the first of the second.
-    """
-    shares: dict[float, MethodMetrics] = {}
-    left_out: list[tuple[str, Interval]] = []
-    for name, found in methods.items():
-        if share := _ABLATED_SHARE.fullmatch(name):
-            shares[float(share.group(1))] = found
-        elif without := _ABLATED_KINDS.fullmatch(name):
-            left_out.append((f"without {without.group(1)}", found.overall["rely"]))
-    usual = methods.get(_ABLATED)
-    if usual is not None and shares:
-        shares.setdefault(_USUAL_SHARE, usual)
-    if usual is not None and left_out:
-        left_out.insert(0, ("full training", usual.overall["rely"]))
-    return tuple(sorted(shares.items(), key=lambda pair: pair[0])), tuple(left_out)
-
-
 class UniKnowSummary:
     """All numbers of a run; the same run gives the same numbers.
 
@@ -154,7 +87,6 @@ class UniKnowSummary:
         methods: by name, ablations last.
         differences: guard against base, against prompting and against the trained methods.
         beyond: per kind of context beyond the paper, by method.
-        ablations: results of the variants of the trained methods.
         problems: contexts that could not be built, by kind.
     """
 
@@ -178,7 +110,6 @@ class UniKnowSummary:
             kind: {name: by_method[name] for name in in_order(by_method)}
             for kind, by_method in beyond_rates(run.rows).items()
         }
-        self.ablations = find_ablations(self.methods)
         self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
@@ -196,11 +127,7 @@ class UniKnowSummary:
         differences: dict[str, dict[str, Any]] = {}
         for found in self.differences:
             differences.setdefault(found.method, {})[found.base] = found.to_dict()
-        return {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": "uniknow",
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": self.run.manifest.created_by,
+        values = {
             "questions": self.questions,
             "groups": self.groups,
             "knowledge": dict(self.knowledge),
@@ -216,9 +143,8 @@ class UniKnowSummary:
                 for kind, by_method in self.beyond.items()
             },
             "published": _PUBLISHED,
-            "settings": dict(self.run.manifest.settings),
-            "inputs": [file.model_dump() for file in self.run.manifest.inputs],
         }
+        return run_values(self.run.manifest, values)
 
 
 def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:

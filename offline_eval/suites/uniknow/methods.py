@@ -36,7 +36,8 @@ from ....guard.contracts import LanguageModel
 from ....guard.decision import Scenario
 from ....guard.errors import InputError, KnowgateError
 from ...run import RowError
-from ...run.calls import OnProgress, Progress, each_or_error, generate_each
+from ...run.calls import OnProgress, each_or_error, generate_each
+from ..parts import stage_progress
 from ._cases import PAPER_KINDS, Case, ContextKind, Knowledge, PromptSet, Reply
 from ._matching import is_right
 
@@ -117,16 +118,6 @@ def contrastive_method(name: str, lm: ContrastiveLanguageModel, prompts: PromptS
         return list(map(reply_from, each_or_error(call, cases), cases))
 
     return answer
-
-
-def why_not_contrastive(lm: object) -> str:
-    """Return why contrastive decoding cannot be done with `lm`; empty if it can."""
-    if isinstance(lm, ContrastiveLanguageModel):
-        return ""
-    return (
-        f"a {type(lm).__name__} does not show its next-token scores (it has no "
-        "generate_contrastive)"
-    )
 
 
 class RememberingMethod:
@@ -457,11 +448,7 @@ class Trainer:
             DeviceError: the device is not there.
             TrainingDivergedError: the loss is not a finite number any more.
         """
-
-        def advance(done: int, total: int) -> None:
-            if on_progress is not None:
-                on_progress(Progress(f"training {variant.name}", done, total))
-
+        advance = stage_progress(on_progress, f"training {variant.name}")
         usual = TrainedVariant(variant.method)
         make: Callable[..., Any] = training_examples
         settings = self.settings
@@ -477,12 +464,3 @@ class Trainer:
             self.lm.name, examples, folder, settings=settings, seed=self.seed, on_progress=advance
         )
         return folder
-
-
-def why_not_trained(lm: object) -> str:
-    """Return why no adapter of `lm` can be trained; empty if one can."""
-    if not isinstance(lm, HuggingFaceLM):
-        return f"the weights of a {type(lm).__name__} cannot be trained here"
-    if not Path(lm.name).is_dir():
-        return "training needs the folder of the model"
-    return ""
