@@ -27,8 +27,7 @@ from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table, Text
 from ...report.text import decimal, one_line
 from ...run.grouping import grouped
-from ..parts import MODEL_SYSTEM
-from ..reporting import closing_sections
+from ..parts import MODEL_SYSTEM, closing_sections
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
 from ._scoring import ConflictSummary, Measured
 from .items import EvidenceKind, Task

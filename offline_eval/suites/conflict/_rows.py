@@ -350,13 +350,10 @@ def planned(
                 for system in (CLOSED_BOOK, REMOVES):
                     yield Case(system, task, None, instance)
             for kind in kinds:
-                if kind in instance.evidence and _asks(task, kind, instance):
+                shown = instance.evidence.get(kind)
+                # A sentence can only be asked for where one of the passage answers.
+                if shown is not None and (task is not Task.KF or shown.sentences):
                     yield Case(MODEL_SYSTEM, task, kind, instance)
-
-
-def _asks(task: Task, kind: EvidenceKind, instance: Instance) -> bool:
-    # A sentence can only be asked for where one of the passage answers.
-    return task is not Task.KF or bool(instance.evidence[kind].sentences)
 
 
 def right_roles(task: Task, kind: EvidenceKind | None) -> frozenset[str]:

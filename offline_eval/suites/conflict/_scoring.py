@@ -16,8 +16,7 @@ from ...judging.multiple_choice import MultipleChoice
 from ...report.document import as_json
 from ...run import Run
 from ...run.grouping import error_types, most_frequent
-from ..parts import MODEL_SYSTEM
-from ..reporting import run_values
+from ..parts import MODEL_SYSTEM, run_values
 from ._rows import (
     CLOSED_BOOK,
     EVIDENCE,

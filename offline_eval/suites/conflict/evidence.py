@@ -396,19 +396,17 @@ class Validator:
         if names_answer(row.passage, [claim["answer"], *row.aliases]):
             found.append(Check(judge="words", criterion="yields", outcome="yes"))
         if self._entailment is not None:
-            found.append(self._entailed(self._entailment, claim))
-        return found
-
-    @staticmethod
-    def _entailed(model: EntailmentModel, claim: Claim) -> Check:
-        try:
             hypothesis = f"{claim['question']} {claim['answer']}"
-            verdict = model.entails(claim["passage"], hypothesis)
-        except KnowgateError as error:
-            note = RowError.of(error)
-            return Check(judge="entailment", criterion="yields", error=note)
-        outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
-        return Check(judge="entailment", criterion="yields", outcome=outcome)
+            outcome, error = None, None
+            try:
+                verdict = self._entailment.entails(claim["passage"], hypothesis)
+                outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
+            except KnowgateError as failed:
+                error = RowError.of(failed)
+            found.append(
+                Check(judge="entailment", criterion="yields", outcome=outcome, error=error)
+            )
+        return found
 
     def _decided(
         self, row: EvidenceRow, checks: tuple[Check, ...], rank: float | None

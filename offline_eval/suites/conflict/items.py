@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Self
@@ -134,12 +135,9 @@ class ConflictItem:
 
     def _repeats(self) -> bool:
         """Whether an answer is another one written in another way, or one of its aliases."""
-        names = [{_folded(name) for name in answer.names} for answer in self.answers]
         return any(
-            _folded(answer.text) in others
-            for number, answer in enumerate(self.answers)
-            for place, others in enumerate(names)
-            if place != number
+            _folded(one.text) in map(_folded, other.names)
+            for one, other in permutations(self.answers, 2)
         )
 
     @property

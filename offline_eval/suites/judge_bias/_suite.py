@@ -98,11 +98,6 @@ class BiasJudge:
             lm, "uses_chat_template", False
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the model."""
-        return self.lm.fingerprint
-
     def judge(self, cases: Sequence[BiasCase]) -> list[bool | KnowgateError]:
         """Judge whether each reply is right, in order; a failure costs one case."""
         prompt = self.prompts["score_right" if self.scores else "judge_right"]

@@ -17,8 +17,7 @@ from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
 from ...run.grouping import error_types, grouped
-from ..parts import MODEL_SYSTEM
-from ..reporting import closing_sections, run_values
+from ..parts import MODEL_SYSTEM, closing_sections, run_values
 from ._asking import Form, UaqRow
 from ._scoring import (
     ALL,

@@ -121,11 +121,11 @@ class UaqCases(tuple[Case, ...]):
     data: UaqData
 
     @classmethod
-    def of(cls, data: UaqData, settings: UaqSettings) -> UaqCases:
-        """Plan the questions of the data."""
-        cases = cls(planned(data, settings.tasks, settings.forms))
-        cases.data = data
-        return cases
+    def of(cls, cases: Iterable[Case], data: UaqData) -> UaqCases:
+        """Keep the data beside what was planned from them."""
+        found = cls(cases)
+        found.data = data
+        return found
 
 
 class UaqSystem(System):
@@ -184,7 +184,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     def cases(self, settings: UaqSettings) -> UaqCases:
         """Read and plan the questions."""
         data = UaqData.read(settings.data, languages=settings.languages, tasks=settings.tasks)
-        return UaqCases.of(data, settings)
+        return UaqCases.of(planned(data, settings.tasks, settings.forms), data)
 
     def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Keep the first questions of each type, kind and language, and what belongs to them."""
@@ -193,9 +193,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             return cases
         data = limited(cases.data, limit)
         keys = {item.key for item in data.items} | {choice.key for choice in data.choices}
-        kept = UaqCases(case for case in cases if case.item.key in keys)
-        kept.data = data
-        return kept
+        return UaqCases.of((case for case in cases if case.item.key in keys), data)
 
     def systems(
         self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]

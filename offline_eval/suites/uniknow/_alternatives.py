@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
@@ -183,14 +183,13 @@ def is_another(stated: StatedAnswer, text: str, owner: Question | None = None) -
     """
     gold = stated.question.answers
     proposed = (text, *(owner.answers if owner is not None else ()))
-    if {canonical_answer(one) for one in gold} & {canonical_answer(one) for one in proposed}:
-        return False
-    if {normalise_answer(one) for one in gold} & {normalise_answer(one) for one in proposed}:
-        return False
-    if any(_share_a_name(stated.shape.kind, one, other) for one in gold for other in proposed):
-        return False
-    if any(_within(one, other) or _within(other, one) for one in gold for other in proposed):
-        return False
+    for form in (canonical_answer, normalise_answer):
+        if set(map(form, gold)) & set(map(form, proposed)):
+            return False
+    for one, other in product(gold, proposed):
+        related = _within(one, other) or _within(other, one)
+        if related or _share_a_name(stated.shape.kind, one, other):
+            return False
     return not (
         holds_answer(stated.window, [text]) or holds_answer(stated.question.question, [text])
     )
@@ -248,7 +247,8 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
     questions must ask for the same thing, or the answers must share the word that says what they
     are, the form of their figures, or almost the same meaning.
     """
-    kind, own, theirs = stated.shape.kind, _thing(stated.shape.asked), _thing(other.shape.asked)
+    kind = stated.shape.kind
+    own, theirs = (_SAME_THING.get(one.shape.asked, one.shape.asked) for one in (stated, other))
     if kind in (AnswerKind.PERSON, AnswerKind.DATE):
         return True
     if kind is AnswerKind.PHRASE and re.search(r"[9Y]", stated.shape.pattern):
@@ -263,10 +263,6 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
         return own == theirs or near
     near_enough = (own == theirs and own in {"who", "where"}) or kind is AnswerKind.PLACE
     return likeness >= (_NOT_FAR if near_enough else _LIKE)
-
-
-def _thing(asked: str) -> str:
-    return _SAME_THING.get(asked, asked)
 
 
 def _same_head(one: str, other: str) -> bool:

@@ -14,7 +14,6 @@ from ...run.calls import OnProgress
 from ._cases import PromptSet
 from ._guard import SignalMeter, guarded
 from .methods import (
-    ContrastiveLanguageModel,
     Method,
     RememberingMethod,
     TrainedMethod,
@@ -104,7 +103,7 @@ def _why_not(name: str, lm: LanguageModel) -> str:
     """Return why a model does not allow a method; empty if it does."""
     kind = type(lm).__name__
     contrastive = name in _CONTRASTIVE or name == "guard_coiecd"
-    if contrastive and not isinstance(lm, ContrastiveLanguageModel):
+    if contrastive and not hasattr(lm, "generate_contrastive"):
         return f"a {kind} does not show its next-token scores (it has no generate_contrastive)"
     if is_trained(name) and not isinstance(lm, HuggingFaceLM):
         return f"the weights of a {kind} cannot be trained here"
@@ -138,12 +137,8 @@ class Methods:
     def remembering(self, name: str) -> RememberingMethod:
         """Return a method without training or guard; a guard can use its replies again."""
         if name not in self._asked:
-            if name in _PROMPTED:
-                made = prompted_method(name, self.lm, self.prompts)
-            else:
-                assert isinstance(self.lm, ContrastiveLanguageModel)
-                made = contrastive_method(name, self.lm, self.prompts)
-            self._asked[name] = RememberingMethod(made)
+            make = prompted_method if name in _PROMPTED else contrastive_method
+            self._asked[name] = RememberingMethod(make(name, self.lm, self.prompts))
         return self._asked[name]
 
     def train(self, name: str, on_progress: OnProgress | None = None) -> None:

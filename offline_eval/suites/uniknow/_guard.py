@@ -43,6 +43,7 @@ from ....guard.policy import Policy, known_calibrator
 from ....guard.routing import Calibrator, PlattCalibrator, Signals, decide_route
 from ...run import RowError
 from ...run.calls import each_or_error
+from ...run.grouping import grouped
 from ._cases import Case, QuestionKey, Reply, UniKnowSignal
 from ._matching import is_right
 from .methods import Method
@@ -373,12 +374,9 @@ def _record(
 
 def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[UniKnowSignal]:
     """One case of each question that neither side answers, picked by a hash of its id."""
-    chosen: dict[QuestionKey, UniKnowSignal] = {}
-    for signal in signals:
-        if not signal.holds_answer and not signal.closed_book_right:
-            other = chosen.setdefault(signal.question_key, signal)
-            chosen[signal.question_key] = min(other, signal, key=lambda one: _hash(one.case_id))
-    return list(chosen.values())
+    neither = (one for one in signals if not one.holds_answer and not one.closed_book_right)
+    by_question = grouped(neither, lambda signal: signal.question_key)
+    return [min(some, key=lambda one: _hash(one.case_id)) for some in by_question.values()]
 
 
 def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[tuple[PathPoint, ...]]:

@@ -66,8 +66,7 @@ class Sampling:
 
     def verdict(self, right: int, drawn: int) -> Knowledge | None:
         """Return what `drawn` answers settle, `right` of them right; None if nothing yet."""
-        rule = CurtailedSampling(self.n, self.tau)
-        wrong = drawn - right
+        rule, wrong = CurtailedSampling(self.n, self.tau), drawn - right
         if right >= rule.matches_needed:
             return Knowledge.KNOWN
         if right and wrong >= rule.misses_needed:
@@ -78,13 +77,11 @@ class Sampling:
         """Return the number of answers that every outcome still needs; 0 when it is settled."""
         if self.verdict(right, drawn) is not None:
             return 0
-        wrong = drawn - right
-        rule = CurtailedSampling(self.n, self.tau)
-        still_known = rule.matches_needed - right
+        rule, wrong = CurtailedSampling(self.n, self.tau), drawn - right
         to_undefined = max(0, rule.misses_needed - wrong) + (0 if right else 1)
         waves = [to_undefined] if to_undefined else []
         if wrong < rule.misses_needed:
-            waves.append(still_known)
+            waves.append(rule.matches_needed - right)
         if not right:
             waves.append(self.n - drawn)
         return min(waves)

@@ -26,14 +26,16 @@ from ._cases import Case as UniKnowCase
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import ERROR_TYPES, MethodMetrics, Outcome, measured, outcome_of
-from ._plots import outcome_plot, rely_plot, situation_plot
 from ._summary import (
     CONTENT,
     SITUATIONS,
     TEXTS,
     UniKnowSummary,
     in_order,
+    outcome_plot,
+    rely_plot,
     shown_method,
+    situation_plot,
     variant_of,
 )
 from .plan import UniKnowRun
@@ -295,12 +297,12 @@ def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
         {name: rates["em"].value for name, rates in summary.main[method].scenarios.items()}
         for method in (guard, base)
     )
-    found = [one.metrics for one in summary.differences if (one.method, one.base) == (guard, base)]
     losses = [
         (situation["title"], -100 * difference.value)
-        for metrics in found
+        for found in summary.differences
+        if (found.method, found.base) == (guard, base)
         for situation in SITUATIONS
-        for difference in [metrics[f"em_{situation['name']}"]]
+        for difference in [found.metrics[f"em_{situation['name']}"]]
         if difference.value is not None and difference.high is not None and difference.high < 0
     ]
     return TEXTS.text("guarded", base, ours, theirs, losses)

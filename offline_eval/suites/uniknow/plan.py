@@ -144,7 +144,7 @@ def make_plan(
     possible = [
         question
         for question in split.evaluation
-        if not defined_only or knowledge[question.id] is not Knowledge.UNDEFINED
+        if not (defined_only and knowledge[question.id] is Knowledge.UNDEFINED)
     ]
     evaluated = _limited(possible, knowledge, questions_per_side)
     trained = {question.id for question in split.training}
@@ -291,12 +291,11 @@ def _training_groups(
 def _balanced(
     groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
 ) -> set[str]:
-    sides = [
-        [question.id for group in groups for question in group if knowledge[question.id] is side]
-        for side in _SIDES
-    ]
-    each = min([most, *(len(ids) for ids in sides if ids)])
-    return {name for ids in sides for name in ids[:each]}
+    asked = (question.id for group in groups for question in group)
+    sides = grouped(asked, knowledge.__getitem__)
+    ids = [sides[side] for side in _SIDES if side in sides]
+    each = min([most, *map(len, ids)])
+    return {name for some in ids for name in some[:each]}
 
 
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
