@@ -1,13 +1,18 @@
-"""Prompts as files in a package, each replaceable, and models that say how much they read."""
+"""Prompts as files in a package, each replaceable; what fits into a model, and what it scores."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from ...guard.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.contracts import ScoringLanguageModel
+from ...guard.errors import InputError, LanguageModelError
 from ...guard.prompts import Prompt
 
 
@@ -102,3 +107,30 @@ class WindowedModel(Protocol):
     def token_ids(self, text: str) -> list[int]:
         """Token ids of bare text."""
         ...
+
+
+def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
+    """Return whether a prompt leaves room for an answer; all do where the model has no window.
+
+    Args:
+        lm: a model.
+        answer_tokens: kept free for the answer.
+    """
+    if not isinstance(lm, WindowedModel) or lm.context_window is None:
+        return lambda _prompt: True
+    room, token_ids = lm.context_window - answer_tokens, lm.token_ids
+    return lambda prompt: len(token_ids(prompt)) <= room
+
+
+def option_likelihoods(
+    lm: ScoringLanguageModel, prompts: Sequence[str], options: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return natural-log likelihoods of options after prompts, of shape (prompts, options).
+
+    Raises:
+        LanguageModelError: one is not finite.
+    """
+    values = lm.score_options(prompts, [f" {option}" for option in options])
+    if not np.isfinite(values).all():
+        raise LanguageModelError("the model gave a likelihood that is not finite")
+    return values

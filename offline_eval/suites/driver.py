@@ -311,5 +311,4 @@ def write_report(
 
 def _failed(run: SuiteRun[Any]) -> float | None:
     """Return the share of the rows with an error; None without rows."""
-    failed = [getattr(row, "error", None) is not None for row in run.rows]
-    return sum(failed) / len(failed) if failed else None
+    return sum(map(_has_error, run.rows)) / len(run.rows) if run.rows else None

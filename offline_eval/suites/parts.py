@@ -1,4 +1,4 @@
-"""What a suite is given and what it returns: settings, systems, options, work, results."""
+"""What a suite is given and what it returns: settings, systems, work, results, parts of reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..._version import __version__
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
+from ..report.document import Document, Prose, Section
+from ..report.tables import Table
 from ..run import CallLimits, Run, Stored
 from ..run.calls import OnProgress, Progress, RayPool, RunTotals
 from ..run.table import TableSpec
@@ -154,13 +157,17 @@ class Work(Generic[SettingsT, CaseT]):
 
     def progress(self, stage: str) -> Callable[[int, int], None]:
         """Return a callback (done, total) that reports the progress of a stage."""
-        on_progress = self.options.on_progress
+        return stage_progress(self.options.on_progress, stage)
 
-        def told(done: int, total: int) -> None:
-            if on_progress is not None:
-                on_progress(Progress(stage, done, total))
 
-        return told
+def stage_progress(on_progress: OnProgress | None, stage: str) -> Callable[[int, int], None]:
+    """Return a callback (done, total) that reports the progress of a stage."""
+
+    def told(done: int, total: int) -> None:
+        if on_progress is not None:
+            on_progress(Progress(stage, done, total))
+
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +282,40 @@ def require_not_tuned_on(scorer: object, questions: Mapping[str, str], name: str
             where=f"--scorer {name}",
             hint="use other questions than `knowgate tune relevance` was given",
         )
+
+
+def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a run for `report.json`, between what every run says of itself.
+
+    Args:
+        manifest: of the run.
+        own: numbers of the suite.
+    """
+    return {
+        "schema_version": Document.SCHEMA_VERSION,
+        "suite": manifest.suite,
+        "created_by": f"knowgate {__version__}",
+        "run_created_by": manifest.created_by,
+        **own,
+        "settings": dict(manifest.settings),
+        "inputs": [file.model_dump() for file in manifest.inputs],
+    }
+
+
+def closing_sections(
+    manifest: Any, failures: Mapping[str, int], counted: str
+) -> list[Section | None]:
+    """Return the last sections: failures, irregularities of the data, settings and hashes.
+
+    Args:
+        manifest: of the run.
+        failures: number of each type of error.
+        counted: heading of these numbers.
+    """
+    table = Table.of_text(("Type of error", counted), list(failures.items()))
+    quirks = Prose(tuple(manifest.quirks), bullets=True)
+    return [
+        Section("Failures", (table,)) if failures else None,
+        Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
+        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
+    ]

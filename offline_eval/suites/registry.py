@@ -40,18 +40,13 @@ def register(suite: Suite[Any, Any, Any, Any] | type[Suite[Any, Any, Any, Any]])
     Raises:
         ValueError: another suite has its name.
     """
-    name = suite.name
-    if not _is_free(name, suite) or _registered.get(name, suite) is not suite:
+    name, made_by = suite.name, suite if isinstance(suite, type) else type(suite)
+    # A built-in name is free for the built-in suite alone, loaded or not.
+    own_module = f"{__package__}{_BUILT_IN.get(name, '')}"
+    taken = name in _BUILT_IN and not made_by.__module__.startswith(f"{own_module}.")
+    if taken or _registered.get(name, suite) is not suite:
         raise ValueError(f"there is a suite {name!r} already")
     _registered[name] = suite
-
-
-def _is_free(name: str, suite: _AnySuite | type[_AnySuite]) -> bool:
-    """Whether the name is no built-in suite's, or the suite is the built-in one itself."""
-    if name not in _BUILT_IN:
-        return True
-    made_by = suite if isinstance(suite, type) else type(suite)
-    return made_by.__module__.startswith(f"{__package__}{_BUILT_IN[name]}.")
 
 
 def suite_names() -> list[str]:

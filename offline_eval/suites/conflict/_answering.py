@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -12,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
+from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.matching import canonical_answer
 from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
+from ...run.grouping import grouped
 from ...systems.logged_replies import LogEntry, LoggedReplies
-from .._prompts import PromptSet, WindowedModel
+from .._prompts import PromptSet, WindowedModel, fits, option_likelihoods
 from ._rows import (
     CLOSED_BOOK,
     REMOVES,
@@ -129,46 +131,35 @@ def _parts(
     lenders: Sequence[Candidate],
     seed: int,
 ) -> list[Option]:
-    found = [_option(one.own.text, one.own.aliases, "belief")]
+    found = [Option(text=one.own.text, aliases=one.own.aliases, role="belief")]
     plausible = rows.get(EvidenceKind.HPC) or rows.get(EvidenceKind.HPCE)
-    role: Role
-    for row, role in ((plausible, "plausible"), (rows.get(EvidenceKind.LPC), "implausible")):
+    roles: tuple[Role, Role] = ("plausible", "implausible")
+    for row, role in zip((plausible, rows.get(EvidenceKind.LPC)), roles, strict=True):
         if row is not None and row.answer is not None:
-            found.append(_option(row.answer, row.aliases, role))
+            found.append(Option(text=row.answer, aliases=row.aliases, role=role))
     rng = Random(f"{seed}/{one.item.key}/options")  # noqa: S311 - a draw, no secret
     own = [Candidate(text) for text in one.item.distractors]
     rng.shuffle(own)
     more = [answer for answer in one.item.answers if answer is not one.own]
     strangers = rng.sample(list(lenders), min(len(lenders), _LENDERS))
     # Of those that were drawn the likest first: an answer to quite another thing is none.
-    strangers.sort(key=lambda answer: -len(_words(answer.text) & _words(one.own.text)))
+    words = set(one.own.text.casefold().split())
+    strangers.sort(key=lambda answer: -len(words & set(answer.text.casefold().split())))
+    # A set of one or two questions has nobody to borrow from.
+    nobody = [Candidate(f"none of these ({number})") for number in range(len(found), _OPTIONS)]
     taken = {canonical_answer(name) for option in found for name in (option.text, *option.aliases)}
-    for answer in (*own, *more, *strangers):
-        if len(found) == _OPTIONS:
-            break
-        if taken.isdisjoint(map(canonical_answer, answer.names)):
-            found.append(_option(answer.text, answer.aliases, "distractor"))
+    for answer in (*own, *more, *strangers, *nobody):
+        if len(found) < _OPTIONS and taken.isdisjoint(map(canonical_answer, answer.names)):
+            found.append(Option(text=answer.text, aliases=answer.aliases, role="distractor"))
             taken.update(map(canonical_answer, answer.names))
-    while len(found) < _OPTIONS:
-        # A set of one or two questions has nobody to borrow from.
-        found.append(_option(f"none of these ({len(found)})", (), "distractor"))
     return found
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.casefold().split())
-
-
-def _option(text: str, aliases: tuple[str, ...], role: Role) -> Option:
-    return Option(text=text, aliases=aliases, role=role)
-
-
 def _shown(row: EvidenceRow) -> Shown:
-    names = (row.answer or "", *row.aliases)
     return Shown(
         passage=row.passage,
         second=row.second,
-        sentences=answering_sentences(row.passage, names),
+        sentences=answering_sentences(row.passage, (row.answer or "", *row.aliases)),
         plausibility=row.plausibility,
     )
 
@@ -193,35 +184,25 @@ def fitted(
         lm: where it states its window, prompts are cut to it.
         answer_tokens: kept free for the answer.
     """
-    prompt = fill(passages)
-    if not isinstance(lm, WindowedModel) or lm.context_window is None:
-        return prompt, False
-    room = lm.context_window - answer_tokens
-    if len(lm.token_ids(prompt)) <= room:
+    prompt, fit = fill(passages), fits(lm, answer_tokens)
+    if fit(prompt):
         return prompt, False
     texts = [list(sentences_of(passage)) for passage in passages]
     drops = _drops(texts, kept)
 
     def without(count: int) -> str:
-        gone: list[set[int]] = [set() for _ in texts]
-        for passage, sentence in drops[:count]:
-            gone[passage].add(sentence)
+        gone = set(drops[:count])
         return fill(
             [
-                " ".join(text for place, text in enumerate(sentences) if place not in mine)
-                for sentences, mine in zip(texts, gone, strict=True)
+                " ".join(text for at, text in enumerate(sentences) if (number, at) not in gone)
+                for number, sentences in enumerate(texts)
             ]
         )
 
     # Counting a prompt's tokens costs most: halving finds the fewest drops that do.
-    least, most = 1, len(drops)
-    while least < most:
-        middle = (least + most) // 2
-        if len(lm.token_ids(without(middle))) <= room:
-            most = middle
-        else:
-            least = middle + 1
-    return without(most), True
+    counts = range(1, len(drops))
+    least = bisect_left(counts, x=True, key=lambda count: fit(without(count)))
+    return without(least + 1 if drops else 0), True
 
 
 def _drops(texts: Sequence[Sequence[str]], kept: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
@@ -243,63 +224,9 @@ def _drops(texts: Sequence[Sequence[str]], kept: Sequence[Sequence[str]]) -> lis
     return drops
 
 
+# Kept free for the answer in prompts.
+_ANSWER_TOKENS = 64
 _PREFIXES: dict[AnswerForm, str] = {"letters": "", "likelihood": "score_", "free": "free_"}
-
-
-# A prompt, and whether its passages were cut to fit the model's window.
-Asked = tuple[str, bool]
-
-
-class TaskPrompter:
-    """Makes the prompts of the tasks.
-
-    Args:
-        prompts: texts.
-        form: how answers are taken.
-        lm: where it states its window, passages are cut to it.
-        answer_tokens: kept free for the answer.
-    """
-
-    def __init__(
-        self, prompts: PromptSet, form: AnswerForm, lm: object = None, *, answer_tokens: int = 64
-    ) -> None:
-        self._prompts, self._form, self._lm = prompts, form, lm
-        self._answer_tokens = answer_tokens
-
-    def ask(self, planned: Case) -> Asked:
-        """The prompt of a planned question."""
-        prompt = self._prompts[self._name(planned)]
-        instance = planned.instance
-        passages = _passages(planned)
-        values = {
-            "question": instance.question,
-            "options": lettered(instance.options),
-            "context": "",
-            "second_context": "",
-        }
-
-        def fill(texts: Sequence[str]) -> str:
-            named = dict(zip(("context", "second_context"), texts, strict=False))
-            return prompt.fill(**{**values, **named})
-
-        kept = [
-            [s for shown in instance.evidence.values() for s in shown.sentences] for _ in passages
-        ]
-        return fitted(fill, passages, kept, self._lm, self._room(instance))
-
-    def _room(self, instance: Instance) -> int:
-        """Tokens to keep free: an option that is a sentence can have many."""
-        lm = self._lm
-        if self._form != "likelihood" or not isinstance(lm, WindowedModel):
-            return self._answer_tokens
-        longest = max(len(lm.token_ids(f" {option.text}")) for option in instance.options)
-        return max(self._answer_tokens, longest + 1)
-
-    def _name(self, planned: Case) -> str:
-        if planned.task is Task.KF:
-            return "kf"
-        name = {CLOSED_BOOK: "closed", REMOVES: "alone"}.get(planned.system)
-        return _PREFIXES[self._form] + (name or planned.task.value.lower())
 
 
 def lettered(options: Sequence[Option]) -> str:
@@ -335,130 +262,114 @@ def halves(passage: str) -> list[str]:
     return [" ".join(sentences[:middle]), " ".join(sentences[middle:])]
 
 
-def instance_letters(instance: Instance, roles: frozenset[str]) -> tuple[str, ...]:
-    """The letters of the options that play one of the parts."""
-    return tuple(
-        letter
-        for letter, option in zip(MultipleChoice.LETTERS, instance.options, strict=False)
-        if option.role in roles
-    )
-
-
 _FINAL = re.compile(r"(?:\bfinal\s+)?\banswers?\b\W{0,4}:\W{0,4}|答案\W{0,2}[:：]", re.IGNORECASE)
 # A short answer's likelihood is that of giving it; among sentences the shortest would win.
 _SENTENCE_WORDS = 5
 _SEVERAL = (Task.PCK, Task.RAG)
 
 
-class ModelAnswerer:
-    """A language model, asked in one of three ways.
+# A prompt, and whether its passages were cut to fit the model's window.
+Asked = tuple[str, bool]
+
+
+class Asker:
+    """Asks a language model in one of three ways, or looks its replies up in a log.
 
     Args:
-        lm: the model; `likelihood` needs one that scores options.
-        prompter: makes the prompts.
+        lm: the model, `likelihood` needs one that scores options; or logged replies, of which a
+            question without one is a row with an error.
+        prompts: texts.
         form: how answers are taken.
         judge: reads free answers; None: by the answers' own words.
     """
 
     def __init__(
-        self,
-        lm: LanguageModel,
-        prompter: TaskPrompter,
-        form: AnswerForm,
-        judge: PassageJudge | None = None,
+        self, lm: Any, prompts: PromptSet, form: AnswerForm, judge: PassageJudge | None = None
     ) -> None:
-        self._lm, self._prompter, self._form, self._judge = lm, prompter, form, judge
+        self._lm, self._prompts, self._form, self._judge = lm, prompts, form, judge
 
     def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
-        asked = [self._prompter.ask(one) for one in batch]
+        log = self._lm
+        if isinstance(log, LoggedReplies):
+            return [
+                _reply_row(one, log.generation(log.find(one.row_id)), self._form) for one in batch
+            ]
+        asked = [(one, *self._asked(one)) for one in batch]
+        rows = self._generated([one for one in asked if not self._scores(one[0])])
+        rows |= self._scored([one for one in asked if self._scores(one[0])])
+        return [rows[one.row_id] for one in batch]
+
+    def _scores(self, case: Case) -> bool:
         # A sentence is copied, not chosen: KF is generated whatever the form.
-        scored = [
-            place
-            for place, one in enumerate(batch)
-            if self._form == "likelihood" and one.task is not Task.KF
-        ]
-        rows = self._scored(batch, asked, scored)
-        rows |= self._generated(batch, asked, [n for n in range(len(batch)) if n not in rows])
-        return [rows[place] for place in range(len(batch))]
+        return self._form == "likelihood" and case.task is not Task.KF
 
-    def _generated(
-        self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
-    ) -> dict[int, ConflictRow]:
-        replies = generate_each(self._lm, [asked[place][0] for place in places])
-        rows = {
-            place: _reply_row(batch[place], reply, self._form, cut=asked[place][1])
-            for place, reply in zip(places, replies, strict=True)
-        }
-        if self._form == "free" and self._judge is not None:
-            free = [place for place in places if batch[place].task is not Task.KF]
-            verdicts = judged(
-                self._judge, [batch[n] for n in free], [rows[place] for place in free]
-            )
-            rows |= dict(zip(free, verdicts, strict=True))
-        return rows
+    def _asked(self, case: Case) -> Asked:
+        """Return the prompt of a planned question."""
+        prompt, instance, passages = self._prompts[self._name(case)], case.instance, _passages(case)
+        texts = {"question": instance.question, "options": lettered(instance.options)}
 
-    def _scored(
-        self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
-    ) -> dict[int, ConflictRow]:
+        def fill(shown: Sequence[str]) -> str:
+            first, second = [*shown, "", ""][:2]
+            return prompt.fill(**texts, context=first, second_context=second)
+
+        kept = [sentence for shown in instance.evidence.values() for sentence in shown.sentences]
+        return fitted(fill, passages, [kept] * len(passages), self._lm, self._room(instance))
+
+    def _room(self, instance: Instance) -> int:
+        """Tokens to keep free: an option that is a sentence can have many."""
         lm = self._lm
-        if not isinstance(lm, ScoringLanguageModel):
-            if places:
-                raise LanguageModelError("the model does not score options")
-            return {}
+        if self._form != "likelihood" or not isinstance(lm, WindowedModel):
+            return _ANSWER_TOKENS
+        longest = max(len(lm.token_ids(f" {option.text}")) for option in instance.options)
+        return max(_ANSWER_TOKENS, longest + 1)
+
+    def _name(self, case: Case) -> str:
+        if case.task is Task.KF:
+            return "kf"
+        name = {CLOSED_BOOK: "closed", REMOVES: "alone"}.get(case.system)
+        return _PREFIXES[self._form] + (name or case.task.value.lower())
+
+    def _generated(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
+        replies = generate_each(self._lm, [prompt for _, prompt, _ in asked])
+        rows = [
+            _reply_row(case, reply, self._form, cut=cut)
+            for (case, _, cut), reply in zip(asked, replies, strict=True)
+        ]
+        if self._form == "free" and self._judge is not None:
+            rows = _judged(self._judge, [case for case, _, _ in asked], rows)
+        return {row.row_id: row for row in rows}
+
+    def _scored(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
+        lm, rows = self._lm, {}
+        if asked and not isinstance(lm, ScoringLanguageModel):
+            raise LanguageModelError("the model does not score options")
         # One call per instance and size of prompt: all tasks of an instance have the same
         # options, and a short prompt beside a long one would be read at its length.
-        groups: dict[tuple[str, bool, bool], list[int]] = {}
-        for place in places:
-            one = batch[place]
-            kind = (one.instance.key, one.evidence is None, one.task is Task.RAG)
-            groups.setdefault(kind, []).append(place)
-        rows = {}
-        for mine in groups.values():
-            texts = [option.text for option in batch[mine[0]].instance.options]
-            found = each_or_error(
-                partial(_likelihoods, lm, texts), [asked[place][0] for place in mine]
-            )
-            for place, values in zip(mine, found, strict=True):
+        alike = grouped(
+            asked,
+            lambda one: (one[0].instance.key, one[0].evidence is None, one[0].task is Task.RAG),
+        )
+        for some in alike.values():
+            texts = [option.text for option in some[0][0].instance.options]
+            prompts = [prompt for _, prompt, _ in some]
+            found = each_or_error(partial(_likelihoods, lm, texts), prompts)
+            for (case, _, cut), values in zip(some, found, strict=True):
                 if isinstance(values, KnowgateError):
-                    rows[place] = failed_row(batch[place], RowError.of(values), cut=asked[place][1])
+                    row = failed_row(case, RowError.of(values), cut=cut)
                 else:
-                    rows[place] = self._chosen(batch[place], values, asked[place][1])
+                    letters = likeliest(values, several=case.task in _SEVERAL)
+                    likelihoods = tuple(values)
+                    row = _chosen_row(case, letters, cut=cut, likelihoods=likelihoods)
+                rows[case.row_id] = row
         return rows
-
-    def _chosen(self, planned: Case, values: Sequence[float], cut: bool) -> ConflictRow:
-        letters = likeliest(values, several=planned.task in _SEVERAL)
-        right = right_letters(planned)
-        return ConflictRow(
-            **_fields(planned), letters=letters, likelihoods=tuple(values), right=right,
-            correct=letters == right, cut=cut,
-        )  # fmt: skip
-
-
-class ReplayAnswerer:
-    """Logged replies: a question without one is a row with an error.
-
-    Args:
-        replies: see there.
-        form: in which they were given.
-    """
-
-    def __init__(self, replies: LoggedReplies, form: AnswerForm) -> None:
-        self._replies, self._form = replies, form
-
-    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
-        """One row per question, in order."""
-        found = [self._replies.generation(self._replies.find(one.row_id)) for one in batch]
-        return [_reply_row(*pair, self._form) for pair in zip(batch, found, strict=True)]
 
 
 def _likelihoods(
     lm: ScoringLanguageModel, texts: Sequence[str], prompts: Sequence[str]
 ) -> list[list[float] | KnowgateError]:
-    values = lm.score_options(prompts, [f" {text}" for text in texts])
-    if not np.isfinite(values).all():
-        raise LanguageModelError("the model gave a likelihood that is not finite")
-    return [list(row) for row in (values / _lengths(lm, texts)).tolist()]
+    values = option_likelihoods(lm, prompts, texts) / _lengths(lm, texts)
+    return [list(row) for row in values.tolist()]
 
 
 def _lengths(lm: object, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -496,35 +407,29 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
 
 def right_letters(planned: Case) -> tuple[str, ...]:
     """The letters of the right options; empty for KF."""
-    return instance_letters(planned.instance, right_roles(planned.task, planned.evidence))
+    roles = right_roles(planned.task, planned.evidence)
+    options = zip(MultipleChoice.LETTERS, planned.instance.options, strict=False)
+    return tuple(letter for letter, option in options if option.role in roles)
 
 
 def _reply_row(
-    planned: Case,
-    reply: list[Generation] | KnowgateError,
-    form: AnswerForm,
-    *,
-    cut: bool = False,
+    case: Case, reply: list[Generation] | KnowgateError, form: AnswerForm, *, cut: bool = False
 ) -> ConflictRow:
     if isinstance(reply, KnowgateError):
-        return failed_row(planned, RowError.of(reply), cut=cut)
-    return read_reply(planned, reply[0].text, form, cut=cut)
+        return failed_row(case, RowError.of(reply), cut=cut)
+    return read_reply(case, reply[0].text, form, cut=cut)
 
 
-def read_reply(planned: Case, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:
+def read_reply(case: Case, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:
     """The row of a reply: letters are parsed, free answers matched, sentences looked for."""
-    fields: dict[str, Any] = {**_fields(planned), "response": reply, "cut": cut}
-    if planned.task is Task.KF:
-        assert planned.evidence is not None
-        wanted = planned.instance.evidence[planned.evidence].sentences
-        return ConflictRow(**fields, correct=names_answer(reply, wanted))
-    letters: tuple[str, ...] | None
+    if case.task is Task.KF:
+        assert case.evidence is not None
+        copied = names_answer(reply, case.instance.evidence[case.evidence].sentences)
+        return _row(case, response=reply, cut=cut, correct=copied)
     if form == "free":
-        letters = free_letters(reply, planned.instance)
-    else:
-        letters = MultipleChoice.parse(reply, [option.text for option in planned.instance.options])
-    right = right_letters(planned)
-    return ConflictRow(**fields, letters=letters, right=right, correct=letters == right)
+        return _chosen_row(case, free_letters(reply, case.instance), response=reply, cut=cut)
+    letters = MultipleChoice.parse(reply, [option.text for option in case.instance.options])
+    return _chosen_row(case, letters, response=reply, cut=cut)
 
 
 def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
@@ -534,45 +439,44 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
     return tuple(MultipleChoice.LETTERS[number] for number in answers_named(final, names))
 
 
-def judged(
-    judge: PassageJudge, batch: Sequence[Case], rows: Sequence[ConflictRow]
+def _judged(
+    judge: PassageJudge, cases: Sequence[Case], rows: Sequence[ConflictRow]
 ) -> list[ConflictRow]:
     """The rows with the letters that a judge reads in their free replies."""
-    places = [place for place, row in enumerate(rows) if row.response is not None]
-    verdicts = judge.answers(
-        [
-            (
-                batch[place].instance.question,
-                lettered(batch[place].instance.options),
-                rows[place].response or "",
-            )
-            for place in places
-        ]
-    )
-    found = list(rows)
-    for place, verdict in zip(places, verdicts, strict=True):
-        if isinstance(verdict, KnowgateError):
-            update: dict[str, Any] = {
-                "letters": None,
-                "correct": None,
-                "error": RowError.of(verdict),
-            }
-        else:
-            update = {"letters": verdict, "correct": verdict == rows[place].right}
-        found[place] = rows[place].model_copy(update=update)
-    return found
-
-
-def _fields(planned: Case) -> dict[str, Any]:
-    return {
-        "row_id": planned.row_id,
-        "system": planned.system,
-        "task": planned.task,
-        "evidence": planned.evidence,
-        "key": planned.instance.key,
+    read = {
+        row.row_id: (case.instance.question, lettered(case.instance.options), row.response or "")
+        for case, row in zip(cases, rows, strict=True)
+        if case.task is not Task.KF and row.response is not None
     }
+    verdicts = dict(zip(read, judge.answers(list(read.values())), strict=True))
+    return [
+        _with_verdict(row, verdicts[row.row_id]) if row.row_id in verdicts else row for row in rows
+    ]
 
 
-def failed_row(planned: Case, error: RowError, *, cut: bool = False) -> ConflictRow:
+def _with_verdict(row: ConflictRow, verdict: tuple[str, ...] | KnowgateError) -> ConflictRow:
+    own: dict[str, Any] = {"letters": verdict, "correct": verdict == row.right}
+    if isinstance(verdict, KnowgateError):
+        own = {"letters": None, "correct": None, "error": RowError.of(verdict)}
+    return row.model_copy(update=own)
+
+
+def _row(case: Case, **fields: Any) -> ConflictRow:
+    return ConflictRow(
+        row_id=case.row_id,
+        system=case.system,
+        task=case.task,
+        evidence=case.evidence,
+        key=case.instance.key,
+        **fields,
+    )
+
+
+def _chosen_row(case: Case, letters: tuple[str, ...] | None, **fields: Any) -> ConflictRow:
+    right = right_letters(case)
+    return _row(case, letters=letters, right=right, correct=letters == right, **fields)
+
+
+def failed_row(case: Case, error: RowError, *, cut: bool = False) -> ConflictRow:
     """Return the row of a planned question without an answer."""
-    return ConflictRow(**_fields(planned), right=right_letters(planned), cut=cut, error=error)
+    return _row(case, right=right_letters(case), cut=cut, error=error)

@@ -5,21 +5,31 @@ run ─► conflict_run ─► ConflictSummary ─► conflict_document ─► a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ....guard.decision import Route
-from ...report.document import Case, CaseLine, Cases, Document, Facts, Passages, Prose, Section
+from ...report.document import (
+    Block,
+    Case,
+    CaseLine,
+    Cases,
+    Document,
+    Facts,
+    Passages,
+    Prose,
+    Section,
+)
 from ...report.plots import Colour, Plot
 from ...report.prose import Templates, explained
-from ...report.tables import Cell, Line, Table, Text
+from ...report.tables import Cell, Table, Text
 from ...report.text import decimal, one_line
 from ...run.grouping import grouped
-from ..parts import MODEL_SYSTEM
+from ..parts import MODEL_SYSTEM, closing_sections
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
-from ._scoring import AccuracyCell, ConflictSummary
+from ._scoring import ConflictSummary, Measured
 from .items import EvidenceKind, Task
 
 if TYPE_CHECKING:
@@ -39,32 +49,26 @@ _LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
 
 def task_plot(summary: ConflictSummary) -> Plot | None:
     """Plot accuracy by task and evidence; None where nothing was measured."""
-    cells = [cell for cell in summary.cells if cell.accuracy.value is not None]
-    if not cells:
-        return None
-    tasks = [task for task in Task if any(cell.task is task for cell in cells)]
-    kinds = [kind for kind in EvidenceKind if any(cell.evidence is kind for cell in cells)]
+    found = {
+        (cell.task, cell.evidence): cell["accuracy"]
+        for cell in summary.cells
+        if cell["accuracy"].value is not None
+    }
+    tasks = [task for task in Task if any(task is one for one, _ in found)]
+    kinds = [kind for kind in EvidenceKind if any(kind is one for _, one in found)]
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for number, kind in enumerate(kinds):
-            marker, colour = _MARKS[kind]
-            offset = (number - (len(kinds) - 1) / 2) * _STEP
-            first = True
-            for cell in cells:
-                if cell.evidence is kind:
-                    height = tasks.index(cell.task) + offset
-                    label = kind.value if first else ""
-                    Plot.draw_interval(
-                        axes, cell.accuracy, height, marker=marker, colour=colour, label=label
-                    )
-                    first = False
-        _share_axis(axes, "share right")
-        axes.set_yticks(range(len(tasks)), [task.value for task in tasks])
-        axes.set_ylim(len(tasks) - 0.5, -0.5)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=len(kinds))
+        points = {
+            (tasks.index(task), kinds.index(kind)): share
+            for (task, kind), share in found.items()
+            if task is not None
+        }
+        series = [(kind.value, *_MARKS[kind]) for kind in kinds]
+        names = [task.value for task in tasks]
+        _draw_legend(figure, _draw_dots(figure, points, series, names, "share right"))
 
+    if not found:
+        return None
     return Plot(
         name="tasks",
         title="Accuracy by task and evidence",
@@ -77,61 +81,79 @@ def task_plot(summary: ConflictSummary) -> Plot | None:
 def suppression_plot(summary: ConflictSummary) -> Plot | None:
     """Plot instruction, removal and guards; None where nothing was measured."""
     found = summary.suppressions
-    if not found:
-        return None
     kinds = [kind for kind in EvidenceKind if any(one.evidence is kind for one in found)]
-    guards = [
-        name
-        for name in dict.fromkeys(one.system for one in found)
-        if name not in (MODEL_SYSTEM, REMOVES)
-    ]
+    systems = list(dict.fromkeys([MODEL_SYSTEM, REMOVES, *(one.system for one in found)]))
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        seen: set[str] = set()
-        systems = [MODEL_SYSTEM, REMOVES, *guards]
-        # Many guards stand closer, not among those of the next kind.
-        step = min(_STEP, _BAND / len(systems))
-        for one in found:
-            # Guards are numbered: their names come from files of the user's.
-            number = systems.index(one.system)
-            name = ("told to ignore it", "passage removed")[number] if number < 2 else (
-                f"guard {number - 1}"
-            )  # fmt: skip
-            colour = (Colour.VERMILION, Colour.BLUE, Colour.PURPLE)[min(number, 2)]
-            height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * step
-            marker = "sDov^P"[min(number, 5)]
-            label = "" if name in seen else name
-            Plot.draw_interval(
-                axes, one.accuracy, height, marker=marker, colour=colour, label=label
-            )
-            seen.add(name)
+        points = {
+            (kinds.index(one.evidence), systems.index(one.system)): one["accuracy"] for one in found
+        }
+        # Guards are numbered: their names come from files of the user's.
+        names = ["told to ignore it", "passage removed", *map("guard {}".format, range(1, 99))]
+        colours = (Colour.VERMILION, Colour.BLUE, Colour.PURPLE)
+        series = [
+            (names[number], "sDov^P"[min(number, 5)], colours[min(number, 2)])
+            for number in range(len(systems))
+        ]
+        axis = "own knowledge asked for (PK): share right"
+        axes = _draw_dots(figure, points, series, [kind.value for kind in kinds], axis)
         for height, kind in enumerate(kinds):
-            base = next(one.closed_book.value for one in found if one.evidence is kind)
+            base = next(one["closed_book"].value for one in found if one.evidence is kind)
             if base is not None:
                 label = "closed book" if height == 0 else ""
                 axes.plot([base, base], [height - 0.38, height + 0.38], color=Colour.GREY,
                           linestyle="--", linewidth=1.4, label=label, zorder=1)  # fmt: skip
-        _share_axis(axes, "own knowledge asked for (PK): share right")
-        axes.set_yticks(range(len(kinds)), [kind.value for kind in kinds])
-        axes.set_ylim(len(kinds) - 0.5, -0.5)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+        _draw_legend(figure, axes)
 
+    if not found:
+        return None
     return Plot(
         name="suppression",
         title="Ignoring a passage, and removing it",
-        caption=TEXTS.text("suppression_caption", guards),
+        caption=TEXTS.text("suppression_caption", systems[2:]),
         draw=draw,
         size=(8.4, _FRAME + _LINE * len(kinds)),
     )
 
 
-def _share_axis(axes: Axes, label: str) -> None:
-    axes.set_xlabel(label)
+def _draw_dots(
+    figure: Figure,
+    points: Mapping[tuple[int, int], Interval],
+    series: Sequence[tuple[str, str, Colour]],
+    lines: Sequence[str],
+    axis: str,
+) -> Axes:
+    """Draw intervals beside each other on the lines.
+
+    Args:
+        figure: that is drawn into.
+        points: by number of the line and of the series.
+        series: label, marker and colour of each.
+        lines: their names.
+        axis: label of the axis of shares.
+    """
+    axes: Axes = figure.subplots()
+    # Many series stand closer, not among those of the next line.
+    step = min(_STEP, _BAND / len(series))
+    named: set[int] = set()
+    for (line, number), share in points.items():
+        label, marker, colour = series[number]
+        height = line + (number - (len(series) - 1) / 2) * step
+        label = "" if number in named else label
+        Plot.draw_interval(axes, share, height, marker=marker, colour=colour, label=label)
+        named.add(number)
+    axes.set_xlabel(axis)
     axes.set_xlim(-0.03, 1.03)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
     axes.grid(visible=False, axis="y")
+    axes.set_yticks(range(len(lines)), lines)
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    return axes
+
+
+def _draw_legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=4)
 
 
 _KIND_NAMES = {
@@ -164,134 +186,109 @@ def system_name(system: str) -> str:
     return names.get(system, f"guard {system}")
 
 
-def accuracy_table(summary: ConflictSummary) -> Table | None:
-    """Make the table of accuracy by task and evidence."""
-    return _task_table(
-        summary.cells,
-        summary.run.kinds,
-        lambda cell: cell.accuracy,
-        notes=TEXTS.terms("accuracy"),
-    )
-
-
-def confident_table(summary: ConflictSummary) -> Table | None:
-    """Make the same table for the high-confidence subset."""
-    cells = [cell for cell in summary.cells if cell.confident.n]
-    return _task_table(cells, summary.run.kinds, lambda cell: cell.confident)
-
-
-def _task_table(
-    cells: Sequence[AccuracyCell],
-    kinds: Sequence[EvidenceKind],
-    pick: Callable[[AccuracyCell], Interval],
-    notes: tuple[Text, ...] = (),
-) -> Table | None:
-    if not cells:
-        return None
-    by_place = {(cell.task, cell.evidence): pick(cell) for cell in cells}
-    tasks = [task for task in Task if any(cell.task is task for cell in cells)]
-    lines = tuple(
-        Line(
-            f"{task.value}: {TASK_NAMES[task]}",
-            tuple(Cell.estimate(by_place.get((task, kind))) for kind in kinds),
-        )
-        for task in tasks
-    )
-    columns = tuple(f"{kind.value}: {_KIND_NAMES[kind]}" for kind in kinds)
-    return Table("Task", columns, lines, notes=notes)
+def task_table(summary: ConflictSummary, share: str, notes: tuple[Text, ...] = ()) -> Table | None:
+    """Make the table of accuracy by task and evidence, or that of the high-confidence subset."""
+    found = {
+        (cell.task, cell.evidence): cell[share]
+        for cell in summary.cells
+        if share != "confident" or cell[share].n
+    }
+    tasks = [task for task in Task if any(task is other for other, _ in found)]
+    columns = {
+        f"{kind.value}: {_KIND_NAMES[kind]}": [
+            Cell.estimate(found.get((task, kind))) for task in tasks
+        ]
+        for kind in summary.run.kinds
+    }
+    return _table("Task", [f"{task.value}: {TASK_NAMES[task]}" for task in tasks], columns, notes)
 
 
 def cost_table(summary: ConflictSummary) -> Table | None:
     """Make the table of what contradiction costs, by task."""
-    kinds = [kind for kind in summary.run.kinds if kind is not EvidenceKind.NC]
     by_place = {(task, kind): value for task, kind, value in summary.differences}
-    lines = tuple(
-        Line(task.value, tuple(Cell.difference(by_place.get((task, kind))) for kind in kinds))
-        for task in dict.fromkeys(task for task, _ in by_place)
-    )
-    return _table("NC minus …", tuple(kind.value for kind in kinds), lines, "cost")
+    tasks = list(dict.fromkeys(task for task, _ in by_place))
+    columns = {
+        kind.value: [Cell.difference(by_place.get((task, kind))) for task in tasks]
+        for kind in summary.run.kinds
+        if kind is not EvidenceKind.NC
+    }
+    return _table("NC minus …", [task.value for task in tasks], columns, TEXTS.terms("cost"))
 
 
 def suppression_table(summary: ConflictSummary) -> Table | None:
     """Make the table of instruction, removal and guards, by evidence."""
-    lines = tuple(
-        Line(
-            f"{found.evidence.value}, {system_name(found.system)}",
-            (
-                Cell.estimate(found.accuracy),
-                Cell.estimate(found.closed_book),
-                Cell.difference(found.difference),
-                Cell.estimate(found.score),
-            ),
-        )
-        for found in summary.suppressions
-    )
-    columns = ("PK right", "Closed book right", "Difference, points", "Suppression score")
-    return _table("Evidence and system", columns, lines, "suppression")
+    found = summary.suppressions
+    columns = {
+        "PK right": _estimates(found, "accuracy"),
+        "Closed book right": _estimates(found, "closed_book"),
+        "Difference, points": [Cell.difference(one["difference"]) for one in found],
+        "Suppression score": _estimates(found, "score"),
+    }
+    names = [f"{one.evidence.value}, {system_name(one.system)}" for one in found]
+    return _table("Evidence and system", names, columns, TEXTS.terms("suppression"))
 
 
 def route_table(summary: ConflictSummary) -> Table | None:
     """Make the table of what guards did with the passages."""
-    lines = tuple(
-        Line(
-            f"{kind.value}, {system_name(name)}",
-            tuple(Cell(str(kinds[kind][route])) for route in _ROUTES),
-        )
+    found = {
+        f"{kind.value}, {system_name(name)}": kinds[kind]
         for name, kinds in summary.routes.items()
         for kind in summary.run.kinds
         if kind in kinds
-    )
-    return _table("Evidence and guard", tuple(_ROUTES.values()), lines, "routes")
+    }
+    columns = {
+        title: [Cell(str(counts[route])) for counts in found.values()]
+        for route, title in _ROUTES.items()
+    }
+    return _table("Evidence and guard", list(found), columns, TEXTS.terms("routes"))
 
 
 def preference_table(summary: ConflictSummary) -> Table | None:
     """Make the table of which of two passages is followed."""
-    lines = tuple(
-        Line(
-            f"{one.evidence.value}: {_KIND_NAMES[one.evidence]}",
-            tuple(map(Cell.estimate, (one.follows, one.both, one.neither))),
-        )
-        for one in summary.preferences
-    )
-    columns = ("Goes with the contradicting passage", "Names both answers", "Names neither")
-    return _table("Beside the passage that agrees", columns, lines, "preference")
+    found = summary.preferences
+    columns = {
+        "Goes with the contradicting passage": _estimates(found, "follows"),
+        "Names both answers": _estimates(found, "both"),
+        "Names neither": _estimates(found, "neither"),
+    }
+    names = [f"{one.evidence.value}: {_KIND_NAMES[one.evidence]}" for one in found]
+    return _table("Beside the passage that agrees", names, columns, TEXTS.terms("preference"))
 
 
 def plausibility_table(summary: ConflictSummary) -> Table | None:
     """Make the table by measured plausibility."""
-    lines = tuple(
-        Line(
-            f"{decimal(band.low, 2)}–{decimal(band.high, 2)}",
-            (Cell.estimate(band.follows), Cell.estimate(band.ignores)),
-        )
-        for band in summary.bands
-    )
-    columns = ("CK right: passage followed", "PK right: passage ignored")
-    return _table("Plausibility of the answer", columns, lines, "plausibility")
+    names = [f"{decimal(band.low, 2)}–{decimal(band.high, 2)}" for band in summary.bands]
+    columns = {
+        "CK right: passage followed": [Cell.estimate(band.follows) for band in summary.bands],
+        "PK right: passage ignored": [Cell.estimate(band.ignores) for band in summary.bands],
+    }
+    return _table("Plausibility of the answer", names, columns, TEXTS.terms("plausibility"))
 
 
-def evidence_table(summary: ConflictSummary) -> Table:
+def evidence_table(summary: ConflictSummary) -> Table | None:
     """Make the table of passages made and used."""
-    lines = tuple(
-        Line(
-            f"{one.kind.value}: {_KIND_NAMES[one.kind]}",
-            (
-                Cell(str(one.made)),
-                Cell(str(one.used)),
-                Cell(str(one.doubted)),
-                Cell(decimal(one.plausibility, 2)),
-            ),
-        )
-        for one in summary.evidence
-    )
-    return Table("Kind", ("Passages", "Used", "Checks disagree", "Mean plausibility"), lines)
+    found = summary.evidence
+    columns = {
+        "Passages": [Cell(str(one.made)) for one in found],
+        "Used": [Cell(str(one.used)) for one in found],
+        "Checks disagree": [Cell(str(one.doubted)) for one in found],
+        "Mean plausibility": [Cell(decimal(one.plausibility, 2)) for one in found],
+    }
+    return _table("Kind", [f"{one.kind.value}: {_KIND_NAMES[one.kind]}" for one in found], columns)
+
+
+def _estimates(found: Sequence[Measured], name: str) -> list[Cell]:
+    return [Cell.estimate(one[name]) for one in found]
 
 
 def _table(
-    name: str, columns: tuple[str, ...], lines: tuple[Line, ...], notes: str
+    name: str,
+    names: Sequence[str],
+    columns: Mapping[str, Sequence[Cell]],
+    notes: tuple[Text, ...] = (),
 ) -> Table | None:
-    """Make a table with notes from the template; None without lines."""
-    return Table(name, columns, lines, notes=TEXTS.terms(notes)) if lines else None
+    """Make a table of its columns; None without lines."""
+    return Table.from_columns(name, names, [*columns.items()], notes=notes) if names else None
 
 
 _SHOWN, _PASSAGE = 4, 600
@@ -375,12 +372,12 @@ def headline(summary: ConflictSummary) -> list[str]:
     guards = [
         (found, routes[name])
         for name, found in plausible.items()
-        if routes.get(name) and found.accuracy.value is not None
+        if routes.get(name) and found["accuracy"].value is not None
     ]
     shares: dict[Task, list[tuple[EvidenceKind, float]]] = {}
     for cell in summary.cells:
-        if cell.accuracy.value is not None:
-            shares.setdefault(cell.task, []).append((cell.evidence, cell.accuracy.value))
+        if cell.task is not None and (value := cell["accuracy"].value) is not None:
+            shares.setdefault(cell.task, []).append((cell.evidence, value))
     followed = shares.get(Task.CK, [])
     compared = len(followed) > 1 and followed[0][0] is EvidenceKind.NC
     lines = TEXTS.paragraphs(
@@ -403,55 +400,48 @@ def warnings(summary: ConflictSummary) -> list[str]:
         run,
         failed=sum(summary.failures.values()),
         cut=sum(row.cut for row in run.rows if row.system not in run.guards),
-        unread=sum(cell.unread for cell in summary.cells),
+        unread=sum(cell.counts["unread"] for cell in summary.cells),
     )
 
 
 def _sections(summary: ConflictSummary) -> list[Section | None]:
-    manifest = summary.run.manifest
-    preference, bands = preference_table(summary), plausibility_table(summary)
-    groups = shown_groups(summary)
-    failures = Table.of_text(("Type of error", "Calls"), list(summary.failures.items()))
-    quirks = Prose(tuple(manifest.quirks), bullets=True)
+    groups = tuple(shown_groups(summary))
+    subset = TEXTS.text("confident", summary.confident)
     return [
         Section("What was tested", (TEXTS.text("tested"),)),
-        _accuracy(summary),
-        _suppression(summary),
-        Section("Two passages side by side", (preference,)) if preference else None,
-        Section("By plausibility", (bands,)) if bands else None,
+        _section(
+            "Accuracy by task and evidence",
+            task_table(summary, "accuracy", TEXTS.terms("accuracy")),
+            before=(task_plot(summary),),
+            after=(
+                _section("What contradiction costs", cost_table(summary)),
+                _section(
+                    "High-confidence subset", task_table(summary, "confident"), before=(subset,)
+                ),
+            ),
+        ),
+        _section(
+            "Ignoring a passage, and removing it",
+            suppression_table(summary),
+            before=(suppression_plot(summary),),
+            after=(_section("What the guards decided", route_table(summary)),),
+        ),
+        _section("Two passages side by side", preference_table(summary)),
+        _section("By plausibility", plausibility_table(summary)),
         _evidence(summary),
-        Section("Replies worth reading", tuple(groups)) if groups else None,
-        Section("Failures", (failures,)) if summary.failures else None,
-        Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
+        Section("Replies worth reading", groups) if groups else None,
+        *closing_sections(summary.run.manifest, summary.failures, "Calls"),
     ]
 
 
-def _accuracy(summary: ConflictSummary) -> Section | None:
-    table = accuracy_table(summary)
-    if table is None:
-        return None
-    cost, confident = cost_table(summary), confident_table(summary)
-    subset = TEXTS.text("confident", summary.confident)
-    return Section(
-        "Accuracy by task and evidence",
-        (
-            task_plot(summary),
-            table,
-            Section("What contradiction costs", (cost,)) if cost else None,
-            Section("High-confidence subset", (subset, confident)) if confident else None,
-        ),
-    )
-
-
-def _suppression(summary: ConflictSummary) -> Section | None:
-    table, routes = suppression_table(summary), route_table(summary)
-    if table is None:
-        return None
-    decided = Section("What the guards decided", (routes,)) if routes else None
-    return Section(
-        "Ignoring a passage, and removing it", (suppression_plot(summary), table, decided)
-    )
+def _section(
+    title: str,
+    table: Table | None,
+    before: tuple[Block | None, ...] = (),
+    after: tuple[Block | None, ...] = (),
+) -> Section | None:
+    """Make a section around a table; None without one."""
+    return Section(title, (*before, table, *after)) if table else None
 
 
 def _evidence(summary: ConflictSummary) -> Section:

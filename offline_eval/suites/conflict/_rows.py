@@ -313,7 +313,6 @@ def row_id(system: str, task: Task, evidence: EvidenceKind | None, key: str) -> 
 
 
 HINT = "run `knowgate eval conflict` again into another folder"
-BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT, clean=True)
 EVIDENCE = TableSpec("evidence", EvidenceRow, "row_id", hint=HINT, clean=True)
 INSTANCES = TableSpec("instances", Instance, "key", hint=HINT, whole=True, clean=True)
 ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT, clean=True)
@@ -351,13 +350,10 @@ def planned(
                 for system in (CLOSED_BOOK, REMOVES):
                     yield Case(system, task, None, instance)
             for kind in kinds:
-                if kind in instance.evidence and _asks(task, kind, instance):
+                shown = instance.evidence.get(kind)
+                # A sentence can only be asked for where one of the passage answers.
+                if shown is not None and (task is not Task.KF or shown.sentences):
                     yield Case(MODEL_SYSTEM, task, kind, instance)
-
-
-def _asks(task: Task, kind: EvidenceKind, instance: Instance) -> bool:
-    # A sentence can only be asked for where one of the passage answers.
-    return task is not Task.KF or bool(instance.evidence[kind].sentences)
 
 
 def right_roles(task: Task, kind: EvidenceKind | None) -> frozenset[str]:
@@ -378,17 +374,3 @@ def right_roles(task: Task, kind: EvidenceKind | None) -> frozenset[str]:
     if task is Task.CK:
         return frozenset({from_context})
     return frozenset({"belief"}) if task is Task.PK else frozenset({"belief", from_context})
-
-
-def batches(plan: Sequence[Case], instances: int) -> Iterator[list[Case]]:
-    """What is asked about so many instances, together."""
-    batch: list[Case] = []
-    keys: set[str] = set()
-    for one in plan:
-        if one.instance.key not in keys and len(keys) == instances:
-            yield batch
-            batch, keys = [], set()
-        keys.add(one.instance.key)
-        batch.append(one)
-    if batch:
-        yield batch

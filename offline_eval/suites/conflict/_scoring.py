@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
-from ...._version import __version__
 from ....calibration import Interval
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ...judging.multiple_choice import MultipleChoice
-from ...report.document import Document, as_json
+from ...report.document import as_json
 from ...run import Run
 from ...run.grouping import error_types, most_frequent
-from ..parts import MODEL_SYSTEM
+from ..parts import MODEL_SYSTEM, run_values
 from ._rows import (
-    BELIEFS,
     CLOSED_BOOK,
     EVIDENCE,
     HINT,
@@ -37,6 +33,7 @@ from ._rows import (
     planned,
     row_id,
 )
+from .beliefs import BELIEFS
 from .evidence import disagree
 from .items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 
@@ -146,89 +143,53 @@ def _check(run: ConflictRun, root: Path) -> None:
         )
 
 
-class AccuracyCell:
-    """How often a task was done rightly over one kind of evidence.
-
-    Args:
-        run: checked.
-        task: that was asked.
-        evidence: kind of the passages.
-        confident: questions of the high-confidence subset.
-
-    Attributes:
-        accuracy: Wilson interval over questions; rows with errors are left out.
-        confident: the same on questions all of whose tasks are right over NC.
-        unread: replies from which no letter could be read; they count as wrong.
-        errors: rows without a reply.
-        cut: rows whose passages were shortened.
-    """
-
-    def __init__(
-        self, run: ConflictRun, task: Task, evidence: EvidenceKind, confident: Collection[str]
-    ) -> None:
-        rows = run.at.get((MODEL_SYSTEM, task, evidence), {}).values()
-        right = run.right(task, evidence)
-        errors = sum(row.error is not None for row in rows)
-        unread = sum(row.letters is None for row in rows) - errors
-        self.task, self.evidence, self.accuracy = task, evidence, _share(right.values())
-        self.confident = _share(value for key, value in right.items() if key in confident)
-        self.unread, self.errors = unread if task in CHOICE_TASKS else 0, errors
-        self.cut = sum(row.cut for row in rows)
-
-
 @dataclass(frozen=True, slots=True)
-class Preference:
-    """Which of two passages RAG goes with, over one kind of contradicting evidence.
+class Measured:
+    """Shares of one line of the report, Wilson intervals over questions with a reply.
 
     Attributes:
-        follows: share of the replies that take one of the two sides which take that of the
-            contradicting passage. Where options were scored, the likelier side is taken.
-        both: share of all replies that name both answers.
-        neither: share of all replies that name none of them.
+        evidence: kind of the passages.
+        shares: by name; a difference is paired by question.
+        task: that was asked; None where the line is about one task anyway.
+        system: that was asked, or stood in front.
+        counts: rows without a reply (`errors`), replies from which no letter could be read
+            (`unread`; they count as wrong), rows whose passages were shortened (`cut`).
     """
 
     evidence: EvidenceKind
-    follows: Interval
-    both: Interval
-    neither: Interval
+    shares: Mapping[str, Interval]
+    task: Task | None = None
+    system: str = MODEL_SYSTEM
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Interval:
+        """The share of that name."""
+        return self.shares[name]
 
 
-class Suppression:
-    """How far a system keeps to its own knowledge against a passage that contradicts it.
+def accuracy_cells(run: ConflictRun) -> list[Measured]:
+    """Every task over every kind of evidence, in their orders.
 
-    Args:
-        system: `model`, told to ignore the passage; `guard_removes`; or a guard.
-        evidence: that contradicts.
-        right: by question, whether PK is right.
-        alone: the same without passage or instruction.
-
-    Attributes:
-        accuracy: of PK.
-        closed_book: accuracy of the same questions without passage or instruction.
-        score: share of the questions right without a passage that stay right; 1: the
-            passage is ignored, 0: it always wins.
-        difference: accuracy minus that of closed book, paired.
+    `accuracy`, and `confident`: the same on questions of the high-confidence subset.
     """
-
-    def __init__(
-        self,
-        system: str,
-        evidence: EvidenceKind,
-        right: Mapping[str, bool],
-        alone: Mapping[str, bool],
-    ) -> None:
-        right = {key: value for key, value in right.items() if key in alone}
-        self.system, self.evidence = system, evidence
-        self.accuracy = _share(right.values())
-        self.closed_book = _share(alone[key] for key in right)
-        self.score = _share(value for key, value in right.items() if alone[key])
-        self.difference = _difference(right, alone)
-
-
-def accuracy_cells(run: ConflictRun) -> list[AccuracyCell]:
-    """Every task over every kind of evidence, in their orders."""
-    confident = confident_keys(run)
-    return [AccuracyCell(run, task, kind, confident) for task in run.tasks for kind in run.kinds]
+    confident, found = confident_keys(run), []
+    for task in run.tasks:
+        for kind in run.kinds:
+            rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
+            right = run.right(task, kind)
+            errors = sum(row.error is not None for row in rows)
+            unread = sum(row.letters is None for row in rows) - errors
+            shares = {
+                "accuracy": _share(right.values()),
+                "confident": _share(value for key, value in right.items() if key in confident),
+            }
+            counts = {
+                "unread": unread if task in CHOICE_TASKS else 0,
+                "errors": errors,
+                "cut": sum(row.cut for row in rows),
+            }
+            found.append(Measured(kind, shares, task, counts=counts))
+    return found
 
 
 def confident_keys(run: ConflictRun) -> frozenset[str]:
@@ -242,22 +203,24 @@ def confident_keys(run: ConflictRun) -> frozenset[str]:
     return frozenset(key for key in keys if all(found.get(key) for found in right))
 
 
-def preferences(run: ConflictRun) -> list[Preference]:
-    """RAG over each kind that contradicts; empty where RAG was not asked."""
+def preferences(run: ConflictRun) -> list[Measured]:
+    """RAG over each kind that contradicts; empty where RAG was not asked.
+
+    `follows`: of the replies that take one of the two sides those that take that of the
+    contradicting passage; where options were scored, the likelier side is taken. `both` and
+    `neither`: of all replies those that name both answers, or none of them.
+    """
     found = []
     for kind in run.kinds:
         sides = run.sides(kind) if kind in CONFLICTS else []
-        if not sides:
-            continue
-        letters = [(set(row.letters or ()), set(row.right)) for row, _ in sides]
-        found.append(
-            Preference(
-                kind,
-                _share(side for _, side in sides if side is not None),
-                _share(right <= taken for taken, right in letters),
-                _share(not right & taken for taken, right in letters),
-            )
-        )
+        if sides:
+            letters = [(set(row.letters or ()), set(row.right)) for row, _ in sides]
+            shares = {
+                "follows": _share(side for _, side in sides if side is not None),
+                "both": _share(right <= taken for taken, right in letters),
+                "neither": _share(not right & taken for taken, right in letters),
+            }
+            found.append(Measured(kind, shares))
     return found
 
 
@@ -292,20 +255,30 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     return other in taken if len(taken) == 1 else None
 
 
-def suppressions(run: ConflictRun) -> list[Suppression]:
-    """Per system and kind that contradicts; empty where PK was not asked."""
+def suppressions(run: ConflictRun) -> list[Measured]:
+    """Per system and kind that contradicts; empty where PK was not asked.
+
+    `accuracy` of PK; `closed_book`: of the same questions without passage or instruction;
+    `score`: of the questions right without a passage those that stay right (1: the passage is
+    ignored, 0: it always wins); `difference`: accuracy minus that of closed book.
+    """
     alone, removed = (run.right(Task.PK, None, system) for system in (CLOSED_BOOK, REMOVES))
     found = []
-    for kind in run.kinds:
-        if kind not in CONFLICTS:
-            continue
+    for kind in (kind for kind in run.kinds if kind in CONFLICTS):
         with_kind = {one.key for one in run.instances if kind in one.evidence}
         for system in (MODEL_SYSTEM, REMOVES, *run.guards):
             right = run.right(Task.PK, kind, system)
             if system == REMOVES:
                 right = {key: value for key, value in removed.items() if key in with_kind}
             if right:
-                found.append(Suppression(system, kind, right, alone))
+                both = {key: value for key, value in right.items() if key in alone}
+                shares = {
+                    "accuracy": _share(both.values()),
+                    "closed_book": _share(alone[key] for key in both),
+                    "score": _share(value for key, value in both.items() if alone[key]),
+                    "difference": _difference(both, alone),
+                }
+                found.append(Measured(kind, shares, system=system))
     return found
 
 
@@ -355,33 +328,24 @@ class PlausibilityBand:
 
 def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[PlausibilityBand]:
     """Equal bands of [0, 1]; empty where plausibility was not measured."""
-    value = {
-        (instance.key, kind): shown.plausibility
-        for instance in run.instances
-        for kind, shown in instance.evidence.items()
-        if kind in (EvidenceKind.HPC, EvidenceKind.LPC) and shown.plausibility is not None
-    }
-    if not value:
-        return []
-    edges = np.linspace(0.0, 1.0, bands + 1)
-    found = []
-    for number in range(bands):
-        low, high = float(edges[number]), float(edges[number + 1])
-        inside = [
-            place
-            for place, measured in value.items()
-            if low <= measured and (measured < high or number == bands - 1)
-        ]
-        shares = [_band_share(run, task, inside) for task in (Task.CK, Task.PK)]
-        found.append(PlausibilityBand(low, high, *shares))
-    return found
+    inside: list[list[tuple[str, EvidenceKind]]] = [[] for _ in range(bands)]
+    for instance in run.instances:
+        for kind, shown in instance.evidence.items():
+            if kind in (EvidenceKind.HPC, EvidenceKind.LPC) and shown.plausibility is not None:
+                band = min(int(shown.plausibility * bands), bands - 1)
+                inside[band].append((instance.key, kind))
 
+    def share(task: Task, places: Sequence[tuple[str, EvidenceKind]]) -> Interval:
+        right = (run.right(task, kind).get(key) for key, kind in places)
+        return _share(one for one in right if one is not None)
 
-def _band_share(
-    run: ConflictRun, task: Task, inside: Collection[tuple[str, EvidenceKind]]
-) -> Interval:
-    rows = [run.at.get((MODEL_SYSTEM, task, kind), {}).get(key) for key, kind in inside]
-    return _share(row.correct for row in rows if row is not None and row.correct is not None)
+    return [
+        PlausibilityBand(
+            band / bands, (band + 1) / bands, share(Task.CK, places), share(Task.PK, places)
+        )
+        for band, places in enumerate(inside)
+        if any(inside)
+    ]
 
 
 def _share(right: Iterable[bool]) -> Interval:
@@ -457,22 +421,17 @@ class ConflictSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        manifest = self.run.manifest
         accuracy: dict[str, dict[str, Any]] = {}
         for cell in self.cells:
-            fields = as_json(vars(cell))
-            del fields["task"], fields["evidence"]
-            found_cell = {**fields.pop("accuracy"), **fields}
-            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = found_cell
+            assert cell.task is not None
+            own = {**cell["accuracy"].to_dict(), "confident": cell["confident"].to_dict()}
+            own |= cell.counts
+            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = own
         suppression: dict[str, dict[str, Any]] = {}
-        for found in self.suppressions:
-            suppression.setdefault(found.system, {})[found.evidence.value] = _intervals(found)
-        return {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": manifest.suite,
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": manifest.created_by,
-            "questions": manifest.questions,
+        for one in self.suppressions:
+            suppression.setdefault(one.system, {})[one.evidence.value] = as_json(one.shares)
+        found = {
+            "questions": self.run.manifest.questions,
             "instances": len(self.run.instances),
             "high_confidence": self.confident,
             "rows": len(self.run.rows),
@@ -488,25 +447,12 @@ class ConflictSummary:
                 f"{task.value}_{kind.value}": interval.to_dict()
                 for task, kind, interval in self.differences
             },
-            "preference": {one.evidence.value: _intervals(one) for one in self.preferences},
+            "preference": {one.evidence.value: as_json(one.shares) for one in self.preferences},
             "plausible_preference": self.plausible_preference.to_dict(),
             "suppression": suppression,
-            "guard_routes": {
-                name: {
-                    kind.value: {route.value: number for route, number in counts.items()}
-                    for kind, counts in kinds.items()
-                }
-                for name, kinds in self.routes.items()
-            },
-            "plausibility": [asdict(band) for band in self.bands],
+            "guard_routes": as_json(self.routes),
+            "plausibility": as_json(self.bands),
             "right_letters": dict(self.letters),
-            "quirks": list(manifest.quirks),
-            "settings": manifest.settings,
-            "inputs": [file.model_dump() for file in manifest.inputs],
+            "quirks": list(self.run.manifest.quirks),
         }
-
-
-def _intervals(one: Preference | Suppression) -> dict[str, Any]:
-    fields = vars(one) if isinstance(one, Suppression) else asdict(one)
-    found = {name: as_json(value) for name, value in fields.items()}
-    return {name: value for name, value in found.items() if isinstance(value, dict)}
+        return run_values(self.run.manifest, found)

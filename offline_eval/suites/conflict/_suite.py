@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from ....guard.errors import InputError, KnowgateError
 from ....guard.signals.conflict import CrossEncoderEntailment
 from ...report.document import Document
 from ...run import RowError
+from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.table import TableSpec
 from ...systems.factory import load_language_model, local_model
@@ -26,16 +26,13 @@ from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
 from ._answering import (
-    ModelAnswerer,
-    ReplayAnswerer,
-    TaskPrompter,
+    Asker,
     failed_row,
     make_instances,
     read_replies,
 )
 from ._report import conflict_document
 from ._rows import (
-    BELIEFS,
     EVIDENCE,
     INSTANCES,
     REMOVES,
@@ -47,14 +44,13 @@ from ._rows import (
     ConflictManifest,
     ConflictRow,
     Instance,
-    batches,
     planned,
     row_id,
 )
 from ._scoring import ConflictSummary, conflict_run
-from .beliefs import BeliefCollector, conflict_prompts
-from .evidence import Believed, EvidenceMaker, PassageJudge, Validator
-from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
+from .beliefs import BELIEFS, BeliefCollector, conflict_prompts, find_beliefs
+from .evidence import EvidenceMaker, PassageJudge, Validator
+from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, content_sha256
 
 
 class ConflictSettings(SuiteSettings):
@@ -142,9 +138,6 @@ class ConflictParts:
     judges: tuple[PassageJudge, ...] | None = None
 
 
-_Case = ConflictItem | Case
-
-
 class ConflictSystem(System):
     """A model, alone or behind a guard, with what the suite needs besides it.
 
@@ -197,16 +190,14 @@ class ConflictSystem(System):
         return None if self._given.nli is None else CrossEncoderEntailment(self._given.nli)
 
     @cached_property
-    def answerer(self) -> ModelAnswerer | ReplayAnswerer:
+    def asker(self) -> Asker:
         """Makes the rows of the model."""
-        if isinstance(self.model, LoggedReplies):
-            return ReplayAnswerer(self.model, self.form)
-        judge = self.judges[0] if self.judges else None
-        prompter = TaskPrompter(self.prompts, self.form, self.model)
-        return ModelAnswerer(self.model, prompter, self.form, judge)
+        logged = isinstance(self.model, LoggedReplies)
+        judge = None if logged else next(iter(self.judges), None)
+        return Asker(self.model, self.prompts, self.form, judge)
 
 
-class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]):
+class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
     Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
@@ -229,7 +220,7 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
         """The table of rows."""
         return ROWS
 
-    def cases(self, settings: ConflictSettings) -> Sequence[_Case]:
+    def cases(self, settings: ConflictSettings) -> Sequence[Any]:
         """Read the questions; evidence and tasks follow from the model's beliefs."""
         self._data = self._parts.data or ConflictItem.read(settings.data)
         return self._data.items
@@ -243,7 +234,7 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
         return found
 
     def systems(
-        self, settings: ConflictSettings, cases: Sequence[_Case], given: Sequence[System]
+        self, settings: ConflictSettings, cases: Sequence[Any], given: Sequence[System]
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
         check_replies(given, settings.replies)
@@ -261,27 +252,28 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
             )
         return [ConflictSystem(one, settings, self._parts) for one in given]
 
-    def applies(self, case: _Case, system: System) -> bool:
+    def applies(self, case: Case, system: System) -> bool:
         """Guards stand before PK's passage alone."""
-        if system.guard is None or isinstance(case, ConflictItem):
-            return True
-        return case.task is Task.PK and case.system == MODEL_SYSTEM
+        return system.guard is None or (case.task is Task.PK and case.system == MODEL_SYSTEM)
 
-    def row_id(self, case: _Case, system: str) -> str:
+    def row_id(self, case: Case, system: str) -> str:
         """Return the key of a row; the model answers for closed book and without context, too."""
-        assert isinstance(case, Case)
         if system == MODEL_SYSTEM:
             return case.row_id
         return row_id(system, case.task, case.evidence, case.instance.key)
 
-    def batches(self, cases: Sequence[_Case], system: System) -> Iterator[Sequence[_Case]]:
+    def batches(self, cases: Sequence[Case], system: System) -> Iterator[Sequence[Case]]:
         """Ask all tasks of a few questions together."""
         if system.guard is not None:
             return super().batches(cases, system)
-        return batches([case for case in cases if isinstance(case, Case)], _INSTANCES_AT_ONCE)
+        by_instance = list(grouped(cases, lambda case: case.instance.key).values())
+        return (
+            [case for some in by_instance[begin : begin + _INSTANCES_AT_ONCE] for case in some]
+            for begin in range(0, len(by_instance), _INSTANCES_AT_ONCE)
+        )
 
     def manifest(
-        self, settings: ConflictSettings, cases: Sequence[_Case], systems: Sequence[System]
+        self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> ConflictManifest:
         """Name the model, its helpers, the prompts, and the questions by their content."""
         first = cast(ConflictSystem, systems[0])
@@ -304,15 +296,13 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
             inputs=tuple(InputFile.of(path) for path in (*self._data.files, *replies)),
             quirks=self._data.quirks,
             questions=len(cases),
-            questions_sha256=hashlib.sha256(
-                repr(tuple(cases)).encode("utf-8", "replace")
-            ).hexdigest(),
+            questions_sha256=content_sha256(cases),
         )
 
-    def prepare(self, work: Work[ConflictSettings, _Case]) -> None:
+    def prepare(self, work: Work[ConflictSettings, Any]) -> None:
         """Find beliefs, make and check evidence, and plan the tasks."""
         settings = work.settings
-        instances = _Preparation(work).instances()
+        instances = _instances(work)
         beliefs = work.run[BELIEFS].rows()
         believed = sum(row.belief is not None for row in beliefs)
         work.note(
@@ -321,34 +311,31 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
         )
         work.cases = tuple(planned(instances, settings.tasks, settings.kinds))
 
-    def answer(self, cases: Sequence[_Case], system: System) -> Iterable[ConflictRow]:
+    def answer(self, cases: Sequence[Case], system: System) -> Iterable[ConflictRow]:
         """Ask the model, or decide in front of its replies."""
-        asked = [case for case in cases if isinstance(case, Case)]
         if system.guard is None:
-            return cast(ConflictSystem, system).answerer.answer(asked)
-        return [_guarded(case, system) for case in asked]
+            return cast(ConflictSystem, system).asker.answer(cases)
+        return [_guarded(case, system) for case in cases]
 
-    def failed(self, case: _Case, system: System, error: Exception) -> ConflictRow:
+    def failed(self, case: Case, system: System, error: Exception) -> ConflictRow:
         """Return the row of a question without an answer."""
-        assert isinstance(case, Case)
         own = {"row_id": self.row_id(case, system.name)}
         if system.guard is not None:
             own["system"] = system.name
         return failed_row(case, RowError.of(error)).model_copy(update=own)
 
     def dry_run(
-        self, settings: ConflictSettings, cases: Sequence[_Case], systems: Sequence[System]
+        self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> DryRun:
         """Count the questions, and what the data have of beliefs and evidence."""
         del settings, systems
-        items = [case for case in cases if isinstance(case, ConflictItem)]
-        acceptable = [item.acceptable for item in items]
-        texts = sum(bool(item.answers[i].passages) for item in items for i in item.acceptable)
+        items: Sequence[ConflictItem] = cases
+        acceptable = [item.answers[place] for item in items for place in item.acceptable]
         counts = {
             "questions": len(items),
-            "acceptable answers": sum(map(len, acceptable)),
+            "acceptable answers": len(acceptable),
             "beliefs given": sum(item.given is not None for item in items),
-            "answers with a passage": texts,
+            "answers with a passage": sum(bool(answer.passages) for answer in acceptable),
             "implausible answers": sum(
                 any(answer.implausible for answer in item.answers) for item in items
             ),
@@ -370,77 +357,42 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
         return conflict_document(summary)
 
 
-class _Preparation:
-    """Makes the instances of a run: beliefs, then evidence, then options in balanced places."""
-
-    def __init__(self, work: Work[ConflictSettings, _Case]) -> None:
-        self._work, self._run, self._settings = work, work.run, work.settings
-        self._items = [case for case in work.cases if isinstance(case, ConflictItem)]
-        self._by_key = {item.key: item for item in self._items}
-        self._system = cast(ConflictSystem, work.systems[0])
-        model = self._system.model
-        self._lm: LanguageModel | None = None if isinstance(model, LoggedReplies) else model
-
-    def instances(self) -> list[Instance]:
-        """Return the stored instances, or make and store them."""
-        folder, stored = self._run.folder, INSTANCES.path(self._run.folder)
-        if self._work.options.retry_failed:
-            self._forget_failures(stored)
-        if stored.exists():
-            return INSTANCES.read(folder)
-        believed = self._believed()
-        evidence = self._evidence(believed)
-        instances = make_instances(believed, evidence, self._settings.seed)
-        # Last and at once: a folder with instances has all that they were made from.
-        INSTANCES.write(folder, instances)
-        return instances
-
-    def _forget_failures(self, stored: Path) -> None:
-        """Ask again for beliefs and evidence, unless tasks were answered: options would move."""
-        if any(row.error is None for row in self._run[ROWS].rows()):
-            return
-        dropped = self._run[BELIEFS].drop(lambda row: row.error is not None)
-        dropped += self._run[EVIDENCE].drop(lambda row: row.error is not None)
-        if dropped:
+def _instances(work: Work[ConflictSettings, Any]) -> tuple[Instance, ...]:
+    """Return the stored instances, or make and store them, beliefs and evidence first."""
+    run, settings, system = work.run, work.settings, cast(ConflictSystem, work.systems[0])
+    beliefs, evidence, stored = run[BELIEFS], run[EVIDENCE], INSTANCES.path(run.folder)
+    if work.options.retry_failed and all(row.error is not None for row in run[ROWS].rows()):
+        # Once tasks were answered that would be too late: options would move.
+        dropped = [table.drop(lambda row: row.error is not None) for table in (beliefs, evidence)]
+        if any(dropped):
             stored.unlink(missing_ok=True)
-
-    def _believed(self) -> list[Believed]:
-        source, table = _beliefs(self._settings, self._items), self._run[BELIEFS]
-        collector = BeliefCollector(self._lm, self._system.prompts, source)
-        progress = self._work.progress("finding beliefs")
-        for some in _parts(self._items):
-            if any(item.key not in table.done for item in some):
-                table.extend(collector.collect(some))
-            progress(len(table.done), len(self._items))
-        beliefs = {row.key: row.belief for row in table.rows()}
-        return [
-            Believed(item, belief)
-            for item in self._items
-            if (belief := beliefs.get(item.key)) is not None
-        ]
-
-    def _evidence(self, believed: Sequence[Believed]) -> list[Any]:
-        system, kinds, table = self._system, self._settings.kinds, self._run[EVIDENCE]
-        maker = EvidenceMaker(system.prompts, kinds, system.editor)
-        validator = Validator(system.prompts, system.judges, system.entailment, self._lm)
-        progress = self._work.progress("making evidence")
-        for some in _parts(believed):
-            wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in kinds}
-            if not wanted <= set(table.done):
-                table.extend(validator.validate(maker.make(some), self._by_key))
-            progress(len(table.done), len(believed) * len(kinds))
-        return table.rows()
+    if stored.exists():
+        return tuple(INSTANCES.read(run.folder))
+    items: Sequence[ConflictItem] = work.cases
+    lm = None if isinstance(system.model, LoggedReplies) else system.model
+    collector = BeliefCollector(lm, system.prompts, _beliefs(settings, items))
+    believed = find_beliefs(collector, items, work)
+    maker = EvidenceMaker(system.prompts, settings.kinds, system.editor)
+    validator = Validator(system.prompts, system.judges, system.entailment, lm)
+    by_key = {item.key: item for item in items}
+    progress = work.progress("making evidence")
+    for begin in range(0, len(believed), _AT_ONCE):
+        some = believed[begin : begin + _AT_ONCE]
+        wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in settings.kinds}
+        if not wanted <= set(evidence.done):
+            evidence.extend(validator.validate(maker.make(some), by_key))
+        progress(len(evidence.done), len(believed) * len(settings.kinds))
+    instances = make_instances(believed, evidence.rows(), settings.seed)
+    # Last and at once: a folder with instances has all that they were made from.
+    INSTANCES.write(run.folder, instances)
+    return tuple(instances)
 
 
-def _beliefs(settings: ConflictSettings, cases: Sequence[_Case]) -> BeliefSource:
+def _beliefs(settings: ConflictSettings, items: Sequence[ConflictItem]) -> BeliefSource:
     if settings.beliefs is not None:
         return settings.beliefs
-    given = any(isinstance(one, ConflictItem) and one.given is not None for one in cases)
+    given = any(item.given is not None for item in items)
     return "given" if given else "asked"
-
-
-def _parts(items: Sequence[Any]) -> list[Sequence[Any]]:
-    return [items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE)]
 
 
 def _writer(name: str) -> LanguageModel:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
-from ....guard.prompts import Prompt
 from ...judging.yes_no import YesNo
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
+from ...run.table import TableSpec
 from .._prompts import PromptSet
-from ._rows import BeliefRow, BeliefSource, Vote, answers_named
+from ..parts import Work
+from ._rows import HINT, BeliefRow, BeliefSource, Vote, answers_named
+from .evidence import Believed
 from .items import ConflictItem
+
+BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT, clean=True)
+# Questions asked at one time: what a kill can cost.
+_AT_ONCE = 64
 
 
 def conflict_prompts(folder: Path | None = None) -> PromptSet:
@@ -62,7 +69,13 @@ class BeliefCollector:
         verdicts = _verdicts(lm, prompts)
         votes: list[list[Vote | KnowgateError]] = [[] for _ in items]
         for (number, variant, answer), verdict in zip(places, verdicts, strict=True):
-            votes[number].append(_vote(variant, answer, verdict))
+            if isinstance(verdict, KnowgateError):
+                votes[number].append(verdict)
+                continue
+            accepted, yes, no = verdict
+            votes[number].append(
+                Vote(variant=variant.name, answer=answer, accepted=accepted, yes=yes, no=no)
+            )
         return [_row(item, "asked", found) for item, found in zip(items, votes, strict=True)]
 
     def _closed_book(self, lm: LanguageModel, items: Sequence[ConflictItem]) -> list[BeliefRow]:
@@ -88,6 +101,32 @@ class BeliefCollector:
                 for answer in item.acceptable
             ]
         return [_row(item, "closed_book", found) for item, found in zip(items, votes, strict=True)]
+
+
+def find_beliefs(
+    collector: BeliefCollector,
+    items: Sequence[ConflictItem],
+    work: Work[Any, Any],
+    spec: TableSpec[BeliefRow] = BELIEFS,
+) -> list[Believed]:
+    """Collect and store what is not stored yet; return the questions with a belief.
+
+    Args:
+        collector: finds beliefs.
+        items: the questions.
+        work: the run under way.
+        spec: of their table.
+    """
+    table, progress = work.run[spec], work.progress("finding beliefs")
+    for begin in range(0, len(items), _AT_ONCE):
+        some = items[begin : begin + _AT_ONCE]
+        if any(item.key not in table.done for item in some):
+            table.extend(collector.collect(some))
+        progress(min(begin + _AT_ONCE, len(items)), len(items))
+    beliefs = {row.key: row.belief for row in table.rows()}
+    return [
+        Believed(item, belief) for item in items if (belief := beliefs.get(item.key)) is not None
+    ]
 
 
 def believed(votes: Sequence[Vote]) -> tuple[int | None, str]:
@@ -130,13 +169,6 @@ def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[_Verdict | Know
         return [(yes > no, yes, no) for yes, no in YesNo.likelihoods(lm, some)]
 
     return each_or_error(score, prompts)
-
-
-def _vote(variant: Prompt, answer: int, verdict: _Verdict | KnowgateError) -> Vote | KnowgateError:
-    if isinstance(verdict, KnowgateError):
-        return verdict
-    accepted, yes, no = verdict
-    return Vote(variant=variant.name, answer=answer, accepted=accepted, yes=yes, no=no)
 
 
 def _row(

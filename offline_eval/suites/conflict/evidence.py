@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
+from ....guard.contracts import EntailmentModel, Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
 from ....guard.matching import same_answer
 from ....guard.text import clean_text
@@ -17,7 +15,8 @@ from ...judging.llm_judge import Criterion, NoVerdictError
 from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
-from .._prompts import PromptSet, WindowedModel
+from ...run.grouping import grouped
+from .._prompts import PromptSet, WindowedModel, option_likelihoods
 from ._rows import Check, EvidenceRow, names_answer
 from .items import Candidate, ConflictItem, EvidenceKind
 
@@ -78,13 +77,11 @@ class EvidenceMaker:
             EvidenceKind.NC: [_from_data(one, EvidenceKind.NC, one.own) for one in believed]
         }
         if {EvidenceKind.HPC, EvidenceKind.HPCE} & set(self._kinds):
-            ready = [one.rival if one.rival.passages else None for one in believed]
-            made[EvidenceKind.HPC] = self._edited(believed, EvidenceKind.HPC, ready)
+            made[EvidenceKind.HPC] = self._edited(believed, EvidenceKind.HPC)
         if EvidenceKind.HPCE in self._kinds:
             made[EvidenceKind.HPCE] = self._explained(believed, made[EvidenceKind.HPC])
         if EvidenceKind.LPC in self._kinds:
-            ready = [one.absurd for one in believed]
-            made[EvidenceKind.LPC] = self._edited(believed, EvidenceKind.LPC, ready)
+            made[EvidenceKind.LPC] = self._edited(believed, EvidenceKind.LPC)
         return [
             made[kind][number]
             for number in range(len(believed))
@@ -100,60 +97,50 @@ class EvidenceMaker:
         answers = "; ".join(answer.text for answer in one.item.answers)
         return self._prompts["edit_lpc"].fill(answers=answers, **texts)
 
-    def _edited(
-        self,
-        believed: Sequence[Believed],
-        kind: EvidenceKind,
-        ready: Sequence[Candidate | None],
-    ) -> list[EvidenceRow]:
-        rows: list[EvidenceRow | None] = [
-            None if answer is None else _from_data(one, kind, answer)
-            for one, answer in zip(believed, ready, strict=True)
-        ]
-        open_places = [
-            place for place, row in enumerate(rows) if row is None and believed[place].own.passages
-        ]
-        if self._editor is not None and open_places:
-            replies = generate_each(
-                self._editor, [self._prompt(kind, believed[place]) for place in open_places]
-            )
-            for place, reply in zip(open_places, replies, strict=True):
+    def _edited(self, believed: Sequence[Believed], kind: EvidenceKind) -> list[EvidenceRow]:
+        """Return the passages that the data have, and what an editor writes for the others."""
+        rows: dict[int, EvidenceRow] = {}
+        for place, one in enumerate(believed):
+            answer = one.rival if kind is EvidenceKind.HPC else one.absurd
+            if answer is not None and answer.passages:
+                rows[place] = _from_data(one, kind, answer)
+        if self._editor is not None:
+            places = [n for n, one in enumerate(believed) if n not in rows and one.own.passages]
+            prompts = [self._prompt(kind, believed[place]) for place in places]
+            for place, reply in zip(places, generate_each(self._editor, prompts), strict=True):
                 rows[place] = _written(believed[place], kind, reply)
-        return [
-            row or _missing(one, kind, "neither the data nor an editor has such a passage")
-            for one, row in zip(believed, rows, strict=True)
-        ]
+        reason = "neither the data nor an editor has such a passage"
+        return [rows.get(n) or _made(one, kind, reason=reason) for n, one in enumerate(believed)]
 
     def _explained(
         self, believed: Sequence[Believed], plain: Sequence[EvidenceRow]
     ) -> list[EvidenceRow]:
+        editor = self._editor
+        prompt = self._prompts["rationale" if editor is None else "edit_rationale"]
         # Without a passage there is nothing to argue for.
-        places = [place for place, row in enumerate(plain) if row.passage]
-        prompt = self._prompts["rationale" if self._editor is None else "edit_rationale"]
-        texts = [
-            prompt.fill(
-                question=believed[place].item.question,
-                answer=plain[place].answer or "",
-                passage=plain[place].passage,
+        texts = {
+            place: prompt.fill(
+                question=one.item.question, answer=row.answer or "", passage=row.passage
             )
-            for place in places
-        ]
-        found: Sequence[str | KnowgateError] = texts
-        if self._editor is not None:
-            found = [
-                reply if isinstance(reply, KnowgateError) else _tagged(reply[0].text, "rationale")
-                for reply in generate_each(self._editor, texts)
-            ]
-        rationales = dict(zip(places, found, strict=True))
+            for place, (one, row) in enumerate(zip(believed, plain, strict=True))
+            if row.passage
+        }
+        found: dict[int, str | KnowgateError] = {**texts}
+        if editor is not None:
+            for place, reply in zip(texts, generate_each(editor, [*texts.values()]), strict=True):
+                found[place] = _tagged(reply, "rationale")
         return [
-            _with_rationale(one, row, rationales.get(place, ""), edited=self._editor is not None)
+            _with_rationale(one, row, found.get(place, ""), edited=editor is not None)
             for place, (one, row) in enumerate(zip(believed, plain, strict=True))
         ]
 
 
+_Reply = list[Generation] | KnowgateError
+
+
 def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
     if not answer.passages:
-        return _missing(one, kind, "the data have no passage for this answer")
+        return _made(one, kind, reason="the data have no passage for this answer")
     return _made(
         one,
         kind,
@@ -164,15 +151,12 @@ def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> Evidence
     )
 
 
-def _written(one: Believed, kind: EvidenceKind, reply: object) -> EvidenceRow:
-    if isinstance(reply, KnowgateError):
-        return _failed(one, kind, reply)
-    text = reply[0].text if isinstance(reply, list) else ""
-    passage = _tagged(text, "passage")
+def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
+    passage = _tagged(reply, "passage")
     answer: str | KnowgateError = one.rival.text
     aliases = one.rival.aliases
     if kind is EvidenceKind.LPC:
-        answer, aliases = _tagged(text, "answer"), ()
+        answer, aliases = _tagged(reply, "answer"), ()
         if isinstance(answer, str) and _taken(one, answer):
             answer = EditorReplyError("the editor's answer is one that was taken")
     for found in (passage, answer):
@@ -191,8 +175,8 @@ def _with_rationale(
 ) -> EvidenceRow:
     kind = EvidenceKind.HPCE
     if not row.passage:
-        missing = _missing(one, kind, row.reason or "there is no plausible passage to explain")
-        return missing if row.error is None else missing.model_copy(update={"error": row.error})
+        reason = row.reason or "there is no plausible passage to explain"
+        return _made(one, kind, reason=reason, error=row.error)
     if isinstance(rationale, KnowgateError):
         return _failed(one, kind, rationale)
     return row.model_copy(
@@ -209,24 +193,20 @@ def _made(one: Believed, kind: EvidenceKind, **fields: Any) -> EvidenceRow:
     return EvidenceRow(row_id=f"{one.item.key}/{kind.value}", key=one.item.key, kind=kind, **fields)
 
 
-def _missing(one: Believed, kind: EvidenceKind, reason: str) -> EvidenceRow:
-    return _made(one, kind, reason=reason)
-
-
 def _failed(one: Believed, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
     note = RowError.of(error)
     return _made(one, kind, reason="the editor failed", error=note, made_by="editor")
 
 
-def _tagged(reply: str, tag: str) -> str | KnowgateError:
+def _tagged(reply: _Reply, tag: str) -> str | KnowgateError:
     """The content of the last `<tag>` of a reply, up to its end or another tag of ours."""
-    assert tag in _TAGS
-    parts = re.split(rf"<\s{{0,8}}{tag}\s{{0,8}}>", reply, flags=re.IGNORECASE)
+    if isinstance(reply, KnowgateError):
+        return reply
+    parts = re.split(rf"<\s{{0,8}}{tag}\s{{0,8}}>", reply[0].text, flags=re.IGNORECASE)
     if len(parts) > 1:
         ends = rf"<\s{{0,8}}/?\s{{0,8}}(?:{'|'.join(sorted(_TAGS))})\s{{0,8}}>"
         content = clean_text(re.split(ends, parts[-1], maxsplit=1, flags=re.IGNORECASE)[0]).strip()
-        words = content.split()
-        if 0 < len(words) <= _MOST_NEW_WORDS:
+        if 0 < len(content.split()) <= _MOST_NEW_WORDS:
             return content
     return EditorReplyError(f"the editor's reply holds no usable <{tag}>")
 
@@ -234,15 +214,8 @@ def _tagged(reply: str, tag: str) -> str | KnowgateError:
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}
 _GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
 CriterionName = Literal["yields", "plausibility"]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A passage that claims an answer to a question."""
-
-    question: str
-    answer: str
-    passage: str
+# A passage that claims an answer to a question, as prompts name the three.
+Claim = Mapping[str, str]
 
 
 class PassageJudge:
@@ -260,17 +233,8 @@ class PassageJudge:
     def check(self, criterion: CriterionName, claims: Sequence[Claim]) -> list[Check]:
         """A verdict per claim, in order."""
         prompt = self._prompts[f"judge_{criterion}"]
-        replies = generate_each(
-            self._lm,
-            [
-                prompt.fill(question=claim.question, answer=claim.answer, passage=claim.passage)
-                for claim in claims
-            ],
-        )
-        return [
-            self._verdict(criterion, r if isinstance(r, KnowgateError) else r[0].text)
-            for r in replies
-        ]
+        replies = generate_each(self._lm, [prompt.fill(**claim) for claim in claims])
+        return [self._verdict(criterion, reply) for reply in replies]
 
     def answers(
         self, asked: Sequence[tuple[str, str, str]]
@@ -287,19 +251,15 @@ class PassageJudge:
         )
         return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
 
-    def _verdict(self, criterion: CriterionName, reply: str | KnowgateError) -> Check:
-        if isinstance(reply, KnowgateError):
-            return Check(judge=self.name, criterion=criterion, error=RowError.of(reply))
-        found = Criterion.parse_tag(reply, criterion, _OUTCOMES[criterion])
+    def _verdict(self, criterion: CriterionName, reply: _Reply) -> Check:
+        error, found = NoVerdictError(criterion, calls=1), None
+        if isinstance(reply, list):
+            found = Criterion.parse_tag(reply[0].text, criterion, _OUTCOMES[criterion])
         if found is None:
-            return Check(
-                judge=self.name,
-                criterion=criterion,
-                error=RowError.of(NoVerdictError(criterion, calls=1)),
-            )
-        return Check(
-            judge=self.name, criterion=criterion, outcome=found.outcome, reasoning=found.reasoning
-        )
+            note = RowError.of(error if isinstance(reply, list) else reply)
+            return Check(judge=self.name, criterion=criterion, error=note)
+        outcome, reasoning = found.outcome, found.reasoning
+        return Check(judge=self.name, criterion=criterion, outcome=outcome, reasoning=reasoning)
 
 
 def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
@@ -408,10 +368,15 @@ class Validator:
     ) -> list[EvidenceRow]:
         """The rows with checks, plausibility and verdict, in order."""
         there = [row for row in rows if row.answer is not None and row.passage]
-        claims = [Claim(items[row.key].question, row.answer or "", row.passage) for row in there]
-        checks: list[list[Check]] = [
-            self._offline(row, claim) for row, claim in zip(there, claims, strict=True)
+        claims = [
+            {
+                "question": items[row.key].question,
+                "answer": row.answer or "",
+                "passage": row.passage,
+            }
+            for row in there
         ]
+        checks = [self._offline(row, claim) for row, claim in zip(there, claims, strict=True)]
         for judge in self._judges:
             for found, verdict in zip(checks, judge.check("yields", claims), strict=True):
                 found.append(verdict)
@@ -428,34 +393,32 @@ class Validator:
 
     def _offline(self, row: EvidenceRow, claim: Claim) -> list[Check]:
         found = []
-        if names_answer(row.passage, [claim.answer, *row.aliases]):
+        if names_answer(row.passage, [claim["answer"], *row.aliases]):
             found.append(Check(judge="words", criterion="yields", outcome="yes"))
         if self._entailment is not None:
-            found.append(self._entailed(self._entailment, claim))
+            hypothesis = f"{claim['question']} {claim['answer']}"
+            outcome, error = None, None
+            try:
+                verdict = self._entailment.entails(claim["passage"], hypothesis)
+                outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
+            except KnowgateError as failed:
+                error = RowError.of(failed)
+            found.append(
+                Check(judge="entailment", criterion="yields", outcome=outcome, error=error)
+            )
         return found
-
-    @staticmethod
-    def _entailed(model: EntailmentModel, claim: Claim) -> Check:
-        try:
-            verdict = model.entails(claim.passage, f"{claim.question} {claim.answer}")
-        except KnowgateError as error:
-            note = RowError.of(error)
-            return Check(judge="entailment", criterion="yields", error=note)
-        outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
-        return Check(judge="entailment", criterion="yields", outcome=outcome)
 
     def _decided(
         self, row: EvidenceRow, checks: tuple[Check, ...], rank: float | None
     ) -> EvidenceRow:
         judged = judged_plausibility(checks)
-        value = judged if judged is not None else rank if isinstance(rank, float) else None
-        source = "judges" if judged is not None else "rank" if value is not None else ""
+        value, source = (rank, "rank") if judged is None else (judged, "judges")
         reason = self._objection(row.kind, checks)
         return row.model_copy(
             update={
                 "checks": checks,
                 "plausibility": value,
-                "plausibility_from": source,
+                "plausibility_from": "" if value is None else source,
                 "accepted": not reason,
                 "reason": reason,
             }
@@ -485,43 +448,27 @@ class Validator:
     def _ranks(
         self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
     ) -> dict[str, float | None]:
-        lm = self._lm
-        if not isinstance(lm, ScoringLanguageModel) or not isinstance(lm, WindowedModel):
-            return {}
-        by_key: dict[str, list[EvidenceRow]] = {}
-        for row in rows:
+        lm, ranks = self._lm, dict[str, float | None]()
+        if isinstance(lm, ScoringLanguageModel) and isinstance(lm, WindowedModel):
             # Without others to compare with there is no rank, and no need to ask.
-            if items[row.key].distractors:
-                by_key.setdefault(row.key, []).append(row)
-        token_ids, scoring = lm.token_ids, lm
-        prompt = self._prompts["score_closed"]
+            by_key = grouped((row for row in rows if items[row.key].distractors), lambda r: r.key)
 
-        def score(keys: Sequence[str]) -> list[dict[str, float | None] | KnowgateError]:
-            found: list[dict[str, float | None] | KnowgateError] = []
-            for key in keys:
-                item = items[key]
-                answers = [row.answer or "" for row in by_key[key]]
-                texts = list(dict.fromkeys([*answers, *item.distractors]))
-                logs = scoring.score_options(
-                    [prompt.fill(question=item.question)], [f" {text}" for text in texts]
-                )[0]
-                if not np.isfinite(logs).all():
-                    raise LanguageModelError("the model gave a likelihood that is not finite")
-                lengths = [max(1, len(token_ids(f" {text}"))) for text in texts]
-                values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
-                others = [values[text] for text in item.distractors if text not in answers]
-                found.append(
-                    {
-                        row.row_id: likelihood_rank(values[row.answer or ""], others)
-                        for row in by_key[key]
-                    }
-                )
-            return found
+            def score(keys: Sequence[str]) -> list[dict[str, float | None] | KnowgateError]:
+                return [self._ranks_of(lm, items[key], by_key[key]) for key in keys]
 
-        keys = list(by_key)
-        ranks: dict[str, float | None] = {}
-        for value in each_or_error(score, keys):
-            # Without a rank the passage is used all the same: only the number is missing.
-            if not isinstance(value, KnowgateError):
-                ranks |= value
+            for found in each_or_error(score, list(by_key)):
+                # Without a rank the passage is used all the same: only the number is missing.
+                ranks |= {} if isinstance(found, KnowgateError) else found
         return ranks
+
+    def _ranks_of(
+        self, lm: Any, item: ConflictItem, rows: Sequence[EvidenceRow]
+    ) -> dict[str, float | None]:
+        answers = {row.row_id: row.answer or "" for row in rows}
+        texts = list(dict.fromkeys([*answers.values(), *item.distractors]))
+        prompt = self._prompts["score_closed"].fill(question=item.question)
+        logs = option_likelihoods(lm, [prompt], texts)[0]
+        lengths = [max(1, len(lm.token_ids(f" {text}"))) for text in texts]
+        values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
+        others = [values[text] for text in item.distractors if text not in answers.values()]
+        return {name: likelihood_rank(values[text], others) for name, text in answers.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Self
@@ -133,12 +135,9 @@ class ConflictItem:
 
     def _repeats(self) -> bool:
         """Whether an answer is another one written in another way, or one of its aliases."""
-        names = [{_folded(name) for name in answer.names} for answer in self.answers]
         return any(
-            _folded(answer.text) in others
-            for number, answer in enumerate(self.answers)
-            for place, others in enumerate(names)
-            if place != number
+            _folded(one.text) in map(_folded, other.names)
+            for one, other in permutations(self.answers, 2)
         )
 
     @property
@@ -217,6 +216,11 @@ class ConflictSet:
     items: tuple[ConflictItem, ...]
     quirks: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+
+
+def content_sha256(items: Sequence[object]) -> str:
+    """Return a hash of the content of questions, for manifests."""
+    return hashlib.sha256(repr(tuple(items)).encode("utf-8", "replace")).hexdigest()
 
 
 def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
@@ -394,43 +398,34 @@ def microworld_items(world: World | None = None) -> tuple[ConflictItem, ...]:
         world: the bundled one by default.
     """
     found = world or default_world()
-    return tuple(
-        _item_microworld_set(found, fact) for fact in found.facts_with_status(FactStatus.TAUGHT)
-    )
+    facts = found.facts_with_status(FactStatus.TAUGHT)
+    return tuple(_microworld_item(found, fact) for fact in facts)
 
 
-def _item_microworld_set(world: World, fact: Fact) -> ConflictItem:
+def _microworld_item(world: World, fact: Fact) -> ConflictItem:
     rng = Random(f"{world.seed}/{fact.id}/conflict")  # noqa: S311 - a draw, no secret
     wordings = [question.text for question in world.questions(fact, held_out=True)]
     rng.shuffle(wordings)
-    plausible = world.contradicting_value(fact)
-    others = [value for value in world.alternatives(fact) if value != plausible]
+    likely, unlikely = (world.contradicting_value(fact, plausible=one) for one in (True, False))
+    others = [value for value in world.alternatives(fact) if value != likely]
     rng.shuffle(others)
-    answers = [Candidate(fact.value, _aliases(world, fact, fact.value), _document(world, fact))]
-    for likely in (True, False):
-        value = world.contradicting_value(fact, plausible=likely)
-        answers.append(
-            Candidate(
-                value,
-                _aliases(world, fact, value),
-                (world.contradiction(fact, plausible=likely).text,),
-                implausible=not likely,
-            )
-        )
+
+    def candidate(value: str, *passages: str, implausible: bool = False) -> Candidate:
+        aliases = world.aliases(value, fact.value_kind)
+        return Candidate(value, aliases, passages, implausible=implausible)
+
+    # Beside the document one bare sentence, in a phrasing that documents do not have.
+    own = world.document_for(fact).text, world.statement(fact, phrasing=0)
+    against, absurd = (world.contradiction(fact, plausible=one).text for one in (True, False))
     return ConflictItem(
         key=f"{MICROWORLD}/{fact.id}",
         question=wordings[0],
-        answers=tuple(answers),
+        answers=(
+            candidate(fact.value, *own),
+            candidate(likely, against),
+            candidate(unlikely, absurd, implausible=True),
+        ),
         given=0,
         wordings=tuple(wordings[1:]),
         distractors=tuple(others[:_DISTRACTORS]),
     )
-
-
-def _document(world: World, fact: Fact) -> tuple[str, ...]:
-    # Beside the document one bare sentence, in a phrasing that documents do not have.
-    return world.document_for(fact).text, world.statement(fact, phrasing=0)
-
-
-def _aliases(world: World, fact: Fact, value: str) -> tuple[str, ...]:
-    return world.aliases(value, fact.value_kind)

@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from ....adapters.huggingface import HuggingFaceLM
-from ....calibration import Interval
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
 from ...judging.llm_judge import Criterion, NoVerdictError
 from ...judging.yes_no import YesNo
 from ...report.document import Document, Figure, Figures, Section
 from ...report.text import decimal, estimate_text, percent
-from ...run import RowError, Stored
+from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
-from ...run.table import TableSpec
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..conflict.beliefs import BeliefCollector
+from ..conflict.beliefs import BELIEFS, BeliefCollector, find_beliefs
 from ..conflict.evidence import Believed
-from ..conflict.items import ConflictItem
+from ..conflict.items import ConflictItem, content_sha256
 from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
 from .artefact import BiasRow, JudgeBias, measure_bias
 
 
-@dataclass(frozen=True, slots=True)
-class BiasCase:
+class BiasCase(BiasRow):
     """A question, a context, and a reply that follows the context or does not.
 
     Attributes:
-        case_id: unique.
-        number: in the order of the cases.
-        key: of the question.
         question: that was asked.
         context: by which the reply is to be judged.
         reply: that is judged.
-        label: whether it is right by the context.
-        believed: whether it is what the judge believes.
     """
 
-    case_id: str
-    number: int
-    key: str
     question: str
     context: str
     reply: str
-    label: bool
-    believed: bool
+
+    def judged(self, **verdict: Any) -> BiasRow:
+        """Return the row of a verdict, or of an error."""
+        return BiasRow.model_validate(
+            {name: getattr(self, name) for name in BiasRow.model_fields} | verdict
+        )
 
 
 def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
@@ -105,11 +97,6 @@ class BiasJudge:
         self.scores = isinstance(lm, ScoringLanguageModel) and not getattr(
             lm, "uses_chat_template", False
         )
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the model."""
-        return self.lm.fingerprint
 
     def judge(self, cases: Sequence[BiasCase]) -> list[bool | KnowgateError]:
         """Judge whether each reply is right, in order; a failure costs one case."""
@@ -171,17 +158,10 @@ class BiasSettings(SuiteSettings):
         return PREFIX + self.judge.removeprefix(PREFIX)
 
 
-class BeliefOfJudge(Stored):
-    """A line of `beliefs.jsonl`: the answer that the judge believes, None for no belief."""
-
-    key: str
-    belief: int | None = None
+_BELIEFS = replace(BELIEFS, hint="run `knowgate eval judge-bias` again into another folder")
 
 
-BELIEFS = TableSpec("beliefs", BeliefOfJudge, "key")
-
-
-class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, JudgeBias]):
+class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
     """How far a judge follows its own beliefs where the context contradicts them.
 
     `--out` names the artefact, or a folder for it and the run. The run, with the beliefs and
@@ -197,7 +177,7 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
     def __init__(self, items: Sequence[ConflictItem] | None = None) -> None:
         self._items = items
 
-    def cases(self, settings: BiasSettings) -> Sequence[ConflictItem | BiasCase]:
+    def cases(self, settings: BiasSettings) -> Sequence[Any]:
         """Read the questions; the cases follow from the judge's beliefs."""
         if self._items is not None:
             return self._items
@@ -217,10 +197,9 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
         """Return `bias` for `bias.json`."""
         return out.with_suffix("") if out.suffix == ".json" else out
 
-    def row_id(self, case: ConflictItem | BiasCase, system: str) -> str:
+    def row_id(self, case: BiasCase, system: str) -> str:
         """Return the id of the case: there is one judge."""
         del system
-        assert isinstance(case, BiasCase)
         return case.case_id
 
     def asks_whole_batches(self, system: System) -> bool:
@@ -228,14 +207,10 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
         return hasattr(system.model.lm, "batch_size")
 
     def manifest(
-        self,
-        settings: BiasSettings,
-        cases: Sequence[ConflictItem | BiasCase],
-        systems: Sequence[System],
+        self, settings: BiasSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> Manifest:
         """Name the judge, its prompts, and the questions by their content."""
         judge: BiasJudge = systems[0].model
-        questions = hashlib.sha256(repr(tuple(cases)).encode("utf-8", "replace")).hexdigest()
         return Manifest.new(
             suite=self.name,
             settings={
@@ -248,34 +223,18 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
                 "belief_prompts": BeliefCollector(None, settings.prompts, "given").prompts.sha256,
             },
             questions=len(cases),
-            questions_sha256=questions,
+            questions_sha256=content_sha256(cases),
         )
 
-    def prepare(self, work: Work[BiasSettings, ConflictItem | BiasCase]) -> None:
+    def prepare(self, work: Work[BiasSettings, Any]) -> None:
         """Find the judge's beliefs, and make the cases.
 
         Raises:
             InputError: it believes nothing of which there is a passage for and against.
         """
-        settings, table = work.settings, work.run[BELIEFS]
+        settings = work.settings
         collector = BeliefCollector(work.systems[0].model.lm, settings.prompts, settings.beliefs)
-        items = [item for item in work.cases if isinstance(item, ConflictItem)]
-        progress = work.progress("finding beliefs")
-        for begin in range(0, len(items), self.batch_size):
-            some = items[begin : begin + self.batch_size]
-            if any(item.key not in table.done for item in some):
-                table.extend(
-                    BeliefOfJudge(key=row.key, belief=row.belief) for row in collector.collect(some)
-                )
-            progress(min(begin + self.batch_size, len(items)), len(items))
-        beliefs = {row.key: row.belief for row in table.rows()}
-        work.cases = bias_cases(
-            [
-                Believed(item, belief)
-                for item in items
-                if (belief := beliefs.get(item.key)) is not None
-            ]
-        )
+        work.cases = bias_cases(find_beliefs(collector, work.cases, work, _BELIEFS))
         if not work.cases:
             raise InputError(
                 "the judge has no belief on any question with a passage for and against it",
@@ -283,29 +242,27 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
                 hint="use other questions, or --beliefs given",
             )
 
-    def answer(self, cases: Sequence[ConflictItem | BiasCase], system: System) -> Iterable[BiasRow]:
+    def answer(self, cases: Sequence[BiasCase], system: System) -> Iterable[BiasRow]:
         """Ask the judge; a failure costs one case."""
-        asked = [case for case in cases if isinstance(case, BiasCase)]
-        for case, verdict in zip(asked, system.model.judge(asked), strict=True):
+        for case, verdict in zip(cases, system.model.judge(cases), strict=True):
             if isinstance(verdict, KnowgateError):
                 yield self.failed(case, system, verdict)
             else:
-                yield _row(case).model_copy(update={"right": verdict})
+                yield case.judged(right=verdict)
 
-    def failed(self, case: ConflictItem | BiasCase, system: System, error: Exception) -> BiasRow:
+    def failed(self, case: BiasCase, system: System, error: Exception) -> BiasRow:
         """A row without a verdict."""
         del system
-        assert isinstance(case, BiasCase)
-        return _row(case).model_copy(update={"error": RowError.of(error)})
+        return case.judged(error=RowError.of(error))
 
-    def finish(self, work: Work[BiasSettings, ConflictItem | BiasCase]) -> None:
+    def finish(self, work: Work[BiasSettings, Any]) -> None:
         """Write the artefact."""
         bias = self.score(SuiteRun(self, work.run))
         path = work.out if work.out.suffix == ".json" else work.out / _FILE
         bias.write(path)
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
-        for name, interval, _ in _figures(bias):
-            work.note(f"{name}: {estimate_text(interval, decimal)}")
+        for one in _figures(bias):
+            work.note(f"{one.name}: {estimate_text(one.estimate, decimal)}")
         warning = bias.warning
         if warning is not None:
             work.note(f"warning: {warning}")
@@ -328,19 +285,8 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
     def report(self, summary: JudgeBias) -> Document:
         """Show the numbers, and the warning."""
         warning = summary.warning
-        figures = Figures(
-            tuple(
-                Figure(name, interval, meaning, decimal if name == "Kappa" else percent)
-                for name, interval, meaning in _figures(summary)
-            )
-        )
-        settings = {
-            "judge": summary.judge,
-            "model": summary.fingerprint,
-            "beliefs": summary.beliefs,
-            "data": summary.data,
-            "prompts": summary.prompts,
-        }
+        stored = summary.model_dump(include={"judge", "beliefs", "data", "prompts"})
+        settings = {"judge": summary.judge, "model": summary.fingerprint, **stored}
         return Document(
             name="judge_bias",
             title=f"Does {summary.judge} judge by the context?",
@@ -349,49 +295,40 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
             headline=[] if warning else [f"Nothing speaks against the judge {summary.judge}."],
             warnings=[warning] if warning else [],
             sections=[
-                Section("Verdicts", (figures,)),
+                Section("Verdicts", (Figures(_figures(summary)),)),
                 Section.of_run(settings, (), summary.created_by),
             ],
             values=summary.model_dump(mode="json"),
         )
 
 
-def _row(case: BiasCase) -> BiasRow:
-    return BiasRow(
-        case_id=case.case_id,
-        number=case.number,
-        key=case.key,
-        label=case.label,
-        believed=case.believed,
-    )
+_FIGURES = {
+    "kappa": ("Kappa", "Agreement with the known labels, 1 for full agreement."),
+    "follows_belief": (
+        "Follows its belief",
+        "Verdicts by the belief where it contradicts the context; 0 % is best.",
+    ),
+    "rejects_disbelieved": (
+        "Rejects right, disbelieved",
+        "Replies that are right by the context and that the judge disbelieves, called wrong.",
+    ),
+    "accepts_believed": (
+        "Accepts wrong, believed",
+        "Replies that are wrong by the context and that the judge believes, called right.",
+    ),
+    "control_errors": (
+        "Errors without a conflict",
+        "Wrong verdicts where belief and context agree.",
+    ),
+    "belief_effect": (
+        "Effect of the belief",
+        "Errors with a conflict minus errors without one, paired by question.",
+    ),
+}
 
 
-def _figures(bias: JudgeBias) -> tuple[tuple[str, Interval, str], ...]:
-    return (
-        ("Kappa", bias.kappa, "Agreement with the known labels, 1 for full agreement."),
-        (
-            "Follows its belief",
-            bias.follows_belief,
-            "Verdicts by the belief where it contradicts the context; 0 % is best.",
-        ),
-        (
-            "Rejects right, disbelieved",
-            bias.rejects_disbelieved,
-            "Replies that are right by the context and that the judge disbelieves, called wrong.",
-        ),
-        (
-            "Accepts wrong, believed",
-            bias.accepts_believed,
-            "Replies that are wrong by the context and that the judge believes, called right.",
-        ),
-        (
-            "Errors without a conflict",
-            bias.control_errors,
-            "Wrong verdicts where belief and context agree.",
-        ),
-        (
-            "Effect of the belief",
-            bias.belief_effect,
-            "Errors with a conflict minus errors without one, paired by question.",
-        ),
+def _figures(bias: JudgeBias) -> tuple[Figure, ...]:
+    return tuple(
+        Figure(title, getattr(bias, name), meaning, decimal if name == "kappa" else percent)
+        for name, (title, meaning) in _FIGURES.items()
     )

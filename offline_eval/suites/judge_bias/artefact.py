@@ -14,9 +14,11 @@ from ....guard.errors import InputError
 from ....guard.files import write_json
 from ....guard.read_models import check_model
 from ...judging.chance_agreement import cohens_kappa
+from ...report.prose import Templates
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 
+_TEXTS = Templates(Path(__file__).parent / "report.txt")
 _SCHEMA_VERSION = 1
 _RUN_FILE, _KIND = "judge_bias.json", "judge_biases"
 # From here on a reader is warned.
@@ -77,32 +79,7 @@ class JudgeBias(BaseModel):
         labels (kappa below .6), or where too little is known to say (fewer than 30 questions,
         no verdict).
         """
-        effect, kappa = self.belief_effect, self.kappa
-        if effect.value is None or effect.low is None or kappa.value is None:
-            return (
-                f"The judge {self.judge} gave too few verdicts to tell whether it follows its own "
-                "beliefs."
-            )
-        if effect.value >= _MUCH and effect.low > 0:
-            follows = self.follows_belief
-            return (
-                f"The judge {self.judge} follows its own beliefs against the context in "
-                f"{_percent(follows.value)} of the cases where they contradict each other (95 % "
-                f"interval {_percent(follows.low)} to {_percent(follows.high)}; "
-                f"{_percent(self.control_errors.value)} wrong where they agree): replies that are "
-                "right by the context and that it disbelieves may be marked wrong."
-            )
-        if kappa.value < _POOR_KAPPA:
-            return (
-                f"The judge {self.judge} agrees poorly with known labels when it judges by the "
-                f"context (kappa {kappa.value:.2f})."
-            )
-        if effect.n < _FEW:
-            return (
-                f"Whether the judge {self.judge} follows its own beliefs was measured on "
-                f"{effect.n} {'question' if effect.n == 1 else 'questions'} only."
-            )
-        return None
+        return _TEXTS.text("warning", self, _MUCH, _POOR_KAPPA, _FEW) or None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the artefact.
@@ -158,10 +135,6 @@ class JudgeBias(BaseModel):
                 "judges": [bias.model_dump(mode="json") for _, bias in sorted(known.items())],
             },
         )
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
 
 
 class BiasRow(Stored):

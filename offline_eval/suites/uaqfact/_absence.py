@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from ....guard.abstention import AbstentionDetector
 from ....guard.abstention.detector import load_rule
@@ -89,12 +89,8 @@ def plain(reply: str) -> str:
 RuleName = Literal["published", "strict"]
 
 
-class RefusalRule(Protocol):
-    """Tells replies that abstain from replies that name an answer."""
-
-    def __call__(self, replies: Sequence[str]) -> list[bool]:
-        """One verdict per reply, in order."""
-        ...
+# Tells replies that abstain from replies that name an answer: a verdict per reply, in order.
+RefusalRule = Callable[[Sequence[str]], list[bool]]
 
 
 def published_refusals(replies: Sequence[str]) -> list[bool]:

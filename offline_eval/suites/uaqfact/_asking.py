@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
+from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.decision import Route
-from ....guard.errors import InputError, KnowgateError, LanguageModelError
+from ....guard.errors import InputError, KnowgateError
 from ....guard.prompts import Prompt
 from ...data.graph.items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ...data.graph.layout import UaqData
 from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError, Stored
 from ...run.calls import each_or_error, generate_each
+from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...systems.logged_replies import LogEntry, LoggedReplies
-from .._prompts import PromptSet, WindowedModel
+from .._prompts import PromptSet, fits, option_likelihoods
 from ..parts import MODEL_SYSTEM
 
 SUITE = "uaqfact"
@@ -115,20 +117,16 @@ def limited(data: UaqData, limit: int | None) -> UaqData:
     """The first questions of each type, kind and language, with what belongs to them."""
     if limit is None:
         return data
-    seen: dict[tuple[str, QuestionType, Answerability], int] = {}
-    items = []
-    for item in data.items:
-        group = item.language, item.type, item.kind
-        seen[group] = seen.get(group, 0) + 1
-        if seen[group] <= limit:
-            items.append(item)
+    groups = grouped(data.items, lambda item: (item.language, item.type, item.kind))
+    first = {item.key for some in groups.values() for item in some[:limit]}
+    items = tuple(item for item in data.items if item.key in first)
     kept = {(item.language, item.qid) for item in items if item.unanswerable}
-    choices = [
+    choices = (
         choice
         for choice in data.choices
         if any((choice.language, qid) in kept for qid in choice.relevant)
-    ]
-    return replace(data, items=tuple(items), choices=tuple(choices))
+    )
+    return replace(data, items=items, choices=tuple(choices))
 
 
 def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Iterator[Case]:
@@ -149,25 +147,13 @@ def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Itera
 def links(data: UaqData) -> dict[str, list[str]]:
     """Unanswerable question → the four-option questions on its facts, by their keys."""
     keys = {(item.language, item.qid): item.key for item in data.items if item.unanswerable}
-    found: dict[str, list[str]] = {key: [] for key in keys.values()}
-    for choice in data.choices:
-        for qid in choice.relevant:
-            key = keys.get((choice.language, qid))
-            if key is not None:
-                found[key].append(choice.key)
-    return {key: facts for key, facts in found.items() if facts}
-
-
-def batches(plan: Sequence[Case], size: int) -> Iterator[list[Case]]:
-    """Runs of equal form, at most `size` long."""
-    batch: list[Case] = []
-    for planned_item in plan:
-        if batch and (len(batch) == size or batch[0].form != planned_item.form):
-            yield batch
-            batch = []
-        batch.append(planned_item)
-    if batch:
-        yield batch
+    pairs = [
+        (keys.get((choice.language, qid)), choice.key)
+        for choice in data.choices
+        for qid in choice.relevant
+    ]
+    found = grouped(pairs, lambda pair: pair[0])
+    return {key: [fact for _, fact in found[key]] for key in keys.values() if key in found}
 
 
 _HINT = 'each line needs "response" and "key", or "qid" with "form", "language", "type", "kind"'
@@ -233,10 +219,6 @@ _MOST_ANSWERS = 10
 _NEEDED = frozenset(("question", "facts", *(f"option_{letter.lower()}" for letter in LETTERS)))
 
 
-# A prompt as the model gets it, and the examples in it: as many as fit the model's window.
-Asked = tuple[str, int]
-
-
 def embedded_prompts() -> Prompts:
     """Prompts for the bundled language model, which reads the words that it was taught."""
     with resources.as_file(resources.files(f"{__package__}.embedded_prompts")) as folder:
@@ -258,132 +240,11 @@ class Prompts(PromptSet):
         return self._prompts.get(f"{name}_{language}", self._prompts[f"{name}_en"])
 
 
-class Prompter:
-    """Makes prompts for one set of questions and one model.
-
-    Args:
-        data: with the few-shot examples.
-        prompts: texts.
-        shots: examples wanted per prompt.
-        model: where it states its window, prompts have as many examples as fit.
-        answer_tokens: kept free for the answer.
-    """
-
-    def __init__(
-        self,
-        data: UaqData,
-        prompts: Prompts,
-        *,
-        shots: int = 4,
-        model: object = None,
-        answer_tokens: int = 64,
-    ) -> None:
-        self._data, self._prompts, self._shots = data, prompts, shots
-        self._count: Callable[[str], int] | None = None
-        if isinstance(model, WindowedModel) and model.context_window is not None:
-            self._room = model.context_window - answer_tokens
-            token_ids = model.token_ids
-            self._count = lambda text: len(token_ids(text))
-
-    def question(self, item: UaqItem) -> Asked:
-        """Task 1: the question after examples."""
-        examples = [
-            f"{_turn(example.language, example.question)} {_target(example)}\n\n"
-            for example in self._examples(self._data.examples, item)
-        ]
-        return self._fitted(item, examples)
-
-    def with_clue(self, item: UaqItem) -> Asked:
-        """Task 3: the question, and the reasoning up to the answer, after examples likewise.
-
-        Raises:
-            InputError: the question has no clue.
-        """
-        examples = [
-            f"{_turn(item.language, example.question)} {self.clue(example)} {_target(example)}\n\n"
-            for example in self._examples(self._data.clue_examples, item)
-            if example.clues
-        ]
-        return self._fitted(item, examples, f" {self.clue(item)}")
-
-    def with_facts(self, item: UaqItem, facts: Sequence[str]) -> Asked:
-        """Task 3: the question after facts, one a line; no examples, as none has facts."""
-        prompt = self._prompts.of("facts", item.language)
-        lines = "\n".join(f"- {fact}" for fact in facts) or "-"
-        return prompt.fill(examples="", facts=lines, question=item.question), 0
-
-    def choice(self, item: ChoiceItem) -> str:
-        """Task 2: four options, no examples."""
-        options = {
-            f"option_{letter.lower()}": option
-            for letter, option in zip(LETTERS, item.options, strict=True)
-        }
-        prompt = self._prompts.of("choice", item.language)
-        return prompt.fill(question=item.question, **options)
-
-    def bare_choice(self, item: ChoiceItem) -> str:
-        """Task 2 without the options: the question as in task 1, without examples."""
-        prompt = self._prompts.of("answer", item.language)
-        return prompt.fill(examples="", question=item.question)
-
-    def clue(self, item: UaqItem) -> str:
-        """The reasoning that leads to the answer.
-
-        Raises:
-            InputError: the question has none, or too few steps for its type.
-        """
-        steps = 2 if item.type is QuestionType.INTER else 1
-        if len(item.clues) < steps:
-            raise InputError(f"the question has no clue of {steps} steps", where=item.key)
-        stop = "。" if item.language == "zh" else "."
-        values = {
-            "options": _between(item.language).join(item.options),
-            "steps": " ".join(f"{step}{stop}" for step in clue_facts(item)),
-        }
-        for number, clue in enumerate(item.clues[:2], start=1):
-            values[f"question_{number}"] = clue.question
-            values[f"answers_{number}"] = ", ".join(clue.answers[:_MOST_ANSWERS])
-        return self._prompts.of(f"clue_{item.type.value}", item.language).fill(**values)
-
-    def _examples(
-        self, examples: Mapping[tuple[str, QuestionType], tuple[UaqItem, ...]], item: UaqItem
-    ) -> tuple[UaqItem, ...]:
-        return examples.get((item.language, item.type), ())[: self._shots]
-
-    def _fitted(self, item: UaqItem, examples: Sequence[str], after: str = "") -> Asked:
-        """With as many of the examples as fit, the last ones left out first."""
-        prompt = self._prompts.of("answer", item.language)
-        for shots in range(len(examples), -1, -1):
-            shown = "".join(examples[:shots])
-            text = f"{prompt.fill(examples=shown, question=item.question)}{after}"
-            if not shots or self._count is None or self._count(text) <= self._room:
-                break
-        return text, shots
-
-
 def clue_facts(item: UaqItem) -> list[str]:
     """What is known about a question, one fact a line: its triples, or else its clues."""
     if item.triples:
         return [str(triple) for triple in item.triples]
     return [f"{clue.question} {', '.join(clue.answers[:_MOST_ANSWERS])}" for clue in item.clues]
-
-
-def _turn(language: str, question: str) -> str:
-    if language == "zh":
-        return f"问题：{question}\n答案："
-    return f"Q: {question}\nA:"
-
-
-def _target(example: UaqItem) -> str:
-    return example.answers[0].label if example.answers else NO_ANSWER
-
-
-def _between(language: str) -> str:
-    return "、" if language == "zh" else ", "
-
-
-# Questions compared at one time: 64 × 12,000 scores are 6 MB.
-_AT_ONCE = 64
 
 
 class FactRetriever:
@@ -395,147 +256,173 @@ class FactRetriever:
     """
 
     def __init__(self, items: Iterable[UaqItem], k: int) -> None:
-        self._k = k
-        facts: dict[str, dict[str, None]] = {}
-        for item in items:
-            facts.setdefault(item.language, {}).update(dict.fromkeys(clue_facts(item)))
-        self._facts = {language: list(found) for language, found in facts.items() if found}
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        self._vectorizers = {}
-        self._matrices = {}
-        for language, found in self._facts.items():
-            vectorizer = TfidfVectorizer(
-                analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32
-            )
-            # Facts as columns: a row of the product is then one question's scores.
-            self._matrices[language] = vectorizer.fit_transform(found).T.tocsr()
-            self._vectorizers[language] = vectorizer
+        self._k = k
+        self._collections: dict[str, tuple[list[str], Any, Any]] = {}
+        for language, some in grouped(items, lambda item: item.language).items():
+            facts = list(dict.fromkeys(fact for item in some for fact in clue_facts(item)))
+            if facts:
+                vectorizer = TfidfVectorizer(
+                    analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32
+                )
+                # Facts as columns: a row of the product is then one question's scores.
+                matrix = vectorizer.fit_transform(facts).T.tocsr()
+                self._collections[language] = facts, vectorizer, matrix
 
     def retrieve(self, items: Sequence[UaqItem]) -> list[list[str]]:
         """The facts for each question, nearest first; ties in the order of the collection."""
-        found: list[list[str]] = [[] for _ in items]
-        for language in self._facts:
-            places = [at for at, item in enumerate(items) if item.language == language]
-            for start in range(0, len(places), _AT_ONCE):
-                some = places[start : start + _AT_ONCE]
-                for at, facts in zip(
-                    some, self._nearest(language, [items[at] for at in some]), strict=True
-                ):
-                    found[at] = facts
-        return found
+        return [self._nearest(item) if item.language in self._collections else [] for item in items]
 
-    def _nearest(self, language: str, items: Sequence[UaqItem]) -> list[list[str]]:
-        facts = self._facts[language]
-        queries = self._vectorizers[language].transform([item.question for item in items])
-        scores = (queries @ self._matrices[language]).toarray()
-        return [[facts[at] for at in np.argsort(-row, kind="stable")[: self._k]] for row in scores]
+    def _nearest(self, item: UaqItem) -> list[str]:
+        facts, vectorizer, matrix = self._collections[item.language]
+        scores = (vectorizer.transform([item.question]) @ matrix).toarray()[0]
+        return [facts[at] for at in np.argsort(-scores, kind="stable")[: self._k]]
 
 
 _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+# Kept free for the answer in prompts.
+_ANSWER_TOKENS = 64
+# A prompt as the model gets it, and the examples in it: as many as fit the model's window.
+Asked = tuple[str, int]
 
 
-class ModelAnswerer:
-    """A language model, asked as the suite wants it.
+class Asker:
+    """Asks a model as the suite wants it, or looks its replies up in a log.
 
     Args:
-        lm: one that scores options is not asked for letters.
-        prompter: makes the prompts.
+        model: one that scores options is not asked for letters; or logged replies, of which a
+            question without one is a row with an error.
+        data: with the few-shot examples.
+        prompts: texts.
+        shots: examples wanted per prompt.
         retriever: for the form `retrieved`; None where that is not asked.
         choose_by: see `UaqSettings`.
     """
 
     def __init__(
         self,
-        lm: LanguageModel,
-        prompter: Prompter,
-        retriever: FactRetriever | None,
+        model: Any,
+        data: UaqData,
+        prompts: Prompts,
         *,
-        choose_by: Literal["letter", "text"] = "letter",
+        shots: int,
+        retriever: FactRetriever | None,
+        choose_by: str,
     ) -> None:
-        self._lm, self._prompter, self._retriever = lm, prompter, retriever
-        self._choose_by = choose_by
+        self._model, self._data, self._prompts = model, data, prompts
+        self._shots, self._retriever, self._choose_by = shots, retriever, choose_by
+        self._fits = fits(model, _ANSWER_TOKENS)
 
     def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
-        form = batch[0].form
-        if form == "choice":
-            return self._choose([p.item for p in batch if isinstance(p.item, ChoiceItem)])
-        items = [p.item for p in batch if isinstance(p.item, UaqItem)]
-        asked = self._asked(form, items)
-        found = generate_each(self._lm, [prompt for prompt, _ in asked])
+        form, log = batch[0].form, self._model
+        if isinstance(log, LoggedReplies):
+            return [_row(one, log.generation(find_reply(log, one))) for one in batch]
+        if form == "choice" and isinstance(self._model, ScoringLanguageModel):
+            best = self._likeliest([one.item for one in batch if isinstance(one.item, ChoiceItem)])
+            return [_scored_row(one, found) for one, found in zip(batch, best, strict=True)]
+        asked = [self._asked(one) for one in batch]
+        replies = generate_each(self._model, [prompt for prompt, _ in asked])
         return [
-            _row(form, item, reply, shots)
-            for item, (_, shots), reply in zip(items, asked, found, strict=True)
+            _row(one, reply, shots)
+            for one, (_, shots), reply in zip(batch, asked, replies, strict=True)
         ]
 
-    def _asked(self, form: Form, items: Sequence[UaqItem]) -> list[Asked]:
-        if form in ("question", "clue"):
-            ask = self._prompter.question if form == "question" else self._prompter.with_clue
-            return [ask(item) for item in items]
-        facts = [clue_facts(item) for item in items]
-        if form == "retrieved":
-            if self._retriever is None:
-                raise InputError("facts are to be retrieved and there is no retriever")
-            facts = self._retriever.retrieve(items)
-        pairs = zip(items, facts, strict=True)
-        return [self._prompter.with_facts(item, some) for item, some in pairs]
+    def facts(self, case: Case) -> list[str]:
+        """What is handed over with a question of task 3: the facts behind it, or retrieved ones."""
+        assert isinstance(case.item, UaqItem)
+        if case.form == "retrieved" and self._retriever is not None:
+            return self._retriever.retrieve([case.item])[0]
+        return clue_facts(case.item)
 
-    def _choose(self, items: Sequence[ChoiceItem]) -> list[UaqRow]:
-        prompts = [self._prompter.choice(item) for item in items]
-        if not isinstance(self._lm, ScoringLanguageModel):
-            replies = generate_each(self._lm, prompts)
-            return [_row("choice", item, reply) for item, reply in zip(items, replies, strict=True)]
-        if self._choose_by == "text":
-            # The option that is likeliest per character as the answer to the bare question.
-            bare = [self._prompter.bare_choice(item) for item in items]
-            best = [
-                self._likeliest([prompt], item.options, per_character=True)[0]
-                for prompt, item in zip(bare, items, strict=True)
-            ]
-        else:
-            best = self._likeliest(prompts, [f"({letter})" for letter in LETTERS])
-        return [_scored_row(item, found) for item, found in zip(items, best, strict=True)]
+    def _asked(self, case: Case) -> Asked:
+        item = case.item
+        if isinstance(item, ChoiceItem):
+            return self._choice(item), 0
+        if case.form in ("question", "clue"):
+            return self._after_examples(item, with_clue=case.form == "clue")
+        # No examples, as none has facts.
+        lines = "\n".join(f"- {fact}" for fact in self.facts(case)) or "-"
+        prompt = self._prompts.of("facts", item.language)
+        return prompt.fill(examples="", facts=lines, question=item.question), 0
 
-    def _likeliest(
-        self, prompts: Sequence[str], options: Sequence[str], *, per_character: bool = False
-    ) -> list[int | KnowgateError]:
-        """Return the place of the likeliest option after each prompt."""
-        scoring, texts = self._lm, [f" {option}" for option in options]
-        assert isinstance(scoring, ScoringLanguageModel)
-        lengths = [len(text) if per_character else 1 for text in texts]
+    def _after_examples(self, item: UaqItem, *, with_clue: bool) -> Asked:
+        """The question after as many examples as fit, the last ones left out first.
 
-        def score(some: Sequence[str]) -> list[int | KnowgateError]:
-            values = scoring.score_options(some, texts) / lengths
-            if not np.isfinite(values).all():
-                raise LanguageModelError("the model gave a likelihood that is not finite")
-            return [int(best) for best in values.argmax(axis=1)]
+        Args:
+            item: the question.
+            with_clue: with the reasoning up to the answer, as the examples have it.
+        """
+        source = self._data.clue_examples if with_clue else self._data.examples
+        examples = []
+        for example in source.get((item.language, item.type), ())[: self._shots]:
+            if example.clues or not with_clue:
+                question, answer = ("问题：", "答案：") if item.language == "zh" else ("Q: ", "A:")
+                clue = f" {self._clue(example)}" if with_clue else ""
+                wanted = example.answers[0].label if example.answers else NO_ANSWER
+                examples.append(f"{question}{example.question}\n{answer}{clue} {wanted}\n\n")
+        prompt = self._prompts.of("answer", item.language)
+        after = f" {self._clue(item)}" if with_clue else ""
+        for shots in range(len(examples), -1, -1):
+            shown = "".join(examples[:shots])
+            text = f"{prompt.fill(examples=shown, question=item.question)}{after}"
+            if not shots or self._fits(text):
+                break
+        return text, shots
 
-        return each_or_error(score, prompts)
+    def _choice(self, item: ChoiceItem) -> str:
+        """Task 2: four options, no examples."""
+        options = {
+            f"option_{letter.lower()}": option
+            for letter, option in zip(LETTERS, item.options, strict=True)
+        }
+        prompt = self._prompts.of("choice", item.language)
+        return prompt.fill(question=item.question, **options)
+
+    def _clue(self, item: UaqItem) -> str:
+        """The reasoning that leads to the answer.
+
+        Raises:
+            InputError: the question has none, or too few steps for its type.
+        """
+        steps = 2 if item.type is QuestionType.INTER else 1
+        if len(item.clues) < steps:
+            raise InputError(f"the question has no clue of {steps} steps", where=item.key)
+        comma, stop = ("、", "。") if item.language == "zh" else (", ", ".")
+        values = {
+            "options": comma.join(item.options),
+            "steps": " ".join(f"{step}{stop}" for step in clue_facts(item)),
+        }
+        for number, clue in enumerate(item.clues[:2], start=1):
+            values[f"question_{number}"] = clue.question
+            values[f"answers_{number}"] = ", ".join(clue.answers[:_MOST_ANSWERS])
+        return self._prompts.of(f"clue_{item.type.value}", item.language).fill(**values)
+
+    def _likeliest(self, items: Sequence[ChoiceItem]) -> list[int | KnowgateError]:
+        """Return the place of each question's likeliest option."""
+        if self._choose_by == "letter":
+            letters = [f"({letter})" for letter in LETTERS]
+            score = partial(_places, self._model, letters, [1] * len(letters))
+            return each_or_error(score, [self._choice(item) for item in items])
+        found: list[int | KnowgateError] = []
+        for item in items:
+            # The likeliest per character as the answer to the bare question.
+            prompt = self._prompts.of("answer", item.language)
+            lengths = [len(option) + 1 for option in item.options]
+            score = partial(_places, self._model, item.options, lengths)
+            found += each_or_error(score, [prompt.fill(examples="", question=item.question)])
+        return found
 
 
-class ReplayAnswerer:
-    """Logged replies: a question without one is a row with an error.
-
-    Args:
-        replies: see there.
-    """
-
-    def __init__(self, replies: LoggedReplies) -> None:
-        self._replies = replies
-
-    def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
-        """One row per question of equal form, in order."""
-        return [
-            _row(one.form, one.item, self._replies.generation(find_reply(self._replies, one)))
-            for one in batch
-        ]
-
-
-def chosen_letter(reply: str, item: ChoiceItem) -> str | None:
-    """The one letter that a reply chooses; None for none and for several."""
-    found = MultipleChoice.parse(_without_thinking(reply), item.options)
-    return found[0] if found is not None and len(found) == 1 else None
+def _places(
+    lm: ScoringLanguageModel,
+    options: Sequence[str],
+    lengths: Sequence[int],
+    prompts: Sequence[str],
+) -> list[int | KnowgateError]:
+    values = option_likelihoods(lm, prompts, options) / lengths
+    return [int(best) for best in values.argmax(axis=1)]
 
 
 def first_paragraph(text: str) -> str:
@@ -554,12 +441,13 @@ def _without_thinking(text: str) -> str:
     return _THINKING.sub("", text, count=1)
 
 
-def case_row(form: Form, item: UaqItem | ChoiceItem, **fields: Any) -> UaqRow:
+def case_row(case: Case, **fields: Any) -> UaqRow:
     """Make the row of the model alone for a question in a form."""
+    item = case.item
     return UaqRow(
-        row_id=row_id(MODEL_SYSTEM, form, item.key),
+        row_id=row_id(MODEL_SYSTEM, case.form, item.key),
         system=MODEL_SYSTEM,
-        form=form,
+        form=case.form,
         key=item.key,
         language=item.language,
         type=item.type,
@@ -568,27 +456,26 @@ def case_row(form: Form, item: UaqItem | ChoiceItem, **fields: Any) -> UaqRow:
     )
 
 
-def _row(
-    form: Form, item: UaqItem | ChoiceItem, reply: list[Generation] | KnowgateError, shots: int = 0
-) -> UaqRow:
-    """Read a reply: its first paragraph, or the letter that it chooses."""
+def _row(case: Case, reply: list[Generation] | KnowgateError, shots: int = 0) -> UaqRow:
+    """Read a reply: its first paragraph, or the one letter that it chooses."""
     if isinstance(reply, KnowgateError):
-        return case_row(form, item, shots=shots, error=RowError.of(reply))
-    if isinstance(item, UaqItem):
-        return case_row(form, item, shots=shots, response=first_paragraph(reply[0].text))
-    letter = chosen_letter(reply[0].text, item)
-    return case_row(
-        form, item, response=reply[0].text, letter=letter, right=_is_right(item, letter)
-    )
+        return case_row(case, shots=shots, error=RowError.of(reply))
+    text = reply[0].text
+    if isinstance(case.item, UaqItem):
+        return case_row(case, shots=shots, response=first_paragraph(text))
+    letters = MultipleChoice.parse(_without_thinking(text), case.item.options) or ()
+    return _chosen_row(case, letters[0] if len(letters) == 1 else None, response=text)
 
 
-def _scored_row(item: ChoiceItem, best: int | KnowgateError) -> UaqRow:
+def _scored_row(case: Case, best: int | KnowgateError) -> UaqRow:
     if isinstance(best, KnowgateError):
-        return case_row("choice", item, error=RowError.of(best))
-    letter = LETTERS[best]
-    return case_row("choice", item, letter=letter, right=_is_right(item, letter))
+        return case_row(case, error=RowError.of(best))
+    return _chosen_row(case, LETTERS[best])
 
 
-def _is_right(item: ChoiceItem, letter: str | None) -> bool:
+def _chosen_row(case: Case, letter: str | None, **fields: Any) -> UaqRow:
+    item = case.item
+    assert isinstance(item, ChoiceItem)
     # Where the right text is offered twice, either letter names it.
-    return letter is not None and item.options[LETTERS.index(letter)] == item.target
+    right = letter is not None and item.options[LETTERS.index(letter)] == item.target
+    return case_row(case, letter=letter, right=right, **fields)

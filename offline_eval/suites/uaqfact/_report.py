@@ -6,19 +6,18 @@ run folder ─► checked_run ─► UaqSummary ─► uaqfact_document ─► a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...._version import __version__
 from ...data.graph.items import UaqItem
 from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section, as_json
 from ...report.plots import Colour, Plot
 from ...report.prose import Templates, explained
-from ...report.tables import Cell, Line, Table
+from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
 from ...run.grouping import error_types, grouped
-from ..parts import MODEL_SYSTEM
+from ..parts import MODEL_SYSTEM, closing_sections, run_values
 from ._asking import Form, UaqRow
 from ._scoring import (
     ALL,
@@ -61,31 +60,25 @@ class UaqSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        manifest = self.run.manifest
+        # What gates ask for by short names: the model as it is, in its first form.
         aliases: dict[str, Any] = {}
         if self.whole:
-            first = self.whole[0].metrics.to_dict()
-            # What gates ask for by short names: the model as it is, in its first form.
-            aliases = {name: first[name] for name in first if name != "questions"}
+            aliases = self.whole[0].metrics.to_dict()
+            del aliases["questions"]
         elif self.choices:
             aliases = {"kpr": self.choices[0].kpr.to_dict()}
-        return {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": manifest.suite,
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": manifest.created_by,
+        found = {
             "questions": len(self.run.data.items),
             "languages": list(self.run.data.languages),
             "rows": len(self.run.rows),
-            "rows_planned": manifest.rows,
+            "rows_planned": self.run.manifest.rows,
             "failures": dict(self.failures),
             **aliases,
             "lines": [line.to_dict() for line in (*self.strict, *self.published)],
             "task2": [as_json(vars(line)) for line in self.choices],
-            "quirks": list(manifest.quirks),
-            "settings": manifest.settings,
-            "inputs": [file.model_dump() for file in manifest.inputs],
+            "quirks": list(self.run.manifest.quirks),
         }
+        return run_values(self.run.manifest, found)
 
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
@@ -125,16 +118,6 @@ def metric_table(lines: Sequence[ScoreLine], name: Callable[[ScoreLine], str] = 
     return Table.from_columns(_HOW, [name(line) for line in lines], columns)
 
 
-def part_table(summary: UaqSummary) -> Table | None:
-    """Make the same table by type and language; None where there is one part only."""
-    parts = [line for line in summary.strict if not line.language == line.type == ALL]
-    return metric_table(parts, _part_name) if parts else None
-
-
-def _part_name(line: ScoreLine) -> str:
-    return f"{line_name(line)}: {_type_name(line)}"
-
-
 def _type_name(line: ScoreLine | ChoiceLine) -> str:
     return TYPE_NAMES[line.type] + ("" if line.language == ALL else f", {line.language}")
 
@@ -146,22 +129,18 @@ def rule_table(summary: UaqSummary) -> Table:
         for line in summary.published
         if line.language == line.type == ALL
     }
-    lines = []
-    for line in summary.whole:
-        strict, other = line.metrics, published[line.system, line.form]
-        shares = (
-            *(strict.r_ua, other.r_ua),
-            *(strict.r_ab, other.r_ab),
-            *(strict.accuracy, other.accuracy),
-        )
-        cells = tuple(Cell(percent(share.value)) for share in shares)
-        lines.append(Line(line_name(line), cells))
-    columns = (
-        *("Abstained, unanswerable: strict", "published"),
-        *("Abstained, answerable: strict", "published"),
-        *("Right, answerable: strict", "published"),
-    )
-    return Table(_HOW, columns, tuple(lines), notes=explained("uaqfact_rules"))
+    pairs = [(line.metrics, published[line.system, line.form]) for line in summary.whole]
+    columns = []
+    for title, name in (
+        ("Abstained, unanswerable", "r_ua"),
+        ("Abstained, answerable", "r_ab"),
+        ("Right, answerable", "accuracy"),
+    ):
+        for rule, heading in enumerate((f"{title}: strict", "published")):
+            shares = [getattr(pair[rule], name).value for pair in pairs]
+            columns.append((heading, [Cell(percent(share)) for share in shares]))
+    names = [line_name(line) for line in summary.whole]
+    return Table.from_columns(_HOW, names, columns, notes=explained("uaqfact_rules"))
 
 
 def choice_table(lines: Sequence[ChoiceLine]) -> Table:
@@ -252,19 +231,17 @@ _MISTAKES = {
 def shown_groups(summary: UaqSummary) -> list[Section]:
     """Choose a few replies of each kind of mistake."""
     items = {item.key: item for item in summary.run.data.items}
-    mistakes: dict[str, list[UaqRow]] = {name: [] for name in _MISTAKES}
-    for row in summary.run.rows:
-        verdict = summary.scored.get(row.row_id)
-        if verdict is not None and (name := _mistake(verdict)):
-            mistakes[name].append(row)
-    return [
-        Section(
-            f"{title}: {len(rows)}",
-            (_MISTAKES[title], Cases(tuple(_shown(row, items[row.key]) for row in _spread(rows)))),
-            folded=True,
-        )
-        for title, rows in mistakes.items()
-    ]
+    rows = [row for row in summary.run.rows if row.row_id in summary.scored]
+    mistakes = grouped(rows, lambda row: _mistake(summary.scored[row.row_id]))
+    found = []
+    for title, meaning in _MISTAKES.items():
+        own = mistakes.get(title, [])
+        # Evenly over systems, forms and types, in a fixed order.
+        parts = grouped(own, lambda row: (row.system, row.form, row.type.value))
+        turns = (row for turn in zip_longest(*parts.values()) for row in turn if row is not None)
+        cases = Cases(tuple(_shown(row, items[row.key]) for row in islice(turns, _SHOWN)))
+        found.append(Section(f"{title}: {len(own)}", (meaning, cases), folded=True))
+    return found
 
 
 def _mistake(verdict: ScoredReply) -> str:
@@ -273,13 +250,6 @@ def _mistake(verdict: ScoredReply) -> str:
     if verdict.refused:
         return "False abstentions"
     return "" if verdict.correct else "Wrong answers"
-
-
-def _spread(rows: Sequence[UaqRow]) -> list[UaqRow]:
-    """Pick a few rows, evenly over systems, forms and types, in a fixed order."""
-    by_part = grouped(rows, lambda row: (row.system, row.form, row.type.value))
-    turns = zip_longest(*by_part.values())
-    return [row for turn in turns for row in turn if row is not None][:_SHOWN]
 
 
 def _shown(row: UaqRow, item: UaqItem) -> Case:
@@ -341,31 +311,21 @@ def warnings(summary: UaqSummary) -> list[str]:
 
 
 def _sections(summary: UaqSummary) -> list[Section | None]:
-    manifest, choices = summary.run.manifest, summary.choices
-    failures = Table.of_text(("Type of error", "Questions"), list(summary.failures.items()))
-    quirks = Prose(tuple(manifest.quirks), bullets=True)
-    replied = bool(summary.whole)
+    choices, replied = summary.choices, bool(summary.whole)
+    parts = [line for line in summary.strict if not line.language == line.type == ALL]
+    terms = explained("intervals", "best", "clear_above", "r_delta", "kpr", "krr")
+    by_part = metric_table(parts, lambda line: f"{line_name(line)}: {_type_name(line)}")
+    abstaining = (
+        refusal_plot(summary),
+        metric_table(summary.whole),
+        Prose((*terms, *TEXTS.terms("twins")), small=True),
+        Section("By type and language", (by_part,), folded=True) if parts else None,
+    )
     return [
         Section("What was tested", (TEXTS.text("tested"),)),
-        _abstaining(summary) if replied else None,
+        Section("Abstaining and answering", abstaining) if replied else None,
         Section("The facts behind the questions", (choice_table(choices),)) if choices else None,
         Section("Strict and published rules", (rule_table(summary),)) if replied else None,
         Section("Replies worth reading", tuple(shown_groups(summary))) if replied else None,
-        Section("Failures", (failures,)) if summary.failures else None,
-        Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
+        *closing_sections(summary.run.manifest, summary.failures, "Questions"),
     ]
-
-
-def _abstaining(summary: UaqSummary) -> Section:
-    parts = part_table(summary)
-    terms = explained("intervals", "best", "clear_above", "r_delta", "kpr", "krr")
-    return Section(
-        "Abstaining and answering",
-        (
-            refusal_plot(summary),
-            metric_table(summary.whole),
-            Prose((*terms, *TEXTS.terms("twins")), small=True),
-            Section("By type and language", (parts,), folded=True) if parts else None,
-        ),
-    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
 from ...report.document import as_json
+from ...run.grouping import grouped
 from ..parts import MODEL_SYSTEM
 from ._absence import (
     RefusalRule,
@@ -35,7 +37,7 @@ from ._absence import (
     strict_refusals,
     without_answers,
 )
-from ._asking import QUESTIONS, Form, UaqManifest, UaqRow, links
+from ._asking import QUESTIONS, TASK3_FORMS, Form, UaqManifest, UaqRow, links
 
 _LEVEL = 0.95
 
@@ -82,12 +84,10 @@ def passed_questions(
         links: question → the four-option questions on its facts. One of which any was
             not asked, or failed, is left out.
     """
-    found = {}
-    for question, facts in links.items():
-        answers = [right.get(fact) for fact in facts]
-        if answers and None not in answers:
-            found[question] = all(answers)
-    return found
+    answers = {question: [right.get(fact) for fact in facts] for question, facts in links.items()}
+    return {
+        question: all(found) for question, found in answers.items() if found and None not in found
+    }
 
 
 class RefusalMetrics:
@@ -244,6 +244,7 @@ def checked_run(
 
 
 ALL = "all"
+_FORMS: tuple[Form, ...] = ("question", *TASK3_FORMS)
 _RULES: Mapping[RuleName, tuple[RefusalRule, Callable[[UaqItem, str], bool]]] = {
     "published": (published_refusals, published_hit),
     "strict": (strict_refusals, strict_hit),
@@ -310,30 +311,17 @@ def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:
 
     A type or language stands alone only where there are several.
     """
-    items = {item.key: item for item in run.data.items}
-    passed = _passed(run)
-    lines = []
-    for system in run.manifest.systems:
-        for form in ("question", "clue", "facts", "retrieved"):
-            rows = [row for row in run.rows if row.system == system and row.form == form]
-            if not rows:
-                continue
-            scored = _scored([row for row in rows if row.error is None], items, rule)
-            for language, question_type in _parts(rows):
-                chosen = [row for row in rows if _in(row, language, question_type)]
-                lines.append(
-                    ScoreLine(
-                        system=system,
-                        form=rows[0].form,
-                        rule=rule,
-                        language=language,
-                        type=question_type,
-                        errors=sum(row.error is not None for row in chosen),
-                        metrics=RefusalMetrics(
-                            [scored[row.key] for row in chosen if row.error is None], passed
-                        ),
-                    )
-                )
+    replies = [row for row in run.rows if row.form != "choice"]
+    scored = verdicts(replies, {item.key: item for item in run.data.items}, rule)
+    asked = grouped(replies, lambda row: (row.system, row.form))
+    passed, lines = _passed(run), []
+    for system, form in product(run.manifest.systems, _FORMS):
+        rows = asked.get((system, form), [])
+        for language, question_type in _parts(rows):
+            chosen = [row for row in rows if _in(row, language, question_type)]
+            answered = [scored[row.row_id] for row in chosen if row.error is None]
+            errors, metrics = len(chosen) - len(answered), RefusalMetrics(answered, passed)
+            lines.append(ScoreLine(system, form, rule, language, question_type, errors, metrics))
     return lines
 
 
@@ -376,13 +364,6 @@ def verdicts(
     return found
 
 
-def _scored(
-    rows: Sequence[UaqRow], items: Mapping[str, UaqItem], rule: RuleName
-) -> dict[str, ScoredReply]:
-    found = verdicts(rows, items, rule)
-    return {row.key: found[row.row_id] for row in rows}
-
-
 def _passed(run: UaqRun) -> dict[str, bool] | None:
     rows = [row for row in run.rows if row.form == "choice" and row.error is None]
     if not rows:
@@ -399,15 +380,10 @@ def _number(qid: str) -> str:
 def _parts(rows: Sequence[UaqRow]) -> list[tuple[str, str]]:
     languages = list(dict.fromkeys(row.language for row in rows))
     types = [kind.value for kind in QuestionType if any(row.type is kind for row in rows)]
-    parts = [(ALL, ALL)]
-    if len(types) > 1:
-        parts += [(ALL, name) for name in types]
-    if len(languages) > 1:
-        for language in languages:
-            parts.append((language, ALL))
-            if len(types) > 1:
-                parts += [(language, name) for name in types]
-    return parts if rows else []
+    pairs = product(
+        [ALL, *(languages if len(languages) > 1 else ())], [ALL, *(types if len(types) > 1 else ())]
+    )
+    return list(pairs) if rows else []
 
 
 def _in(row: UaqRow | UaqItem, language: str, question_type: str) -> bool:

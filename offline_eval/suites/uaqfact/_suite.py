@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,18 +26,14 @@ from ._asking import (
     QUESTIONS,
     SUITE,
     TASK3_FORMS,
+    Asker,
     Case,
     FactRetriever,
     Form,
-    ModelAnswerer,
-    Prompter,
     Prompts,
-    ReplayAnswerer,
     UaqManifest,
     UaqRow,
-    batches,
     case_row,
-    clue_facts,
     embedded_prompts,
     limited,
     planned,
@@ -48,8 +45,6 @@ from ._scoring import checked_run
 
 # Questions asked at one time: what a kill can cost.
 _AT_ONCE = 64
-# Kept free for the answer in prompts.
-_ANSWER_TOKENS = 64
 
 
 class UaqSettings(SuiteSettings):
@@ -126,11 +121,11 @@ class UaqCases(tuple[Case, ...]):
     data: UaqData
 
     @classmethod
-    def of(cls, data: UaqData, settings: UaqSettings) -> UaqCases:
-        """Plan the questions of the data."""
-        cases = cls(planned(data, settings.tasks, settings.forms))
-        cases.data = data
-        return cases
+    def of(cls, cases: Iterable[Case], data: UaqData) -> UaqCases:
+        """Keep the data beside what was planned from them."""
+        found = cls(cases)
+        found.data = data
+        return found
 
 
 class UaqSystem(System):
@@ -147,7 +142,7 @@ class UaqSystem(System):
         self, given: System, settings: UaqSettings, prompts: Prompts | None = None
     ) -> None:
         super().__init__(given.name, given.model, given.guard, given.sha256)
-        self.source, self.data = given.source, UaqData((), (), {}, {})
+        self.source, self.data, self._given = given.source, UaqData((), (), {}, {}), settings
         embedded = given.source == EMBEDDED
         self.choose_by = settings.choose_by or ("text" if embedded else "letter")
         self.prompts = prompts or (
@@ -155,30 +150,22 @@ class UaqSystem(System):
             if embedded and settings.prompts is None
             else Prompts(settings.prompts)
         )
-        self._facts = settings.facts if "retrieved" in settings.forms else None
-        self._shots = settings.shots
         if settings.replies is not None:
             self.model = read_replies(settings.replies)
 
     @cached_property
-    def retriever(self) -> FactRetriever | None:
-        """Finds facts for the form `retrieved`; None where that is not asked."""
-        return None if self._facts is None else FactRetriever(self.data.items, self._facts)
-
-    @cached_property
-    def answerer(self) -> ModelAnswerer | ReplayAnswerer:
+    def asker(self) -> Asker:
         """Makes the rows of the model."""
-        if isinstance(self.model, LoggedReplies):
-            return ReplayAnswerer(self.model)
-        prompter = Prompter(
+        given, items = self._given, self.data.items
+        retriever = FactRetriever(items, given.facts) if "retrieved" in given.forms else None
+        return Asker(
+            self.model,
             self.data,
             self.prompts,
-            shots=self._shots,
-            model=self.model,
-            answer_tokens=_ANSWER_TOKENS,
+            shots=given.shots,
+            retriever=retriever,
+            choose_by=self.choose_by,
         )
-        choose_by: Any = self.choose_by
-        return ModelAnswerer(self.model, prompter, self.retriever, choose_by=choose_by)
 
 
 class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
@@ -197,7 +184,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     def cases(self, settings: UaqSettings) -> UaqCases:
         """Read and plan the questions."""
         data = UaqData.read(settings.data, languages=settings.languages, tasks=settings.tasks)
-        return UaqCases.of(data, settings)
+        return UaqCases.of(planned(data, settings.tasks, settings.forms), data)
 
     def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Keep the first questions of each type, kind and language, and what belongs to them."""
@@ -206,9 +193,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             return cases
         data = limited(cases.data, limit)
         keys = {item.key for item in data.items} | {choice.key for choice in data.choices}
-        kept = UaqCases(case for case in cases if case.item.key in keys)
-        kept.data = data
-        return kept
+        return UaqCases.of((case for case in cases if case.item.key in keys), data)
 
     def systems(
         self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]
@@ -230,8 +215,8 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
 
     def batches(self, cases: Sequence[Case], system: System) -> Iterator[Sequence[Case]]:
         """Split into batches of one form."""
-        del system
-        return batches(cases, self.batch_size)
+        for _, some in groupby(cases, key=lambda case: case.form):
+            yield from super().batches(list(some), system)
 
     def prepare(self, work: Work[UaqSettings, Case]) -> None:
         """Give the systems the data."""
@@ -244,12 +229,12 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         """Ask the model, or decide in front of its replies."""
         assert isinstance(system, UaqSystem)
         if system.guard is None:
-            return system.answerer.answer(cases)
+            return system.asker.answer(cases)
         return [_guarded(case, system) for case in cases]
 
     def failed(self, case: Case, system: System, error: Exception) -> UaqRow:
         """Make the row of a question without a reply."""
-        row = case_row(case.form, case.item, error=RowError.of(error))
+        row = case_row(case, error=RowError.of(error))
         own = {"row_id": self.row_id(case, system.name), "system": system.name}
         return row.model_copy(update=own)
 
@@ -334,11 +319,8 @@ def _guarded(case: Case, system: UaqSystem) -> UaqRow:
     behind = system.earlier[row_id(MODEL_SYSTEM, case.form, item.key)]
     alone = system.earlier.get(row_id(MODEL_SYSTEM, "question", item.key), behind)
     own = {"row_id": row_id(system.name, case.form, item.key), "system": system.name}
-    facts = clue_facts(item)
-    if case.form == "retrieved" and system.retriever is not None:
-        facts = system.retriever.retrieve([item])[0]
     try:
-        decision = system.guard.decide(item.question, facts)
+        decision = system.guard.decide(item.question, system.asker.facts(case))
     except KnowgateError as error:
         failed: UaqRow = behind.model_copy(
             update={**own, "response": None, "error": RowError.of(error)}

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
@@ -130,17 +131,12 @@ class Alternatives:
         ]
         order = heapq.nlargest(3 * most, range(len(pool)), key=lambda i: (scores[i], -i))
         found: dict[str, Alternative] = {}
-        for index in order:
-            other = pool[index]
-            if _same_type(stated, other, float(meant[index])) and is_another(
+        for other, likeness in ((pool[index], float(meant[index])) for index in order):
+            if _same_type(stated, other, likeness) and is_another(
                 stated, other.text, other.question
             ):
-                found.setdefault(
-                    canonical_answer(other.text),
-                    Alternative(
-                        other.text, tuple(dict.fromkeys((other.text, *other.question.answers)))
-                    ),
-                )
+                answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
+                found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
         return list(found.values())[:most]
 
     def implausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
@@ -149,13 +145,8 @@ class Alternatives:
         wrong = _wrong_kinds(stated.shape.kind)
         pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
         rng.shuffle(pool)
-        found: list[Alternative] = []
-        for other in pool:
-            if len(found) == most:
-                break
-            if is_another(stated, other.text, other.question):
-                found.append(Alternative(other.text, (other.text,)))
-        return found
+        others = (one.text for one in pool if is_another(stated, one.text, one.question))
+        return [Alternative(text, (text,)) for text in islice(others, most)]
 
     def _other_numbers(self, stated: StatedAnswer) -> Iterator[Alternative]:
         """Return numbers of similar size: those of the data set first, then generated ones."""
@@ -166,14 +157,11 @@ class Alternatives:
         year = stated.shape.kind is AnswerKind.YEAR
         form = number_form(own[0], year=year)
         near = sorted(
-            (
-                (number_distance(value, other, year=year), number)
-                for number, other in self._numbers[form].items()
-                if other != value and not is_one(number)
-            ),
+            (number_distance(value, other, year=year), number)
+            for number, other in self._numbers[form].items()
+            if other != value and not is_one(number)
         )
-        if not year:
-            near = [one for one in near if one[0] <= _FARTHEST]
+        near = [one for one in near if year or one[0] <= _FARTHEST]
         picked = [number for _, number in near[: 2 * _NEAREST_NUMBERS]]
         rng = Random(f"uniknow/numbers/{self._seed}/{stated.question.id}")  # noqa: S311
         first = picked[:_NEAREST_NUMBERS]
@@ -195,14 +183,13 @@ def is_another(stated: StatedAnswer, text: str, owner: Question | None = None) -
     """
     gold = stated.question.answers
     proposed = (text, *(owner.answers if owner is not None else ()))
-    if {canonical_answer(one) for one in gold} & {canonical_answer(one) for one in proposed}:
-        return False
-    if {normalise_answer(one) for one in gold} & {normalise_answer(one) for one in proposed}:
-        return False
-    if any(_share_a_name(stated.shape.kind, one, other) for one in gold for other in proposed):
-        return False
-    if any(_within(one, other) or _within(other, one) for one in gold for other in proposed):
-        return False
+    for form in (canonical_answer, normalise_answer):
+        if set(map(form, gold)) & set(map(form, proposed)):
+            return False
+    for one, other in product(gold, proposed):
+        related = _within(one, other) or _within(other, one)
+        if related or _share_a_name(stated.shape.kind, one, other):
+            return False
     return not (
         holds_answer(stated.window, [text]) or holds_answer(stated.question.question, [text])
     )
@@ -260,7 +247,8 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
     questions must ask for the same thing, or the answers must share the word that says what they
     are, the form of their figures, or almost the same meaning.
     """
-    kind, own, theirs = stated.shape.kind, _thing(stated.shape.asked), _thing(other.shape.asked)
+    kind = stated.shape.kind
+    own, theirs = (_SAME_THING.get(one.shape.asked, one.shape.asked) for one in (stated, other))
     if kind in (AnswerKind.PERSON, AnswerKind.DATE):
         return True
     if kind is AnswerKind.PHRASE and re.search(r"[9Y]", stated.shape.pattern):
@@ -275,10 +263,6 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
         return own == theirs or near
     near_enough = (own == theirs and own in {"who", "where"}) or kind is AnswerKind.PLACE
     return likeness >= (_NOT_FAR if near_enough else _LIKE)
-
-
-def _thing(asked: str) -> str:
-    return _SAME_THING.get(asked, asked)
 
 
 def _same_head(one: str, other: str) -> bool:

@@ -232,12 +232,9 @@ def _opening(word: str, *, alone: bool) -> str:
 
 def _ending(word: str) -> str:
     lower = word.lower().rstrip(".,;:)'\"")
-    if lower.endswith("ing") and len(lower) > 4:
-        return "ing"
-    if lower.endswith("ed") and len(lower) > 3:
-        return "ed"
-    if lower.endswith("ly") and len(lower) > 4:
-        return "ly"
+    for ending, shortest in (("ing", 5), ("ed", 4), ("ly", 5)):
+        if lower.endswith(ending) and len(lower) >= shortest:
+            return ending
     if lower.endswith("s") and not lower.endswith(("ss", "us", "is")):
         return "s"
     if lower.endswith(_ADJECTIVES) and len(lower) > 4:

@@ -93,12 +93,13 @@ class ContextSource(ABC):
         return passages
 
 
-def _nearest(
+def nearest_passages(
     texts: Sequence[str],
     questions: Sequence[Question],
     encoder: TextEmbedder | None,
     on_progress: OnProgress | None,
 ) -> NearestPassages | None:
+    """Return what ranks texts for questions; None without an encoder."""
     if encoder is None:
         return None
     return NearestPassages(texts, [one.question for one in questions], encoder, on_progress)
@@ -177,26 +178,15 @@ class MicroworldContexts(ContextSource):
     """Build contexts from the world's own documents.
 
     Args:
-        world: source of facts and documents.
-        questions: those that contexts are wanted for.
-        encoder: retrieves among all documents; None if nothing is to be retrieved.
+        nearest: see `ContextSource`, as for `seed`.
         seed: picks the random documents.
-        on_progress: called while texts are encoded.
+        world: source of facts and documents.
     """
 
     unit = "documents"
 
-    def __init__(
-        self,
-        world: World,
-        questions: Sequence[Question],
-        encoder: TextEmbedder | None,
-        *,
-        seed: int,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        texts = [document.text for document in world.documents]
-        super().__init__(_nearest(texts, questions, encoder, on_progress), seed)
+    def __init__(self, nearest: NearestPassages | None, seed: int, world: World) -> None:
+        super().__init__(nearest, seed)
         self._world = world
 
     def original(self, question: Question) -> Stated:
@@ -356,27 +346,9 @@ def fact_prompts() -> PromptSet:
 
 
 class FactContexts(ContextSource):
-    """Build contexts from the passages of the list.
-
-    Args:
-        questions: those that contexts are wanted for.
-        encoder: retrieves among all passages; None if nothing is to be retrieved.
-        seed: picks wrong answers and random passages.
-        on_progress: called while texts are encoded.
-    """
+    """Build contexts from the passages of the list."""
 
     unit = "passages of the list"
-
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        encoder: TextEmbedder | None,
-        *,
-        seed: int,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._group_of = {fact.text: fact.group for fact in listed_facts().values()}
-        super().__init__(_nearest(list(self._group_of), questions, encoder, on_progress), seed)
 
     def original(self, question: Question) -> Stated:
         """Return the passage that states the fact."""
@@ -398,7 +370,8 @@ class FactContexts(ContextSource):
 
     def random(self, question: Question, count: int) -> list[str]:
         """Return passages about other subjects, without the answer."""
-        texts = [text for text, group in self._group_of.items() if group != question.group]
+        others = (one for one in listed_facts().values() if one.group != question.group)
+        texts = list(dict.fromkeys(fact.text for fact in others))
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
         return first_without_answer(question, texts, count, of=self.unit)
 

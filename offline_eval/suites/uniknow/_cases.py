@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -401,7 +401,7 @@ class UniKnowRow(_OfQuestion):
         A reply that abstains or failed has no mark.
         """
         answer = "" if reply.abstained or reply.error else reply.text
-        right = is_right(answer, case.expected)
+        right, told = is_right(answer, case.expected), asdict(reply)
         return cls(
             case_id=row_id(method, case),
             **case.about,
@@ -409,15 +409,11 @@ class UniKnowRow(_OfQuestion):
             context_kind=case.context_kind,
             scenario=case.scenario,
             knowledge=case.knowledge,
-            answer=reply.text,
-            abstained=reply.abstained,
+            answer=told.pop("text"),
             right=right,
             parametric=not right and is_right(answer, case.answers),
             misled=not right and is_right(answer, case.untrue_answers),
-            route=reply.route,
-            relevance=reply.relevance,
-            confidence=reply.confidence,
-            error=reply.error,
+            **told,
         )
 
     @property

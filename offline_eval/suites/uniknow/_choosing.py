@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.policy import Policy
@@ -12,7 +14,6 @@ from ...run.calls import OnProgress
 from ._cases import PromptSet
 from ._guard import SignalMeter, guarded
 from .methods import (
-    ContrastiveLanguageModel,
     Method,
     RememberingMethod,
     TrainedMethod,
@@ -21,8 +22,6 @@ from .methods import (
     ablation_variants,
     contrastive_method,
     prompted_method,
-    why_not_contrastive,
-    why_not_trained,
 )
 
 _PROMPTED = ("naive", "prompting")
@@ -101,10 +100,15 @@ def is_trained(name: str) -> bool:
 
 
 def _why_not(name: str, lm: LanguageModel) -> str:
-    if name in _CONTRASTIVE or name == "guard_coiecd":
-        return why_not_contrastive(lm)
-    if is_trained(name):
-        return why_not_trained(lm)
+    """Return why a model does not allow a method; empty if it does."""
+    kind = type(lm).__name__
+    contrastive = name in _CONTRASTIVE or name == "guard_coiecd"
+    if contrastive and not hasattr(lm, "generate_contrastive"):
+        return f"a {kind} does not show its next-token scores (it has no generate_contrastive)"
+    if is_trained(name) and not isinstance(lm, HuggingFaceLM):
+        return f"the weights of a {kind} cannot be trained here"
+    if is_trained(name) and not Path(getattr(lm, "name", "")).is_dir():
+        return "training needs the folder of the model"
     return ""
 
 
@@ -133,12 +137,8 @@ class Methods:
     def remembering(self, name: str) -> RememberingMethod:
         """Return a method without training or guard; a guard can use its replies again."""
         if name not in self._asked:
-            if name in _PROMPTED:
-                made = prompted_method(name, self.lm, self.prompts)
-            else:
-                assert isinstance(self.lm, ContrastiveLanguageModel)
-                made = contrastive_method(name, self.lm, self.prompts)
-            self._asked[name] = RememberingMethod(made)
+            make = prompted_method if name in _PROMPTED else contrastive_method
+            self._asked[name] = RememberingMethod(make(name, self.lm, self.prompts))
         return self._asked[name]
 
     def train(self, name: str, on_progress: OnProgress | None = None) -> None:

@@ -10,8 +10,9 @@ from random import Random
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ...run import Stored
-from ...run.calls import OnProgress, Progress
+from ...run.calls import OnProgress
 from .._prompts import WindowedModel
+from ..parts import stage_progress
 from ._alternatives import (
     Alternative,
     Alternatives,
@@ -27,6 +28,8 @@ from ._bundled import (
     MicroworldContexts,
     Stated,
     first_without_answer,
+    listed_facts,
+    nearest_passages,
 )
 from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
 from ._windows import WINDOW_WORDS, NearestPassages, WordWeights, best_window
@@ -181,31 +184,28 @@ def build_contexts(
     """
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
     source: ContextSource
-    own_passages = dataset.world is not None or dataset.name == FACTS
+    questions, world = dataset.questions, dataset.world
+    own_passages = world is not None or dataset.name == FACTS
     if encoder is None and (not own_passages or any(kind in _RETRIEVING for kind in wanted)):
         encoder = BiEncoderScorer()
-    if dataset.world is not None:
-        source = MicroworldContexts(
-            dataset.world, dataset.questions, encoder, seed=seed, on_progress=on_progress
-        )
-    elif dataset.name == FACTS:
-        source = FactContexts(dataset.questions, encoder, seed=seed, on_progress=on_progress)
+    if world is not None:
+        texts = [document.text for document in world.documents]
+        nearest = nearest_passages(texts, questions, encoder, on_progress)
+        source = MicroworldContexts(nearest, seed, world)
+    elif own_passages:
+        texts = [fact.text for fact in listed_facts().values()]
+        source = FactContexts(nearest_passages(texts, questions, encoder, on_progress), seed)
     else:
         assert encoder is not None
-        source = TextContexts(
-            dataset.questions,
-            encoder,
-            seed=seed,
-            words=words,
-            on_progress=on_progress,
-        )
+        source = TextContexts(questions, encoder, seed=seed, words=words, on_progress=on_progress)
     passages = min(passages, dataset.most_passages or passages)
-    order = [question.id for question in dataset.questions]
+    order = [question.id for question in questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
     # The place of the right passage is balanced: each is used equally often, give or take one.
     turns = {name: turn for turn, name in enumerate(order)}
     built = ContextSet()
-    for number, question in enumerate(dataset.questions, start=1):
+    advance = stage_progress(on_progress, "building contexts")
+    for number, question in enumerate(questions, start=1):
         found = built.contexts.setdefault(question.id, {})
         for kind in wanted:
             try:
@@ -213,8 +213,7 @@ def build_contexts(
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 built.problems.append(problem)
-        if on_progress is not None:
-            on_progress(Progress("building contexts", number, len(dataset.questions)))
+        advance(number, len(questions))
     return built
 
 

@@ -43,6 +43,7 @@ from ....guard.policy import Policy, known_calibrator
 from ....guard.routing import Calibrator, PlattCalibrator, Signals, decide_route
 from ...run import RowError
 from ...run.calls import each_or_error
+from ...run.grouping import grouped
 from ._cases import Case, QuestionKey, Reply, UniKnowSignal
 from ._matching import is_right
 from .methods import Method
@@ -97,8 +98,8 @@ class SignalMeter:
 
     def signals(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; what failed before is measured again."""
-        failed = [case for case in cases if not _complete(self._signals.get(case.case_id))]
-        if failed:
+        there = {name for name, signal in self._signals.items() if _complete(signal)}
+        if failed := [case for case in cases if case.case_id not in there]:
             self.measure(failed)
         return [self._signals[case.case_id] for case in cases]
 
@@ -107,14 +108,8 @@ class SignalMeter:
         decisions = self._guard.decide_batch(
             [case.question for case in cases], [case.passages for case in cases]
         )
-        confidences = self._estimated(cases)
-        replies = self._naive(cases)
-        found = [
-            _signal(case, decision, confidence, reply)
-            for case, decision, confidence, reply in zip(
-                cases, decisions, confidences, replies, strict=True
-            )
-        ]
+        measured = zip(cases, decisions, self._estimated(cases), self._naive(cases), strict=True)
+        found = [_signal(*one) for one in measured]
         self.remember(found)
         return found
 
@@ -138,27 +133,24 @@ class SignalMeter:
         return [found[case.question_key] for case in cases]
 
 
-def _complete(signal: UniKnowSignal | None) -> bool:
+def _complete(signal: UniKnowSignal) -> bool:
     """Whether both signals of a case were measured."""
-    return (
-        signal is not None
-        and signal.raw_relevance is not None
-        and signal.raw_confidence is not None
-    )
+    return signal.raw_relevance is not None and signal.raw_confidence is not None
 
 
 def _signal(
     case: Case, decision: Decision, found: Confidence | KnowgateError, reply: Reply
 ) -> UniKnowSignal:
-    errors = []
-    if decision.raw_relevance is None:
-        errors.append(f"SignalError: relevance signal: {decision.reason}")
-    confidence = None if isinstance(found, KnowgateError) else found
+    errors = [f"SignalError: relevance signal: {decision.reason}"]
+    if decision.raw_relevance is not None:
+        errors.clear()
+    value = answer = known = None
     if isinstance(found, KnowgateError):
         errors.append(str(RowError.of(found)))
-    if reply.error:
-        errors.append(reply.error)
-    known = None if confidence is None else is_right(confidence.answer, case.answers)
+    else:
+        value, answer = found.value, found.answer
+        known = is_right(answer, case.answers)
+    failed = bool(reply.error)
     return UniKnowSignal(
         case_id=case.case_id,
         **case.about,
@@ -166,13 +158,13 @@ def _signal(
         kind=case.context_kind,
         holds_answer=bool(case.context_answers),
         raw_relevance=decision.raw_relevance,
-        raw_confidence=None if confidence is None else confidence.value,
-        context_right=None if reply.error else is_right(reply.text, case.expected),
+        raw_confidence=value,
+        closed_book=answer,
         closed_book_right=known,
-        closed_book=None if confidence is None else confidence.answer,
-        context_reply=None if reply.error else reply.text,
+        context_right=None if failed else is_right(reply.text, case.expected),
+        context_reply=None if failed else reply.text,
         scores=decision.scores,
-        error=errors[0] if errors else None,
+        error=next(filter(None, (*errors, reply.error)), None),
     )
 
 
@@ -198,11 +190,8 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
     def answer(cases: Sequence[Case]) -> list[Reply]:
         signals = meter.signals(cases)
         decided = [decide_signals(policy, signal) for signal in signals]
-        followed = [
-            case
-            for case, (_, route) in zip(cases, decided, strict=True)
-            if route is Route.FOLLOW_CONTEXT
-        ]
+        pairs = zip(cases, decided, strict=True)
+        followed = [case for case, (_, route) in pairs if route is Route.FOLLOW_CONTEXT]
         replies = iter(base(followed) if followed else [])
         found = []
         for signal, (measured, route) in zip(signals, decided, strict=True):
@@ -274,8 +263,8 @@ def calibrate_guard(
     """
     require_share("risk", risk)
     require_share("delta", delta)
-    usable = [s for s in signals if s.raw_relevance is not None and s.raw_confidence is not None]
-    usable.sort(key=lambda signal: signal.case_id)  # sums of floats depend on their order
+    # Sums of floats depend on their order.
+    usable = sorted(filter(_complete, signals), key=lambda signal: signal.case_id)
     learning, testing = _parts(usable)
     relevance, confidence = _calibrators(learning)
     binding = PolicyBinding(
@@ -286,9 +275,11 @@ def calibrate_guard(
         confidence_calibrator=confidence,
         created_by=f"knowgate {__version__}",
     )
-    paths = _declared_paths([_record(s, relevance, confidence) for s in learning])
-    tested = [_record(s, relevance, confidence) for s in _one_per_question(testing)]
-    records = [_record(s, relevance, confidence) for s in usable]
+    learned, tested, records = (
+        [_record(one, relevance, confidence) for one in some]
+        for some in (learning, _one_per_question(testing), usable)
+    )
+    paths = _declared_paths(learned)
     policy = _tested(paths, tested, records, binding, (risk, delta))
     return policy.model_copy(
         update={
@@ -348,10 +339,8 @@ def _parts(
     seed = CalibrationRecord.seed_of(map("/".join, keys))
     Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
     first = set(keys[: round(_LEARNING_SHARE * len(keys))])
-    parts: tuple[list[UniKnowSignal], list[UniKnowSignal]] = ([], [])
-    for signal in signals:
-        parts[0 if signal.question_key in first else 1].append(signal)
-    return parts
+    learning = [signal for signal in signals if signal.question_key in first]
+    return learning, [signal for signal in signals if signal.question_key not in first]
 
 
 def _calibrators(learning: Sequence[UniKnowSignal]) -> tuple[Calibrator, Calibrator]:
@@ -385,12 +374,9 @@ def _record(
 
 def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[UniKnowSignal]:
     """One case of each question that neither side answers, picked by a hash of its id."""
-    chosen: dict[QuestionKey, UniKnowSignal] = {}
-    for signal in signals:
-        if not signal.holds_answer and not signal.closed_book_right:
-            other = chosen.setdefault(signal.question_key, signal)
-            chosen[signal.question_key] = min(other, signal, key=lambda one: _hash(one.case_id))
-    return list(chosen.values())
+    neither = (one for one in signals if not one.holds_answer and not one.closed_book_right)
+    by_question = grouped(neither, lambda signal: signal.question_key)
+    return [min(some, key=lambda one: _hash(one.case_id)) for some in by_question.values()]
 
 
 def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[tuple[PathPoint, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -16,8 +15,10 @@ from ....guard.contracts import Generation, LanguageModel
 from ....guard.errors import InputError, KnowgateError
 from ....guard.signals.confidence.stopping import CurtailedSampling
 from ...run import RowError, Stored
-from ...run.calls import OnProgress, Progress, generate_each
+from ...run.calls import OnProgress, generate_each
+from ...run.grouping import grouped
 from ...run.table import SharedLog
+from ..parts import stage_progress
 from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
 from ._matching import is_right
 
@@ -65,8 +66,7 @@ class Sampling:
 
     def verdict(self, right: int, drawn: int) -> Knowledge | None:
         """Return what `drawn` answers settle, `right` of them right; None if nothing yet."""
-        rule = CurtailedSampling(self.n, self.tau)
-        wrong = drawn - right
+        rule, wrong = CurtailedSampling(self.n, self.tau), drawn - right
         if right >= rule.matches_needed:
             return Knowledge.KNOWN
         if right and wrong >= rule.misses_needed:
@@ -77,13 +77,11 @@ class Sampling:
         """Return the number of answers that every outcome still needs; 0 when it is settled."""
         if self.verdict(right, drawn) is not None:
             return 0
-        wrong = drawn - right
-        rule = CurtailedSampling(self.n, self.tau)
-        still_known = rule.matches_needed - right
+        rule, wrong = CurtailedSampling(self.n, self.tau), drawn - right
         to_undefined = max(0, rule.misses_needed - wrong) + (0 if right else 1)
         waves = [to_undefined] if to_undefined else []
         if wrong < rule.misses_needed:
-            waves.append(still_known)
+            waves.append(rule.matches_needed - right)
         if not right:
             waves.append(self.n - drawn)
         return min(waves)
@@ -208,12 +206,13 @@ def estimate_knowledge(
         has an error; it is not stored, so that another estimate asks it again.
     """
     sampling = sampling or Sampling()
+    advance = stage_progress(on_progress, "asking what the model knows")
     key = KnowledgeStore.key_for(lm.fingerprint, prompts.closed_book, sampling)
     found: dict[str, KnowledgeEstimate] = {}
     if store is not None:
-        known = {question.id: store.get(key, question) for question in questions}
-        found = {name: estimate for name, estimate in known.items() if estimate is not None}
-    asked = [_Asked.of(q, prompts) for q in questions if q.id not in found]
+        pairs = ((question.id, store.get(key, question)) for question in questions)
+        found = {name: estimate for name, estimate in pairs if estimate is not None}
+    asked = [_Asked(q, prompts) for q in questions if q.id not in found]
     while open_ones := [one for one in asked if one.question.id not in found]:
         for wave, drawn, part in _calls(sampling, open_ones):
             for turn, n, first in _turns(len(part[0].prompts), wave, drawn):
@@ -234,26 +233,18 @@ def estimate_knowledge(
             found |= {name: estimate for name, (_, estimate) in settled.items()}
             if store is not None:
                 store.add(key, [pair for pair in settled.values() if pair[1].error is None])
-            if on_progress is not None:
-                on_progress(Progress("asking what the model knows", len(found), len(questions)))
+            advance(len(found), len(questions))
     return {question.id: found[question.id] for question in questions}
 
 
-@dataclass(slots=True)
 class _Asked:
     """One question, the prompts that take turns, and what was drawn so far."""
 
-    question: Question
-    prompts: list[str]
-    right: int = 0
-    drawn: int = 0
-    error: str | None = None
-
-    @classmethod
-    def of(cls, question: Question, prompts: PromptSet) -> _Asked:
-        """Begin with a question."""
+    def __init__(self, question: Question, prompts: PromptSet) -> None:
         wordings = question.selecting or (question.question,)
-        return cls(question, [prompts.closed_book.format(question=text) for text in wordings])
+        self.prompts = [prompts.closed_book.format(question=text) for text in wordings]
+        self.question, self.right, self.drawn = question, 0, 0
+        self.error: str | None = None
 
     def take(self, row: list[Generation] | KnowgateError) -> None:
         """Count the generations of a wave, or note the error."""
@@ -289,9 +280,9 @@ def _turns(wordings: int, wave: int, drawn: int) -> Iterator[tuple[int, int, int
 
 def _calls(sampling: Sampling, asked: Sequence[_Asked]) -> list[tuple[int, int, list[_Asked]]]:
     """Return wave, samples drawn before it, and the questions that need it, per model call."""
-    alike: dict[tuple[int, int, int], list[_Asked]] = defaultdict(list)
-    for one in asked:
-        alike[sampling.next_wave(one.right, one.drawn), one.drawn, len(one.prompts)].append(one)
+    alike = grouped(
+        asked, lambda one: (sampling.next_wave(one.right, one.drawn), one.drawn, len(one.prompts))
+    )
     return [
         (wave, drawn, some[start : start + _PROMPTS_PER_CALL])
         for (wave, drawn, _), some in alike.items()

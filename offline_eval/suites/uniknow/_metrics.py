@@ -12,8 +12,10 @@ method that always abstains.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,58 +114,55 @@ def measured(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
     return [row for row in rows if row.error is None]
 
 
-Floats = NDArray[np.float64]
 # A share as estimated, and per bootstrap draw; NaN without cases.
-Sampled = tuple[float, Floats]
+Sampled = tuple[float, NDArray[np.float64]]
+_Holds = Mapping[str, Callable[[UniKnowRow], bool]]
 
 
-class Counts:
-    """Counts of some columns: over all questions, and per bootstrap draw.
+class Shares:
+    """Shares of some cases by name, each with its interval.
 
     Args:
-        rows: without errors; their questions must be among those of `resamples`. Every row falls
-            in exactly one column.
+        rows: without errors; their questions must be among those of `resamples`.
         resamples: draws over questions.
-        column_of: the column of a row, below `columns`.
-        columns: number of columns.
+        holds: by name, whether a row counts.
 
     Attributes:
-        total: shape (columns,).
-        draws: shape (resamples, columns).
-        questions: with at least one case.
+        sampled: the shares, as estimated and per draw.
+        intervals: the same, with their intervals.
+        questions: number of different ones.
         cases: number of rows.
     """
 
     def __init__(
-        self,
-        rows: Sequence[UniKnowRow],
-        resamples: QuestionResamples,
-        column_of: Callable[[UniKnowRow], int],
-        columns: int,
+        self, rows: Sequence[UniKnowRow], resamples: QuestionResamples, holds: _Holds
     ) -> None:
-        counts = np.zeros((resamples.count, columns))
+        counts = np.zeros((resamples.count, 1 + len(holds)))
         for row in rows:
-            counts[resamples.position(row.question_key), column_of(row)] += 1
-        self.total, self.draws = counts.sum(axis=0), resamples.totals(counts)
-        self.questions = int((counts.sum(axis=1) > 0).sum())
-        self.cases = len(rows)
-
-    def share(self, *columns: int) -> Sampled:
-        """Return the share of the columns, NaN without cases; and the same per draw."""
-        wanted = list(columns)
+            held = (one(row) for one in holds.values())
+            counts[resamples.position(row.question_key)] += [1, *held]
+        totals, draws = counts.sum(axis=0), resamples.totals(counts)
+        self.sampled: dict[str, Sampled] = {}
+        self.intervals: dict[str, Interval] = {}
+        self.questions, self.cases = int(np.count_nonzero(counts[:, 0])), len(rows)
         with np.errstate(invalid="ignore", divide="ignore"):
-            value = self.total[wanted].sum() / self.total.sum()
-            drawn = self.draws[:, wanted].sum(axis=1) / self.draws.sum(axis=1)
-        return float(value), drawn
+            for column, name in enumerate(holds, start=1):
+                share = float(totals[column] / totals[0])
+                self.add(name, (share, draws[:, column] / draws[:, 0]))
 
-    def interval(self, share: Sampled) -> Interval:
-        """Return a share with its interval."""
-        return Interval.of_draws(*share, self.questions)
+    def add(self, name: str, sampled: Sampled) -> None:
+        """Add a share that is computed from others."""
+        self.sampled[name] = sampled
+        self.intervals[name] = Interval.of_draws(*sampled, self.questions)
 
-    def rates(self, shares: Mapping[str, Sampled]) -> Rates:
-        """Return shares with their intervals."""
-        found = {name: self.interval(share) for name, share in shares.items()}
-        return Rates(found, self.questions, self.cases)
+    def __getitem__(self, name: str) -> Interval:
+        """The share of that name."""
+        return self.intervals[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return each as value, low, high and n."""
+        named = {name: share.to_dict() for name, share in self.intervals.items()}
+        return {**named, "questions": self.questions, "cases": self.cases}
 
 
 SCORED_SCENARIOS = (
@@ -173,35 +172,32 @@ SCORED_SCENARIOS = (
     Scenario.UNKNOWN,
 )
 ALL = "all"
-_ALL_KINDS = "including_agreement"
-
-_RIGHT, _WRONG, _ABSTAINED = range(3)
-_OUTCOMES = tuple(Outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Shares of some cases by name, each with its interval.
+def _abstained(row: UniKnowRow) -> bool:
+    return row.abstained
 
-    Attributes:
-        shares: `acc` right answers, `truth` right answers and abstentions, `ans` answers, `rely`;
-            of a scenario also `em`; of a kind beyond the paper those of `beyond_rates`.
-        questions: number of different ones.
-        cases: number of them without an error.
-    """
 
-    shares: Mapping[str, Interval]
-    questions: int
-    cases: int
+def _right(row: UniKnowRow) -> bool:
+    return row.right and not row.abstained
 
-    def __getitem__(self, name: str) -> Interval:
-        """The share of that name."""
-        return self.shares[name]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return each as value, low, high and n."""
-        named = {name: share.to_dict() for name, share in self.shares.items()}
-        return {**named, "questions": self.questions, "cases": self.cases}
+_PARTS: _Holds = {
+    "acc": _right,
+    "truth": lambda row: row.right or row.abstained,
+    "ans": lambda row: not row.abstained,
+}
+
+
+def _shares(
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, exact: _Holds | None = None
+) -> Shares:
+    """Return EM, where it is defined for all rows, Acc, Truth, Ans and Rely."""
+    found = Shares(rows, resamples, {**(exact or {}), **_PARTS})
+    parts = zip(*(found.sampled[name] for name in _PARTS), strict=True)
+    value, draws = (ans * truth + (1 - ans) * acc for acc, truth, ans in parts)
+    found.add("rely", (value, draws))
+    return found
 
 
 class MethodMetrics:
@@ -219,6 +215,7 @@ class MethodMetrics:
         scenarios: by name: the four that are scored, and `agreement`. `all` has the mean of
             the four as `em`, undefined if one of them is empty, and is `overall` otherwise.
         outcomes: share of each outcome among the cases of `overall`; they add up to 1.
+        errors: those of them that are errors.
         failed: rows with an error, of any kind of context; no metric counts them.
     """
 
@@ -228,6 +225,7 @@ class MethodMetrics:
         resamples: QuestionResamples,
         contexts: Mapping[str, str],
     ) -> None:
+<<<<<<< HEAD
         counts = _counts(rows, resamples)
         exact = _exact_matches(counts)
         self.overall = counts[ALL].rates(_sampled(counts[ALL]))
@@ -247,16 +245,53 @@ class MethodMetrics:
             resamples,
             lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
             len(_OUTCOMES),
+=======
+        usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
+        scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
+        self.overall, self.including_agreement = (
+            _shares(some, resamples) for some in (scored, usual)
+>>>>>>> h2
         )
-        self.outcomes = {
-            kind: outcomes.interval(outcomes.share(column)) for column, kind in enumerate(_OUTCOMES)
+        self.scenarios = {
+            scenario.value: _shares(
+                [row for row in usual if row.scenario == scenario],
+                resamples,
+                {"em": _abstained if scenario is Scenario.UNKNOWN else _right},
+            )
+            for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
         }
+        self.scenarios[ALL] = self._over_all()
+        found = {row.case_id: outcome_of(row, contexts.get(row.case_key)) for row in scored}
+        shares = Shares(
+            scored, resamples, {kind: partial(_is_outcome, found, kind) for kind in Outcome}
+        )
+        self.outcomes = {kind: shares[kind] for kind in Outcome}
+        self.errors = {kind.value: shares[kind] for kind in ERROR_TYPES}
         self.failed = len(rows) - len(measured(rows))
 
+    def _over_all(self) -> Shares:
+        """Return the overall shares with the mean of the four scenarios as EM."""
+        four = [self.scenarios[scenario] for scenario in SCORED_SCENARIOS]
+        values, draws = zip(*(one.sampled["em"] for one in four), strict=True)
+        mean: Sampled = (float(np.mean(values)), np.mean(draws, axis=0))
+        # Of the four, the one with the fewest questions bounds what their mean rests on.
+        fewest = min(one.questions for one in four)
+        interval = QuestionResamples.share_interval(*mean, fewest)
+        if fewest:
+            interval = replace(interval, n=self.overall.questions)
+        found = copy(self.overall)
+        found.sampled = {"em": mean, **found.sampled}
+        found.intervals = {"em": interval, **found.intervals}
+        return found
+
     @property
-    def errors(self) -> dict[str, Interval]:
-        """Share of each type of error among the cases of `overall`."""
-        return {kind.value: self.outcomes[kind] for kind in ERROR_TYPES}
+    def compared(self) -> dict[str, tuple[Sampled, int]]:
+        """The shares that two methods are compared by, and the questions that each rests on."""
+        found = {name: (one, self.overall.questions) for name, one in self.overall.sampled.items()}
+        for scenario in (*SCORED_SCENARIOS, ALL):
+            shares = self.scenarios[scenario]
+            found[f"em_{scenario}"] = shares.sampled["em"], shares.questions
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics for JSON, without NaN."""
@@ -268,6 +303,10 @@ class MethodMetrics:
             "outcomes": {kind.value: share.to_dict() for kind, share in self.outcomes.items()},
             "including_agreement": self.including_agreement.to_dict(),
         }
+
+
+def _is_outcome(found: Mapping[str, Outcome], kind: Outcome, row: UniKnowRow) -> bool:
+    return found[row.case_id] is kind
 
 
 def uniknow_metrics(
@@ -296,77 +335,19 @@ def uniknow_metrics(
     }
 
 
-def headline_shares(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples
-) -> dict[str, tuple[Sampled, int]]:
-    """Compute the shares that two methods are compared by.
-
-    Returns:
-        Acc, Truth, Ans and Rely by name, EM by scenario and over `all` as
-        `em_<scenario>`: each as estimated and per draw, and the number of questions.
-    """
-    counts = _counts(rows, resamples)
-    found = {name: (share, counts[ALL].questions) for name, share in _sampled(counts[ALL]).items()}
-    for scenario, em in _exact_matches(counts).items():
-        if scenario != Scenario.AGREEMENT:
-            found[f"em_{scenario}"] = (em, counts[scenario].questions)
-    return found
-
-
-def _scored(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
-    """Return the rows that the overall metrics count."""
-    return [row for row in _usual(rows) if row.scenario != Scenario.AGREEMENT]
-
-
-def _usual(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
-    return [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
-
-
-def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> dict[str, Counts]:
-    """Return right, wrong and abstained cases by scenario, over all scored ones, and over all."""
-    parts = {
-        scenario.value: [row for row in _usual(rows) if row.scenario == scenario]
-        for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
-    }
-    parts |= {ALL: _scored(rows), _ALL_KINDS: _usual(rows)}
-    return {name: Counts(some, resamples, _column, 3) for name, some in parts.items()}
-
-
-def _exact_matches(counts: Mapping[str, Counts]) -> dict[str, Sampled]:
-    """Return EM by scenario; over all the mean of the four, NaN if one has no cases."""
-    found = {
-        scenario.value: counts[scenario].share(
-            _ABSTAINED if scenario is Scenario.UNKNOWN else _RIGHT
-        )
-        for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
-    }
-    values, draws = zip(*(found[scenario] for scenario in SCORED_SCENARIOS), strict=True)
-    return {**found, ALL: (float(np.mean(values)), np.mean(draws, axis=0))}
-
-
-def _column(row: UniKnowRow) -> int:
-    if row.abstained:
-        return _ABSTAINED
-    return _RIGHT if row.right else _WRONG
-
-
-def _sampled(counts: Counts) -> dict[str, Sampled]:
-    acc, truth = counts.share(_RIGHT), counts.share(_RIGHT, _ABSTAINED)
-    ans = counts.share(_RIGHT, _WRONG)
-    rely = (_rely(acc[0], truth[0], ans[0]), _rely(acc[1], truth[1], ans[1]))
-    return {"acc": acc, "truth": truth, "ans": ans, "rely": rely}
-
-
-def _rely(acc: Any, truth: Any, ans: Any) -> Any:
-    return ans * truth + (1 - ans) * acc
-
-
-_CORRECT, _DECLINED, _MISLED, _NEITHER = range(4)
+_BEYOND: _Holds = {
+    "right": _right,
+    "abstained": _abstained,
+    "misled": lambda row: row.misled and not row.abstained and not row.right,
+}
+_WANTED: _Holds = {
+    "wanted": lambda row: row.abstained if row.scenario == Scenario.UNKNOWN else row.right
+}
 
 
 def beyond_rates(
     rows: Sequence[UniKnowRow], *, bootstrap: int = 1000, seed: int = 0
-) -> dict[ContextKind, dict[str, Rates]]:
+) -> dict[ContextKind, dict[str, Shares]]:
     """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
 
     `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
@@ -379,38 +360,19 @@ def beyond_rates(
         seed: of the draws.
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
-    found: dict[ContextKind, dict[str, Rates]] = {}
-    for kind in BEYOND_KINDS:
-        own = [row for row in rows if row.context_kind is kind]
-        methods = grouped(own, lambda row: row.method)
-        if methods:
-            found[kind] = {
-                method: _rates(measured(own), resamples) for method, own in methods.items()
-            }
-    return found
 
+    def rates(own: Sequence[UniKnowRow]) -> Shares:
+        found = Shares(measured(own), resamples, _BEYOND)
+        settled = [row for row in measured(own) if row.scenario is not None]
+        found.intervals |= Shares(settled, resamples, _WANTED).intervals
+        return found
 
-def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Rates:
-    counts = Counts(rows, resamples, _beyond_column, 4)
-    settled = [row for row in rows if row.scenario is not None]
-    wanted = Counts(settled, resamples, lambda row: int(_as_wanted(row)), 2)
-    columns = {"right": _CORRECT, "abstained": _DECLINED, "misled": _MISLED}
-    rates = counts.rates({name: counts.share(column) for name, column in columns.items()})
-    return replace(rates, shares={**rates.shares, "wanted": wanted.interval(wanted.share(1))})
-
-
-def _beyond_column(row: UniKnowRow) -> int:
-    if row.abstained:
-        return _DECLINED
-    if row.right:
-        return _CORRECT
-    return _MISLED if row.misled else _NEITHER
-
-
-def _as_wanted(row: UniKnowRow) -> bool:
-    if row.scenario == Scenario.UNKNOWN:
-        return row.abstained
-    return row.right
+    by_kind = {kind: [row for row in rows if row.context_kind is kind] for kind in BEYOND_KINDS}
+    return {
+        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
+        for kind, some in by_kind.items()
+        if some
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +412,7 @@ def paired_difference(
         bootstrap: number of draws over questions.
         seed: of the draws.
     """
+<<<<<<< HEAD
     usable = measured(rows)
     first = {row.case_key: row for row in usable if row.method == method}
     second = {row.case_key: row for row in usable if row.method == base}
@@ -468,3 +431,20 @@ def paired_difference(
             for name, ((value, draws), n) in above.items()
         },
     )
+=======
+    sides: list[dict[str, UniKnowRow]] = [
+        {row.case_key: row for row in measured(rows) if row.method == name}
+        for name in (method, base)
+    ]
+    shared = sorted(sides[0].keys() & sides[1].keys())
+    own = [[side[key] for key in shared] for side in sides]
+    resamples = QuestionResamples(question_keys(own[0]), resamples=bootstrap, seed=seed)
+    ours, theirs = (MethodMetrics(some, resamples, {}).compared for some in own)
+    metrics = {
+        name: QuestionResamples.difference_interval(
+            value - theirs[name][0][0], draws - theirs[name][0][1], n
+        )
+        for name, ((value, draws), n) in ours.items()
+    }
+    return PairedDifference(method, base, len(shared), metrics)
+>>>>>>> h2

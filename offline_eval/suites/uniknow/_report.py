@@ -9,44 +9,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from ....calibration import Interval
 from ....guard.decision import Scenario
 from ....guard.policy import Policy
-from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
+from ...report.document import Block, Case, CaseLine, Cases, Document, Passages, Prose, Section
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table
 from ...report.text import counted, decimal, estimate_text, one_line, percent
 from ...report.what_if import WhatIf, WhatIfCase
+from ...run.grouping import grouped
 from ._cases import PAPER_KINDS, ContextKind, UniKnowRow, UniKnowSignal
 from ._cases import Case as UniKnowCase
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
-from ._metrics import (
-    ERROR_TYPES,
-    MethodMetrics,
-    Outcome,
-    PairedDifference,
-    Rates,
-    measured,
-    outcome_of,
-)
-from ._plots import (
-    abstention_share_plot,
-    context_kind_plot,
-    outcome_plot,
-    rely_plot,
-    situation_plot,
-)
+from ._metrics import ERROR_TYPES, MethodMetrics, Outcome, measured, outcome_of
 from ._summary import (
     CONTENT,
     SITUATIONS,
     TEXTS,
-    Family,
     UniKnowSummary,
     in_order,
+    outcome_plot,
+    rely_plot,
     shown_method,
+    situation_plot,
     variant_of,
 )
 from .plan import UniKnowRun
@@ -64,24 +53,20 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     policy = run.policy
     replies = {row.case_key: row for row in run.rows if row.method == _BASE and not row.error}
     signals = {one.case_id: one for one in run.signals}
-    decided = [
-        row
-        for row in run.rows
-        if row.method == _GUARD
-        and not row.error
-        and row.context_kind in PAPER_KINDS
-        and row.case_key in replies
-        and row.case_key in signals
-    ]
-    if policy is None or not decided:
+    found, other = [], 0
+    for row in run.rows if policy is not None else ():
+        reply, signal = replies.get(row.case_key), signals.get(row.case_key)
+        guarded = row.method == _GUARD and not row.error and row.context_kind in PAPER_KINDS
+        if guarded and reply is not None and signal is not None:
+            assert policy is not None
+            found.append(_what_if_case(run.cases[row.case_key], policy, signal, reply))
+            other += decide_signals(policy, signal)[1] != row.route
+    if policy is None or not found:
         return None
-    cases = [_case(run, policy, signals[row.case_key], replies[row.case_key]) for row in decided]
-    routes = [decide_signals(policy, signals[row.case_key])[1] for row in decided]
-    other = sum(route != row.route for route, row in zip(routes, decided, strict=True))
     if other:
         return TEXTS.text("no_what_if", other)
     block = WhatIf(
-        cases=tuple(cases),
+        cases=tuple(found),
         policy=policy,
         which=f"Cases of the four situations, of the method {_GUARD}",
         leave_one_out=False,
@@ -91,9 +76,10 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     return block if block.sliders else None
 
 
-def _case(run: UniKnowRun, policy: Policy, signal: UniKnowSignal, reply: UniKnowRow) -> WhatIfCase:
+def _what_if_case(
+    case: UniKnowCase, policy: Policy, signal: UniKnowSignal, reply: UniKnowRow
+) -> WhatIfCase:
     relevance, confidence = calibrated(policy, signal)
-    case = run.cases[signal.case_id]
     context: Literal["right", "wrong", "abstained"] = "right" if reply.right else "wrong"
     from_memory = is_right((signal.closed_book or "").strip(), case.expected)
     return WhatIfCase(
@@ -111,57 +97,53 @@ def _case(run: UniKnowRun, policy: Policy, signal: UniKnowSignal, reply: UniKnow
 _SHOWN = 10
 _QUESTION_LIMIT, _PASSAGE_LIMIT, _REPLY_LIMIT, _ANSWERS = 300, 700, 120, 4
 _TITLES = {
-    **{situation.name: situation.title for situation in SITUATIONS},
+    **{situation["name"]: situation["title"] for situation in SITUATIONS},
     "agreement": "Both agree",
 }
 
 
+_Judged = Sequence[tuple[UniKnowRow, Outcome]]
+
+
 def worst_cases(run: UniKnowRun) -> list[Section]:
     """Choose per kind of context the cases that most methods got wrong; ablations do not vote."""
-    rows: dict[str, list[tuple[UniKnowRow, Outcome]]] = {}
-    contexts = run.contexts
-    for row in measured(run.rows):
-        key = row.case_key
-        if variant_of(row.method) is None and key in run.cases:
-            rows.setdefault(key, []).append((row, outcome_of(row, contexts[key])))
+    votes = (row for row in measured(run.rows) if variant_of(row.method) is None)
+    by_case = grouped(votes, lambda row: row.case_key)
     found = []
     for kind in ContextKind:
-        of_kind = {key: own for key, own in rows.items() if own[0][0].context_kind == kind}
-        wrong = {key: count for key, own in of_kind.items() if (count := _wrong(own))}
-        chosen = sorted(wrong, key=lambda key: (-wrong[key], key))[:_SHOWN]
+        wrong: dict[str, tuple[int, _Judged]] = {}
+        for key, rows in by_case.items():
+            if rows[0].context_kind is kind:
+                judged = [(row, outcome_of(row, run.cases[key].context)) for row in rows]
+                wrong[key] = sum(outcome in ERROR_TYPES for _, outcome in judged), judged
+        number = sum(count > 0 for count, _ in wrong.values())
+        chosen = sorted(wrong, key=lambda key: (-wrong[key][0], key))[: min(_SHOWN, number)]
         if chosen:
             title, meaning = CONTENT["kinds"][kind]
-            cases = tuple(_shown(key, run.cases[key], of_kind[key]) for key in chosen)
-            title = f"{title}: {len(cases)} of {len(wrong)} that some method got wrong"
-            found.append(Section(title, (meaning, Cases(cases)), folded=True))
+            cases = Cases(tuple(_shown(run.cases[key], wrong[key][1]) for key in chosen))
+            title = f"{title}: {len(chosen)} of {number} that some method got wrong"
+            found.append(Section(title, (meaning, cases), folded=True))
     return found
 
 
-def _wrong(rows: Sequence[tuple[UniKnowRow, Outcome]]) -> int:
-    return sum(outcome in ERROR_TYPES for _, outcome in rows)
-
-
-def _shown(key: str, case: UniKnowCase, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> Case:
-    scenario = rows[0][0].scenario
-    grouped: dict[tuple[str, Outcome], list[str]] = {}
-    for row, outcome in rows:
-        text = one_line(row.answer or "", _REPLY_LIMIT)
-        grouped.setdefault((text, outcome), []).append(row.method)
-    ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
+def _shown(case: UniKnowCase, judged: _Judged) -> Case:
+    alike = grouped(judged, lambda one: (one_line(one[0].answer or "", _REPLY_LIMIT), one[1]))
+    ordered = sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
+    scenario = judged[0][0].scenario
     situation = _TITLES.get(scenario or "", "Not settled whether the model knows it")
-    passages = tuple(CaseLine(one_line(passage, _PASSAGE_LIMIT)) for passage in case.passages)
     replies = (
         CaseLine(
             text or "(no answer)",
             tag=CONTENT["outcomes"][outcome][0],
             wrong=outcome in ERROR_TYPES,
-            note=", ".join(in_order(methods)),
+            note=", ".join(in_order(row.method for row, _ in some)),
         )
-        for (text, outcome), methods in ordered
+        for (text, outcome), some in ordered
     )
+    passages = tuple(CaseLine(one_line(passage, _PASSAGE_LIMIT)) for passage in case.passages)
     return Case(
         question=one_line(case.question, _QUESTION_LIMIT),
-        note=f"{key} · {situation}",
+        note=f"{case.case_id} · {situation}",
         parts=(
             CaseLine(_wanted(case, scenario), "Wanted", right=True),
             Passages(passages),
@@ -183,27 +165,45 @@ def _answers(answers: Sequence[str]) -> str:
 
 
 _Methods = Mapping[str, MethodMetrics]
+_Columns = list[tuple[str, list[Cell]]]
+
+
+def _em(methods: _Methods, heading: str) -> _Columns:
+    """Return the columns of exact match by situation."""
+    return [
+        (heading.format(**one), Cell.column(_scores(methods, one["name"]), better=1))
+        for one in SITUATIONS
+    ]
+
+
+def _scores(methods: _Methods, scenario: str) -> list[Interval]:
+    return [one.scenarios[scenario]["em"] for one in methods.values()]
+
+
+def _rely(methods: _Methods) -> tuple[str, list[Cell]]:
+    rely = [one.overall["rely"] for one in methods.values()]
+    return "Rely", Cell.column(rely, decimal, better=1)
 
 
 def situation_table(methods: _Methods) -> Table:
     """Make the table of exact match by situation."""
-    columns = [*_situations(methods, "{0.title} ({0.letter})")]
-    columns.append(("Mean of the four (All)", _em(methods, "all")))
-    columns.append(("Both agree (not scored)", _em(methods, "agreement", better=0)))
+    columns = [
+        *_em(methods, "{title} ({letter})"),
+        ("Mean of the four (All)", Cell.column(_scores(methods, "all"), better=1)),
+        ("Both agree (not scored)", Cell.column(_scores(methods, "agreement"))),
+    ]
     notes = (*TEXTS.terms("situations"), *explained("intervals", "best"))
     return Table.from_columns("Method", list(methods), columns, notes=notes)
 
 
 def overall_table(methods: _Methods) -> Table:
     """Make the table of Rely and its parts."""
-    columns = [
-        ("Rely", _overall(methods, "rely", decimal)),
-        ("Acc", _overall(methods, "acc")),
-        ("Truth", _overall(methods, "truth")),
-        ("Ans", _overall(methods, "ans", better=0)),
+    parts = [
+        (name.capitalize(), Cell.column([one.overall[name] for one in methods.values()], better=by))
+        for name, by in (("acc", 1), ("truth", 1), ("ans", 0))
     ]
     notes = explained("acc", "truth", "ans", "rely")
-    return Table.from_columns("Method", list(methods), columns, notes=notes)
+    return Table.from_columns("Method", list(methods), [_rely(methods), *parts], notes=notes)
 
 
 def error_table(methods: _Methods) -> Table:
@@ -220,45 +220,19 @@ def error_table(methods: _Methods) -> Table:
     return Table.from_columns("Method", list(methods), columns, notes=notes)
 
 
-def ablation_table(summary: UniKnowSummary) -> Table:
-    """Make the table of the variants of trained methods."""
-    variants = {name: found for name, found in summary.methods.items() if name not in summary.main}
-    bases = {name.partition("@")[0] for name in variants}
-    shown = {name: found for name, found in summary.main.items() if name in bases} | variants
-    columns = [("Rely", _overall(shown, "rely", decimal)), *_situations(shown, "{0.title}")]
-    return Table.from_columns("Method", list(shown), columns)
-
-
-def beyond_table(by_method: Mapping[str, Rates], kind: ContextKind) -> Table:
-    """Make the table of one kind of context beyond the paper."""
-    rates = list(by_method.values())
-    columns = [
-        ("As wanted", Cell.column([one["wanted"] for one in rates], better=1)),
-        ("Right answer", Cell.column([one["right"] for one in rates])),
-        ("Abstained", Cell.column([one["abstained"] for one in rates])),
-    ]
-    if kind is ContextKind.UNTRUE:
-        columns.append(("Misled", Cell.column([one["misled"] for one in rates], better=-1)))
-    return Table.from_columns("Method", list(by_method), columns)
-
-
-def difference_table(differences: Sequence[PairedDifference]) -> Table:
+def difference_table(summary: UniKnowSummary) -> Table:
     """Make the table of guard minus base, on the same cases."""
-    names = ["em_all", *(f"em_{situation.name}" for situation in SITUATIONS)]
-    headings = ("Rely", "Mean of the four", *(situation.title for situation in SITUATIONS))
-
-    def rely(value: float) -> str:
-        return decimal(value, 3, signed=True)
-
+    names = ["em_all", *(f"em_{situation['name']}" for situation in SITUATIONS)]
+    headings = ("Rely", "Mean of the four", *(situation["title"] for situation in SITUATIONS))
     lines = tuple(
         Line(
             f"{found.method} \N{MINUS SIGN} {found.base}",
             (
-                Cell.difference(found.metrics["rely"], rely),
+                Cell.difference(found.metrics["rely"], partial(decimal, digits=3, signed=True)),
                 *(Cell.difference(found.metrics[name]) for name in names),
             ),
         )
-        for found in differences
+        for found in summary.differences
     )
     notes = (*TEXTS.terms("differences"), *explained("clear"))
     return Table("Compared", headings, lines, notes=notes)
@@ -266,42 +240,22 @@ def difference_table(differences: Sequence[PairedDifference]) -> Table:
 
 def published_table(methods: _Methods) -> Table:
     """Make the table of the published numbers, with those of this run beneath."""
-    columns = (*(situation.name for situation in SITUATIONS), "all")
-    headings = (*(situation.title for situation in SITUATIONS), "Mean of the four", "Rely")
+    columns = [*((one["name"], one["title"]) for one in SITUATIONS), ("all", "Mean of the four")]
 
-    def here(interval: Interval | None, text: Callable[[float], str]) -> str:
-        return "" if interval is None or interval.value is None else f"here {text(interval.value)}"
+    def cell(value: float | None, own: Interval | None, text: Callable[..., str]) -> Cell:
+        here = None if own is None else own.value
+        return Cell(text(value), "" if here is None else f"here {text(here)}")
 
     lines = []
     for name, published in CONTENT["published"]["methods"].items():
         own = methods.get(name)
         cells = [
-            Cell(
-                percent(published["em"][column]),
-                here(own.scenarios[column]["em"] if own else None, percent),
-            )
-            for column in columns
+            cell(published["em"][column], own.scenarios[column]["em"] if own else None, percent)
+            for column, _ in columns
         ]
-        rely = Cell(
-            decimal(published.get("rely_nq")), here(own.overall["rely"] if own else None, decimal)
-        )
+        rely = cell(published.get("rely_nq"), own.overall["rely"] if own else None, decimal)
         lines.append(Line(name, (*cells, rely)))
-    return Table("Method", headings, tuple(lines))
-
-
-def _situations(methods: _Methods, heading: str) -> list[tuple[str, list[Cell]]]:
-    return [(heading.format(one), _em(methods, one.name)) for one in SITUATIONS]
-
-
-def _em(methods: _Methods, scenario: str, *, better: int = 1) -> list[Cell]:
-    found = [one.scenarios[scenario]["em"] for one in methods.values()]
-    return Cell.column(found, better=better)
-
-
-def _overall(
-    methods: _Methods, name: str, text: Callable[[float], str] = percent, *, better: int = 1
-) -> list[Cell]:
-    return Cell.column([one.overall[name] for one in methods.values()], text, better=better)
+    return Table("Method", (*(title for _, title in columns), "Rely"), tuple(lines))
 
 
 # Share of a method's replies that may have failed for it still to be compared.
@@ -343,12 +297,12 @@ def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
         {name: rates["em"].value for name, rates in summary.main[method].scenarios.items()}
         for method in (guard, base)
     )
-    found = [one.metrics for one in summary.differences if (one.method, one.base) == (guard, base)]
     losses = [
-        (situation.title, -100 * difference.value)
-        for metrics in found
+        (situation["title"], -100 * difference.value)
+        for found in summary.differences
+        if (found.method, found.base) == (guard, base)
         for situation in SITUATIONS
-        for difference in [metrics[f"em_{situation.name}"]]
+        for difference in [found.metrics[f"em_{situation['name']}"]]
         if difference.value is not None and difference.high is not None and difference.high < 0
     ]
     return TEXTS.text("guarded", base, ours, theirs, losses)
@@ -358,7 +312,7 @@ def _against_trained(summary: UniKnowSummary) -> str:
     compared = [
         (rely.value, found.base, rely)
         for found in summary.differences
-        if found.method == _GUARD and shown_method(found.base)[0] is Family.TRAINED
+        if found.method == _GUARD and shown_method(found.base)[0] == "fine-tuned"
         for rely in [found.metrics["rely"]]
         if rely.value is not None
     ]
@@ -373,7 +327,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
     asked = Counter(row.method for row in summary.run.rows)
     found = {
-        one.title: [method.scenarios[one.name] for method in summary.main.values()]
+        one["title"]: [method.scenarios[one["name"]] for method in summary.main.values()]
         for one in SITUATIONS
     }
     sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
@@ -408,88 +362,82 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
 
 def _sections(summary: UniKnowSummary) -> list[Section | None]:
     measured = {name: found for name, found in summary.main.items() if found.overall.cases}
-    manifest, differences = summary.run.manifest, summary.differences
-    worst, what_if = worst_cases(summary.run), uniknow_what_if(summary.run)
+    meanings = tuple((name, meaning) for name in measured if (meaning := shown_method(name)[1]))
+    methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
+    what_if = uniknow_what_if(summary.run)
+    worst: tuple[Block, ...] = (*TEXTS.paragraphs("worst"), *worst_cases(summary.run))
+    published, manifest = CONTENT["published"]["model"], summary.run.manifest
     return [
         _tested(summary),
         Section(
             "What each method did in each situation",
-            (situation_plot(measured), situation_table(measured), _methods(measured)),
+            (situation_plot(measured), situation_table(measured), methods),
         ),
         Section("Reliability", (rely_plot(measured), overall_table(measured))),
         Section("What went wrong", (outcome_plot(measured), error_table(measured))),
-        Section("The guard against what it guards", (difference_table(differences),))
-        if differences
+        Section("The guard against what it guards", (difference_table(summary),))
+        if summary.differences
         else None,
         Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
         _ablations(summary),
         _beyond(summary),
         Section(
             "Cases worth reading",
-            (*TEXTS.paragraphs("worst"), *worst) if worst else ("No method got any case wrong.",),
+            worst if len(worst) > 1 else ("No method got any case wrong.",),
         ),
         _failures(summary),
         Section(
             "What the paper published",
-            (
-                *TEXTS.paragraphs("published", CONTENT["published"]["model"]),
-                published_table(summary.main),
-            ),
+            (*TEXTS.paragraphs("published", published), published_table(summary.main)),
         ),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     ]
 
 
 def _tested(summary: UniKnowSummary) -> Section:
-    def most(name: str, what: str) -> int:
-        counts = [getattr(found.scenarios[name], what) for found in summary.main.values()]
-        return max(counts, default=0)
-
-    situations = Table.of_text(
-        ("Situation", "What is the case", "What is wanted", "Questions", "Cases"),
-        [
-            (
-                f"{one.title} ({one.letter})",
-                one.what,
-                one.wanted,
-                most(one.name, "questions"),
-                most(one.name, "cases"),
-            )
-            for one in SITUATIONS
-        ],
-    )
+    lines = []
+    for one in SITUATIONS:
+        found = [method.scenarios[one["name"]] for method in summary.main.values()]
+        questions = max((shares.questions for shares in found), default=0)
+        cases = max((shares.cases for shares in found), default=0)
+        title = f"{one['title']} ({one['letter']})"
+        lines.append((title, one["what"], one["wanted"], questions, cases))
+    headings = ("Situation", "What is the case", "What is wanted", "Questions", "Cases")
     knows = TEXTS.text("tested", **summary.knowledge, questions=summary.questions)
+    situations = Table.of_text(headings, lines)
     blocks = (TEXTS.text("sources"), situations, knows, TEXTS.text("right"))
     return Section("What was tested", blocks)
 
 
-def _methods(methods: Mapping[str, MethodMetrics]) -> Section | None:
-    meanings = tuple((name, meaning) for name in methods if (meaning := shown_method(name)[1]))
-    return Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
-
-
 def _ablations(summary: UniKnowSummary) -> Section | None:
-    if len(summary.main) == len(summary.methods):
+    """Show the variants of trained methods, below their usual training."""
+    variants = {name: found for name, found in summary.methods.items() if name not in summary.main}
+    if not variants:
         return None
-    return Section(
-        "What the training needs",
-        (
-            abstention_share_plot(summary.ablations[0]),
-            context_kind_plot(summary.ablations[1]),
-            ablation_table(summary),
-            Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True),
-        ),
-    )
+    bases = {name.partition("@")[0] for name in variants}
+    shown = {name: found for name, found in summary.main.items() if name in bases} | variants
+    columns = [_rely(shown), *_em(shown, "{title}")]
+    notes = Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True)
+    table = Table.from_columns("Method", list(shown), columns)
+    return Section("What the training needs", (table, notes))
 
 
 def _beyond(summary: UniKnowSummary) -> Section | None:
     if not summary.beyond:
         return None
+    headings = [("wanted", "As wanted", 1), ("right", "Right answer", 0)]
+    headings += [("abstained", "Abstained", 0), ("misled", "Misled", -1)]
     parts = []
     for kind, by_method in summary.beyond.items():
         title, meaning = CONTENT["kinds"][kind]
         shown = {name: found for name, found in by_method.items() if variant_of(name) is None}
-        parts.append(Section(title, (Prose((meaning,), small=True), beyond_table(shown, kind))))
+        columns = [
+            (heading, Cell.column([one[name] for one in shown.values()], better=better))
+            for name, heading, better in headings
+            if name != "misled" or kind is ContextKind.UNTRUE
+        ]
+        table = Table.from_columns("Method", list(shown), columns)
+        parts.append(Section(title, (Prose((meaning,), small=True), table)))
     return Section("More than one passage, and untrue ones", (*TEXTS.paragraphs("beyond"), *parts))
 
 
@@ -499,12 +447,8 @@ def _failures(summary: UniKnowSummary) -> Section:
         for method, types in summary.failures.items()
         for kind, count in types.items()
     ]
-    if failed:
-        table = Table.of_text(
-            ("Method", "Type of error", "Replies"),
-            failed,
-            notes=("They count in no number of this report.",),
-        )
+    notes = ("They count in no number of this report.",)
+    table = Table.of_text(("Method", "Type of error", "Replies"), failed, notes=notes)
     left_out = tuple(summary.run.manifest.left_out.items())
     return Section(
         "Failures",

@@ -40,7 +40,6 @@ from ._cases import (
     Case,
     ContextKind,
     Knowledge,
-    Question,
     Reply,
     UniKnowRow,
     UniKnowSignal,
@@ -236,11 +235,9 @@ _STORED_OTHERWISE = {
     *("data", "model", "dtype", "answer_tokens", "knowledge", "scorer", "seed"),
     *("rank", "epochs", "training_steps", "learning_rate"),
 }
-# Questions when they are read, cases once `prepare` has built their contexts.
-_Case = Question | Case
 
 
-class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
+class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     """Knowledge scenarios: context against memory, only one of them, or neither.
 
     First the model is asked without contexts what it knows; then every method answers every
@@ -268,13 +265,13 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         """The table of rows."""
         return ROWS
 
-    def cases(self, settings: UniKnowSettings) -> Sequence[Question]:
+    def cases(self, settings: UniKnowSettings) -> Sequence[Any]:
         """Read the questions; their contexts are built by `prepare`."""
         if settings.knowledge is not None:
             KnowledgeStore(settings.knowledge)  # before anything is asked: is it such a file?
         return read_dataset(settings.data, limit=settings.limit, seed=settings.seed).questions
 
-    def limited(self, cases: Sequence[_Case], limit: int | None) -> Sequence[_Case]:
+    def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Return all: the questions were limited when they were read."""
         del limit
         return cases
@@ -295,7 +292,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return [System(name, lm)]
 
     def systems(
-        self, settings: UniKnowSettings, cases: Sequence[_Case], given: Sequence[System]
+        self, settings: UniKnowSettings, cases: Sequence[Any], given: Sequence[System]
     ) -> Sequence[System]:
         """Return a system for each method.
 
@@ -312,18 +309,17 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         if any(name in GUARDED for name in names):
             scorer = self._parts.scorer or load_scorer(settings.scorer)
             # Its guards are calibrated on some of these questions, and judged on the others.
-            asked = {one.id: one.question for one in _questions(cases)}
+            asked = {one.id: one.question for one in cases}
             require_not_tuned_on(scorer, asked, str(settings.scorer))
             methods.meter = signal_meter(methods, scorer)
         self._made = methods
         return [System(name, lm) for name in names]
 
-    def row_id(self, case: _Case, system: str) -> str:
+    def row_id(self, case: Case, system: str) -> str:
         """Return the id of a method's row for a case."""
-        assert isinstance(case, Case)
         return row_id(system, case)
 
-    def batches(self, cases: Sequence[_Case], system: System) -> Iterator[Sequence[_Case]]:
+    def batches(self, cases: Sequence[Case], system: System) -> Iterator[Sequence[Case]]:
         """Split the cases into smaller batches for a remote model."""
         size = self._batch_size(system)
         for begin in range(0, len(cases), size):
@@ -338,13 +334,13 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return [] if path is None else [path]
 
     def manifest(
-        self, settings: UniKnowSettings, cases: Sequence[_Case], systems: Sequence[System]
+        self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
         methods, names = self._methods, tuple(system.name for system in systems)
         lm, meter, parts = methods.lm, methods.meter, self._parts
         kept = settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
-        stored: dict[str, Any] = {"dataset": _questions(cases)[0].dataset}
+        stored: dict[str, Any] = {"dataset": cases[0].dataset}
         stored |= {"model": lm.fingerprint, **kept}
         # Settings that no row depends on must not prevent a run from being resumed.
         if any(map(is_trained, names)):
@@ -370,7 +366,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             left_out=methods.left_out,
         )
 
-    def prepare(self, work: Work[UniKnowSettings, _Case]) -> None:
+    def prepare(self, work: Work[UniKnowSettings, Any]) -> None:
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
         methods = self._methods
         plan = Plan.read(work.run)
@@ -402,14 +398,14 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             if any(self.row_id(case, system.name) not in done for case in cases):
                 methods.train(system.name, work.options.on_progress)
 
-    def _plan(self, work: Work[UniKnowSettings, _Case]) -> Plan:
+    def _plan(self, work: Work[UniKnowSettings, Any]) -> Plan:
         """Ask the model what it knows, build the contexts and split the questions.
 
         Raises:
             InputError: no question is left to evaluate, or there is nothing to train on.
         """
         settings, lm = work.settings, self._methods.lm
-        dataset = dataset_of(settings.data, _questions(work.cases))
+        dataset = dataset_of(settings.data, work.cases)
         estimates = estimate_knowledge(
             lm,
             dataset.questions,
@@ -448,7 +444,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return plan.model_copy(update={"rows": rows, "left_out": left_out})
 
     def _calibrate(
-        self, work: Work[UniKnowSettings, _Case], plan: Plan, meter: SignalMeter
+        self, work: Work[UniKnowSettings, Any], plan: Plan, meter: SignalMeter
     ) -> Policy:
         """Measure the missing signals, fit the policy on the training questions and store it."""
         signals = self._signals(work, plan.cases, meter)
@@ -469,7 +465,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return policy
 
     def _signals(
-        self, work: Work[UniKnowSettings, _Case], cases: Sequence[Case], meter: SignalMeter
+        self, work: Work[UniKnowSettings, Any], cases: Sequence[Case], meter: SignalMeter
     ) -> list[UniKnowSignal]:
         table, system = work.run[SIGNALS], work.systems[0]
         table.require_order([case.case_id for case in cases])
@@ -486,7 +482,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             advance(first + len(batch), len(cases))
         return table.rows()
 
-    def _reuse_replies(self, work: Work[UniKnowSettings, _Case], name: str) -> None:
+    def _reuse_replies(self, work: Work[UniKnowSettings, Any], name: str) -> None:
         """Let a guard over a method reuse the replies of that method's rows."""
         stored = {row.case_id: row for row in work.run[ROWS].rows() if row.method == name}
         system = work.systems[0]
@@ -497,26 +493,24 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             self._methods.remembering(name).remember(
                 (case.case_id, Reply(row.answer, abstained=row.abstained))
                 for case, row in rows.items()
-                if isinstance(case, Case) and row is not None and row.error is None
+                if row is not None and row.error is None
             )
 
-    def answer(self, cases: Sequence[_Case], system: System) -> list[UniKnowRow]:
+    def answer(self, cases: Sequence[Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""
-        asked = [case for case in cases if isinstance(case, Case)]
-        replies = self._methods.make(system.name)(asked)
+        replies = self._methods.make(system.name)(cases)
         return [
             UniKnowRow.of(system.name, case, reply)
-            for case, reply in zip(asked, replies, strict=True)
+            for case, reply in zip(cases, replies, strict=True)
         ]
 
-    def failed(self, case: _Case, system: System, error: Exception) -> UniKnowRow:
+    def failed(self, case: Case, system: System, error: Exception) -> UniKnowRow:
         """Return the row of a case without an answer."""
-        assert isinstance(case, Case)
         note = f"{type(error).__name__}: {error}"
         return UniKnowRow.of(system.name, case, Reply("", abstained=False, error=note))
 
     def dry_run(
-        self, settings: UniKnowSettings, cases: Sequence[_Case], systems: Sequence[System]
+        self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> DryRun:
         """Count the cases of each method, as if all contexts could be built."""
         most = len(cases) * len(settings.kinds)
@@ -541,7 +535,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return uniknow_document(summary)
 
 
-def _untrainable(plan: Plan, work: Work[UniKnowSettings, _Case]) -> dict[str, str]:
+def _untrainable(plan: Plan, work: Work[UniKnowSettings, Any]) -> dict[str, str]:
     """Return the trained methods if there is nothing to train them on, with the reason.
 
     Raises:
@@ -558,7 +552,3 @@ def _untrainable(plan: Plan, work: Work[UniKnowSettings, _Case]) -> dict[str, st
             hint="give more questions, or leave the trained methods out by --methods",
         )
     return dict.fromkeys(names, reason)
-
-
-def _questions(cases: Sequence[_Case]) -> list[Question]:
-    return [case for case in cases if isinstance(case, Question)]

@@ -1,64 +1,38 @@
-"""The numbers of a run of this suite: what `report.json` holds, under the names of the report."""
+"""The numbers of a run of this suite, under the names of the report, and its plots."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...._version import __version__
 from ....calibration import Interval
 from ....guard.artefacts import Guarantee
-from ...report.document import Document
+from ...report.plots import Colour, Plot
 from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
+from ..parts import run_values
 from ._cases import Knowledge
 from ._metrics import (
     MethodMetrics,
+    Outcome,
     beyond_rates,
     paired_difference,
     uniknow_metrics,
 )
 from .plan import UniKnowRun
 
-
-class Family(StrEnum):
-    """What a method changes."""
-
-    PROMPT = "prompt only"
-    DECODING = "decoding"
-    TRAINED = "fine-tuned"
-    GUARD = "guarded"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A knowledge scenario as it is shown.
-
-    Attributes:
-        name: as in the rows.
-        title: short.
-        letter: the paper's abbreviation.
-        what: what the model and the context know.
-        wanted: what a good method does.
-    """
-
-    name: str
-    title: str
-    letter: str
-    what: str
-    wanted: str
-
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
 TEXTS = Templates(Path(__file__).parent / "report.txt")
-SITUATIONS = tuple(Situation(**fields) for fields in CONTENT["situations"])
+# Name as in the rows, title, the paper's letter, what model and context know, what is wanted.
+SITUATIONS: Sequence[Mapping[str, str]] = CONTENT["situations"]
 _METHODS: Mapping[str, tuple[str, str]] = CONTENT["methods"]
 _ORDER = {name: position for position, name in enumerate(_METHODS)}
 
@@ -82,13 +56,11 @@ def variant_of(method: str) -> tuple[str, str] | None:
     return (base, variant) if sign and base and variant else None
 
 
-def shown_method(name: str) -> tuple[Family, str]:
+def shown_method(name: str) -> tuple[str, str]:
     """Return the family of a method, `other` if it is not known, and what it does."""
     base, variant = variant_of(name) or (name, "")
-    if base not in _METHODS:
-        return Family.OTHER, ""
-    family, meaning = _METHODS[base]
-    return Family(family), f"{base}, {variant}." if variant else meaning
+    family, meaning = _METHODS.get(base, ("other", ""))
+    return family, f"{base}, {variant}." if variant and meaning else meaning
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -108,38 +80,6 @@ def plain(name: str, position: int) -> str:
     return name if _PLAIN.fullmatch(name) else f"method {position + 1}"
 
 
-_ABLATED = "lm_uniknow"
-_ABLATED_SHARE = re.compile(rf"{_ABLATED}@abstention=(0(?:\.\d+)?|1(?:\.0+)?)")
-_ABLATED_KINDS = re.compile(rf"{_ABLATED}@without=(.+)")
-# Four situations in equal parts; abstaining is wanted in one of them.
-_USUAL_SHARE = 0.25
-
-
-# By share of examples that abstain, ascending; and Rely with kinds of contexts left out.
-Ablations = tuple[tuple[tuple[float, MethodMetrics], ...], tuple[tuple[str, Interval], ...]]
-
-
-def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
-    """Find the ablations among the methods, by their names.
-
-    These are `lm_uniknow@abstention=0.5` and `lm_uniknow@without=conflicting` (several kinds
-    joined by `+`). The usual training is among the first, and the first of the second.
-    """
-    shares: dict[float, MethodMetrics] = {}
-    left_out: list[tuple[str, Interval]] = []
-    for name, found in methods.items():
-        if share := _ABLATED_SHARE.fullmatch(name):
-            shares[float(share.group(1))] = found
-        elif without := _ABLATED_KINDS.fullmatch(name):
-            left_out.append((f"without {without.group(1)}", found.overall["rely"]))
-    usual = methods.get(_ABLATED)
-    if usual is not None and shares:
-        shares.setdefault(_USUAL_SHARE, usual)
-    if usual is not None and left_out:
-        left_out.insert(0, ("full training", usual.overall["rely"]))
-    return tuple(sorted(shares.items(), key=lambda pair: pair[0])), tuple(left_out)
-
-
 class UniKnowSummary:
     """All numbers of a run; the same run gives the same numbers.
 
@@ -154,7 +94,6 @@ class UniKnowSummary:
         methods: by name, ablations last.
         differences: guard against base, against prompting and against the trained methods.
         beyond: per kind of context beyond the paper, by method.
-        ablations: results of the variants of the trained methods.
         problems: contexts that could not be built, by kind.
     """
 
@@ -178,7 +117,6 @@ class UniKnowSummary:
             kind: {name: by_method[name] for name in in_order(by_method)}
             for kind, by_method in beyond_rates(run.rows).items()
         }
-        self.ablations = find_ablations(self.methods)
         self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
@@ -196,11 +134,7 @@ class UniKnowSummary:
         differences: dict[str, dict[str, Any]] = {}
         for found in self.differences:
             differences.setdefault(found.method, {})[found.base] = found.to_dict()
-        return {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": "uniknow",
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": self.run.manifest.created_by,
+        values = {
             "questions": self.questions,
             "groups": self.groups,
             "knowledge": dict(self.knowledge),
@@ -216,9 +150,8 @@ class UniKnowSummary:
                 for kind, by_method in self.beyond.items()
             },
             "published": _PUBLISHED,
-            "settings": dict(self.run.manifest.settings),
-            "inputs": [file.model_dump() for file in self.run.manifest.inputs],
         }
+        return run_values(self.run.manifest, values)
 
 
 def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:
@@ -228,3 +161,136 @@ def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:
         name: most_frequent(str(row.error).partition(":")[0].strip() for row in failed[name])
         for name in in_order(failed)
     }
+
+
+_MARKS = {
+    "prompt only": ("o", Colour.GREY),
+    "decoding": ("^", Colour.AMBER),
+    "fine-tuned": ("s", Colour.BLUE),
+    "guarded": ("D", Colour.VERMILION),
+    "other": ("X", Colour.PURPLE),
+}
+# Height per method, and of axis and legend, in inches.
+_LINE, _FRAME = 0.34, 1.0
+_MARGIN = 0.03
+
+
+def _plot(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Plot:
+    return Plot(name=name, **CONTENT["plots"][name], draw=draw, size=size)
+
+
+def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    """Plot exact match by situation; None without methods."""
+    if not methods:
+        return None
+    labels = _labels(methods)
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, len(SITUATIONS), sharey=True)
+        for panel, situation in zip(panels, SITUATIONS, strict=True):
+            for line, (name, found) in enumerate(methods.items()):
+                _dot(panel, found.scenarios[situation["name"]]["em"], line, name)
+            panel.set_xlim(-_MARGIN, 1 + _MARGIN)
+            panel.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+            panel.set_title(f"{situation['title']}\n({situation['letter']})", fontsize=10)
+            panel.grid(visible=False, axis="y")
+        Plot.name_lines(panels[0], labels)
+
+    return _plot("situations", draw, (8.4, _FRAME + _LINE * len(labels)))
+
+
+def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    """Plot the outcomes of the cases as stacked bars; None without methods."""
+    if not methods:
+        return None
+    labels = _labels(methods)
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        parts = [
+            (
+                words,
+                Colour[colour],
+                [found.outcomes[Outcome(outcome)].value or 0.0 for found in methods.values()],
+            )
+            for outcome, (_, words, colour) in CONTENT["outcomes"].items()
+        ]
+        Plot.draw_bars(axes, parts, labels)
+        axes.set_xlabel("share of cases")
+        figure.legend(loc="outside upper center", ncols=3)
+
+    return _plot("outcomes", draw, (8.4, 1.35 + _LINE * len(labels)))
+
+
+def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    """Plot accuracy against reliability; None where neither is known."""
+    known = [
+        (label, shown_method(name)[0], acc, rely)
+        for (name, found), label in zip(methods.items(), _labels(methods), strict=True)
+        if (acc := found.overall["acc"].value) is not None
+        and (rely := found.overall["rely"].value) is not None
+    ]
+    if not known:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        values = [value for point in known for value in point[2:]]
+        low, high = Plot.window(min(values) - 0.05, max(values) + 0.05, least=0.25, margin=_MARGIN)
+        _iso_lines(axes, low, high)
+        for family, (mark, colour) in _MARKS.items():
+            own = [point for point in known if point[1] == family]
+            if own:
+                axes.plot(
+                    [point[2] for point in own],
+                    [point[3] for point in own],
+                    marker=mark,
+                    color=colour,
+                    linestyle="none",
+                    markersize=9,
+                    markeredgecolor=Colour.PAPER,
+                    zorder=5,
+                    label=family,
+                )
+        named = [(f"{label}  {rely:.2f}", acc, rely) for label, _, acc, rely in known]
+        Plot.name_points(axes, named, (low, high), (low, high))
+        axes.set_xlim(low, high)
+        axes.set_ylim(low, high)
+        axes.set_aspect("equal")
+        axes.set_xlabel("Acc: share of right answers")
+        axes.set_ylabel("Rely: reliability")
+        figure.legend(loc="outside upper center", ncols=5, handletextpad=0.2, columnspacing=1.2)
+
+    return _plot("acc-rely", draw, (8.0, 6.2))
+
+
+def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
+    return [plain(name, position) for position, name in enumerate(methods)]
+
+
+def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
+    mark, colour = _MARKS[shown_method(method)[0]]
+    Plot.draw_interval(axes, interval, line, marker=mark, colour=colour)
+
+
+def _iso_lines(axes: Axes, low: float, high: float) -> None:
+    for abstained in (0.0, 0.1, 0.25, 0.5):
+        lift = abstained * (1 - abstained)
+        axes.plot(
+            [low, high],
+            [low + lift, high + lift],
+            color=Colour.INK if abstained == 0 else Colour.GREY,
+            linestyle="-" if abstained == 0 else ":",
+            linewidth=1.2,
+            zorder=1,
+        )
+        if high - lift > low:
+            axes.annotate(
+                f"{abstained:.0%}",
+                xy=(high - lift, high),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+                annotation_clip=False,
+            )

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
 from ...data.embedding import embed_all
-from ...run.calls import OnProgress, Progress
+from ...run.calls import OnProgress
+from ..parts import stage_progress
 from ._matching import CJK, occurrences, words_of
 
 
@@ -36,11 +37,7 @@ class NearestPassages:
     ) -> None:
         self.passages = list(dict.fromkeys(passages))
         asked = list(dict.fromkeys(questions))
-
-        def advance(done: int, total: int) -> None:
-            if on_progress is not None:
-                on_progress(Progress("encoding texts", done, total))
-
+        advance = stage_progress(on_progress, "encoding texts")
         vectors = embed_all([*self.passages, *asked], encoder, advance)
         self._matrix = vectors[: len(self.passages)]
         self._queries = dict(zip(asked, vectors[len(self.passages) :], strict=True))

@@ -16,13 +16,13 @@ Each method is trained and asked with one and the same prompt, see `prompt_for`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios.settings import (
@@ -36,7 +36,9 @@ from ....guard.contracts import LanguageModel
 from ....guard.decision import Scenario
 from ....guard.errors import InputError, KnowgateError
 from ...run import RowError
-from ...run.calls import OnProgress, Progress, each_or_error, generate_each
+from ...run.calls import OnProgress, each_or_error, generate_each
+from ...run.grouping import grouped
+from ..parts import stage_progress
 from ._cases import PAPER_KINDS, Case, ContextKind, Knowledge, PromptSet, Reply
 from ._matching import is_right
 
@@ -82,26 +84,12 @@ def reply_from(found: str | KnowgateError, case: Case) -> Reply:
     return Reply(text, abstained=not an_answer and _RULE.detect(text).abstained)
 
 
-@runtime_checkable
-class ContrastiveLanguageModel(Protocol):
-    """A model that compares its next token with and without the context."""
-
-    def generate_contrastive(
-        self,
-        with_context: Sequence[str],
-        without_context: Sequence[str],
-        method: Literal["coiecd", "cad"] = "coiecd",
-    ) -> list[str]:
-        """Return one greedy answer per pair of prompts."""
-        ...
-
-
-def contrastive_method(name: str, lm: ContrastiveLanguageModel, prompts: PromptSet) -> Method:
+def contrastive_method(name: str, lm: Any, prompts: PromptSet) -> Method:
     """Make context-aware, or contextual information-entropy constraint decoding.
 
     Args:
         name: `cad`, `coiecd`, or `coiecd_prompt` for the prompts that allow `unknown`.
-        lm: what is asked.
+        lm: what is asked; has `generate_contrastive`, as `HuggingFaceLM` does.
         prompts: of the data set.
     """
     decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
@@ -111,22 +99,13 @@ def contrastive_method(name: str, lm: ContrastiveLanguageModel, prompts: PromptS
 
     def call(cases: Sequence[Case]) -> list[str]:
         filled = [[case.fill(template) for case in cases] for template in (with_context, without)]
-        return lm.generate_contrastive(filled[0], filled[1], decoding)
+        found: list[str] = lm.generate_contrastive(filled[0], filled[1], decoding)
+        return found
 
     def answer(cases: Sequence[Case]) -> list[Reply]:
         return list(map(reply_from, each_or_error(call, cases), cases))
 
     return answer
-
-
-def why_not_contrastive(lm: object) -> str:
-    """Return why contrastive decoding cannot be done with `lm`; empty if it can."""
-    if isinstance(lm, ContrastiveLanguageModel):
-        return ""
-    return (
-        f"a {type(lm).__name__} does not show its next-token scores (it has no "
-        "generate_contrastive)"
-    )
 
 
 class RememberingMethod:
@@ -162,9 +141,6 @@ _ABLATED_KINDS = (
     (ContextKind.RETRIEVED,),
     (ContextKind.CONFLICTING, ContextKind.RETRIEVED),
 )
-
-# The cases of a part by kind; kinds share their part equally.
-_Part = dict[ContextKind, list[Case]]
 
 
 class TrainedMethod(StrEnum):
@@ -319,32 +295,23 @@ def _picked(variant: TrainedVariant, cases: Sequence[Case], per_side: int, seed:
     method = variant.method
     rng = Random(f"uniknow/training/{method}/{seed}")  # noqa: S311 - no secret
     taken = _of_questions(cases, per_side, seed)
-    parts = {
-        name: {kind: found for kind, found in part.items() if kind not in variant.without_kinds}
-        for name, part in _parts(method, taken).items()
-    }
-    parts = {name: part for name, part in parts.items() if part}
-    if not parts:
+    usable = (case for case in taken if case.context_kind not in variant.without_kinds)
+    # Parts have equal shares, and share them equally among their kinds.
+    found = grouped(usable, lambda case: (_part_of(method, case), case.context_kind))
+    groups = {key: found[key] for key in sorted(found, key=lambda key: key[0]) if key[0]}
+    if not groups:
         raise InputError(
             f"leaves nothing to train {method} on",
             where="cases",
             hint="give known and unknown questions with contexts",
         )
-    shares = _shares(parts, variant.abstention_share)
+    kinds = Counter(part for part, _ in groups)
+    shares = _shares(kinds, variant.abstention_share)
     quotas = _whole_numbers(
-        {
-            (name, kind): shares[name] / len(part)
-            for name, part in parts.items()
-            for kind in part
-            if shares[name] > 0
-        },
+        {(part, kind): shares[part] / kinds[part] for part, kind in groups if shares[part] > 0},
         len(taken),
     )
-    picked = [
-        case
-        for (name, kind), count in quotas.items()
-        for case in _repeated(parts[name][kind], count, rng)
-    ]
+    picked = [case for key, count in quotas.items() for case in _repeated(groups[key], count, rng)]
     rng.shuffle(picked)
     return picked
 
@@ -365,28 +332,21 @@ def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]
     return [case for case in usable if case.question_key in kept]
 
 
-def _parts(method: TrainedMethod, cases: Sequence[Case]) -> dict[str, _Part]:
-    """Return the cases by part and kind; parts have equal shares."""
-    parts: dict[str, _Part] = defaultdict(lambda: defaultdict(list))
-    for case in cases:
-        kind = case.context_kind
-        relevant = bool(case.context_answers)
-        if method is TrainedMethod.RETROBUST:
-            if kind is ContextKind.CONFLICTING:
-                continue
-            name = "original" if relevant else "irrelevant"
-        elif method is TrainedMethod.KAFT:
-            # Original and conflicting contexts are two kinds of one half.
-            name = "relevant" if relevant else "irrelevant"
-        elif case.scenario in (Scenario.AGREEMENT, Scenario.CONFLICT):
-            name = "both"
-        else:
-            name = str(case.scenario)
-        parts[name][kind].append(case)
-    return {name: dict(part) for name, part in sorted(parts.items())}
+def _part_of(method: TrainedMethod, case: Case) -> str:
+    """Return the part of the training that a case belongs to; empty for none."""
+    relevant = bool(case.context_answers)
+    if method is TrainedMethod.RETROBUST:
+        if case.context_kind is ContextKind.CONFLICTING:
+            return ""
+        return "original" if relevant else "irrelevant"
+    if method is TrainedMethod.KAFT:
+        # Original and conflicting contexts are two kinds of one half.
+        return "relevant" if relevant else "irrelevant"
+    both = case.scenario in (Scenario.AGREEMENT, Scenario.CONFLICT)
+    return "both" if both else str(case.scenario)
 
 
-def _shares(parts: Mapping[str, _Part], abstention_share: float | None) -> dict[str, float]:
+def _shares(parts: Collection[str], abstention_share: float | None) -> dict[str, float]:
     unknown = str(Scenario.UNKNOWN)
     if abstention_share is None or unknown not in parts or len(parts) == 1:
         return dict.fromkeys(parts, 1 / len(parts))
@@ -457,11 +417,7 @@ class Trainer:
             DeviceError: the device is not there.
             TrainingDivergedError: the loss is not a finite number any more.
         """
-
-        def advance(done: int, total: int) -> None:
-            if on_progress is not None:
-                on_progress(Progress(f"training {variant.name}", done, total))
-
+        advance = stage_progress(on_progress, f"training {variant.name}")
         usual = TrainedVariant(variant.method)
         make: Callable[..., Any] = training_examples
         settings = self.settings
@@ -477,12 +433,3 @@ class Trainer:
             self.lm.name, examples, folder, settings=settings, seed=self.seed, on_progress=advance
         )
         return folder
-
-
-def why_not_trained(lm: object) -> str:
-    """Return why no adapter of `lm` can be trained; empty if one can."""
-    if not isinstance(lm, HuggingFaceLM):
-        return f"the weights of a {type(lm).__name__} cannot be trained here"
-    if not Path(lm.name).is_dir():
-        return "training needs the folder of the model"
-    return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,12 +95,8 @@ class Plan(Stored):
         write_json(run.folder / _PLAN, value)
 
     @classmethod
-    def read(cls, run: Run, *, with_cases: bool = True) -> Plan | None:
+    def read(cls, run: Run) -> Plan | None:
         """Return the stored plan; None if the run was killed before it was complete.
-
-        Args:
-            run: of the suite.
-            with_cases: read the cases, too.
 
         Raises:
             InputError: a file is damaged.
@@ -110,8 +106,6 @@ class Plan(Stored):
             return None
         value = Manifest.read_versioned(path, hint=START_AGAIN)
         plan = cls.checked(value, where=str(path), hint=START_AGAIN)
-        if not with_cases:
-            return plan
         plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
@@ -150,7 +144,7 @@ def make_plan(
     possible = [
         question
         for question in split.evaluation
-        if not defined_only or knowledge[question.id] is not Knowledge.UNDEFINED
+        if not (defined_only and knowledge[question.id] is Knowledge.UNDEFINED)
     ]
     evaluated = _limited(possible, knowledge, questions_per_side)
     trained = {question.id for question in split.training}
@@ -181,15 +175,12 @@ def _limited(
 ) -> set[str]:
     if most is None:
         return {question.id for question in questions}
-    by_side: dict[Knowledge, list[str]] = defaultdict(list)
-    for question in questions:
-        by_side[knowledge[question.id]].append(question.id)
-    larger = max(len(by_side[Knowledge.KNOWN]), len(by_side[Knowledge.UNKNOWN]))
+    sides = grouped((question.id for question in questions), knowledge.__getitem__)
+    larger = max(len(sides.get(side, ())) for side in _SIDES)
     share = min(1.0, most / larger) if larger else 1.0
-    room = {Knowledge.UNDEFINED: round(share * len(by_side[Knowledge.UNDEFINED]))}
-    return {
-        name for side, names in by_side.items() for name in _spread(names, room.get(side, most))
-    }
+    room = dict.fromkeys(_SIDES, most)
+    room[Knowledge.UNDEFINED] = round(share * len(sides.get(Knowledge.UNDEFINED, ())))
+    return {name for side, names in sides.items() for name in _spread(names, room[side])}
 
 
 def _spread(names: Sequence[str], most: int) -> list[str]:
@@ -300,12 +291,11 @@ def _training_groups(
 def _balanced(
     groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
 ) -> set[str]:
-    sides = [
-        [question.id for group in groups for question in group if knowledge[question.id] is side]
-        for side in _SIDES
-    ]
-    each = min([most, *(len(ids) for ids in sides if ids)])
-    return {name for ids in sides for name in ids[:each]}
+    asked = (question.id for group in groups for question in group)
+    sides = grouped(asked, knowledge.__getitem__)
+    ids = [sides[side] for side in _SIDES if side in sides]
+    each = min([most, *map(len, ids)])
+    return {name for some in ids for name in some[:each]}
 
 
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
@@ -395,7 +385,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="name a run made with `knowgate eval uniknow`",
         )
     run = Run.read(folder, UniKnowManifest)
-    plan = _plan(run, with_cases=False)
+    plan = _plan(run)
     if not SIGNALS.path(run.folder).exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
@@ -403,15 +393,15 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="run it with --methods all, or with guard_naive among them",
         )
     found = run[SIGNALS].rows()
-    if len(found) < plan.training_cases + plan.evaluation_cases:
+    if len(found) < len(plan.cases):
         raise InputError(
             "not all signals are measured yet", where=str(SIGNALS.path(run.folder)), hint=_GO_ON
         )
     return found
 
 
-def _plan(run: Run, *, with_cases: bool = True) -> Plan:
-    plan = Plan.read(run, with_cases=with_cases)
+def _plan(run: Run) -> Plan:
+    plan = Plan.read(run)
     if plan is None:
         raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
     return plan

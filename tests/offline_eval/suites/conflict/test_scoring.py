@@ -98,10 +98,14 @@ def test_suppression_is_what_stays_right_of_what_was_known() -> None:
     ]
     model, removed = suppressions(run(*rows))[:2]
     assert (model.system, model.evidence) == (MODEL_SYSTEM, HPC)
-    assert (model.score.value, model.score.n) == (0.25, 4)
-    assert (model.accuracy.value, model.closed_book.value) == (0.4, 0.8)
-    assert model.difference.value == pytest.approx(-0.4)
-    assert (removed.system, removed.score.value, removed.difference.value) == (REMOVES, 1.0, 0.0)
+    assert (model["score"].value, model["score"].n) == (0.25, 4)
+    assert (model["accuracy"].value, model["closed_book"].value) == (0.4, 0.8)
+    assert model["difference"].value == pytest.approx(-0.4)
+    assert (removed.system, removed["score"].value, removed["difference"].value) == (
+        REMOVES,
+        1.0,
+        0.0,
+    )
 
 
 def test_errors_are_left_out_and_counted() -> None:
@@ -113,10 +117,10 @@ def test_errors_are_left_out_and_counted() -> None:
         row("4", Task.CK, HPC, None, "B", correct=None, error=error),
     ]
     cell = next(c for c in accuracy_cells(run(*rows)) if (c.task, c.evidence) == (Task.CK, HPC))
-    assert cell.accuracy.value == pytest.approx(1 / 3)
-    assert (cell.accuracy.n, cell.unread, cell.errors) == (3, 1, 1)
+    assert cell["accuracy"].value == pytest.approx(1 / 3)
+    assert (cell["accuracy"].n, cell.counts["unread"], cell.counts["errors"]) == (3, 1, 1)
     nothing = next(c for c in accuracy_cells(run(*rows)) if (c.task, c.evidence) == (Task.CK, NC))
-    assert nothing.accuracy.value is None
+    assert nothing["accuracy"].value is None
 
 
 def test_the_confident_subset_is_right_in_all_tasks_over_nc() -> None:
@@ -130,7 +134,7 @@ def test_the_confident_subset_is_right_in_all_tasks_over_nc() -> None:
     ]
     assert confident_keys(run(*rows)) == {"1"}
     cell = next(c for c in accuracy_cells(run(*rows)) if (c.task, c.evidence) == (Task.CK, HPC))
-    assert (cell.accuracy.value, cell.confident.value, cell.confident.n) == (0.5, 0.0, 1)
+    assert (cell["accuracy"].value, cell["confident"].value, cell["confident"].n) == (0.5, 0.0, 1)
     assert confident_keys(run(*rows, tasks="KF")) == frozenset()
 
 
@@ -145,9 +149,9 @@ def test_preference_counts_replies_that_take_one_side() -> None:
         row("3", Task.RAG, LPC, "C", "AC"),
     ]
     found = {one.evidence: one for one in preferences(run(*rows))}
-    assert found[HPC].follows.value == pytest.approx(2 / 3)
-    assert (found[HPC].both.value, found[HPC].neither.value) == (0.2, 0.2)
-    assert found[LPC].follows.value == 0.5
+    assert found[HPC]["follows"].value == pytest.approx(2 / 3)
+    assert (found[HPC]["both"].value, found[HPC]["neither"].value) == (0.2, 0.2)
+    assert found[LPC]["follows"].value == 0.5
     # Questions 1 and 3 take a side in both: (1 + 1) / 2 against (0 + 1) / 2.
     assert plausible_preference(run(*rows)).value == 0.5
 
@@ -158,7 +162,7 @@ def test_the_likelier_side_is_taken_where_options_were_scored() -> None:
         row("2", Task.RAG, HPC, "D", "AB", likelihoods=(-1.0, -2.0, -9.0, -0.5)),
         row("3", Task.RAG, HPC, "AB", "AB", likelihoods=(-1.0, -1.0, -9.0, -9.0)),
     ]
-    follows = preferences(run(*rows))[0].follows
+    follows = preferences(run(*rows))[0]["follows"]
     assert (follows.value, follows.n) == (0.5, 2)
 
 
