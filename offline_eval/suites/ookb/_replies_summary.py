@@ -77,16 +77,6 @@ class Cost:
         return any(one is not None for one in known)
 
 
-def _costs(evidence: Evidence) -> dict[str, dict[str, Cost]]:
-    """Sum the cost per system, in the order of the run, and per judge, by name."""
-    by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
-    by_judge = grouped(evidence.run.judgements.values(), lambda verdict: verdict.judge)
-    return {
-        "systems": {name: Cost(by_system.get(name, ())) for name in evidence.run.systems},
-        "judges": {name: Cost(by_judge[name]) for name in sorted(by_judge)},
-    }
-
-
 class CriterionCounts:
     """How often a judge gave each outcome of a criterion.
 
@@ -297,23 +287,20 @@ class RepliesSummary:
             if criterion not in MAIN
             for judge in several
         ]
-        others = [
-            found
-            for other in compare
-            for found in compare_runs(
-                evidence, Evidence(other), os.path.basename(os.path.abspath(other))
-            )
-        ]
         between, self.differences_left_out = compare_systems(evidence)
-        self.differences = [*others, *between]
+        others = [compare_runs(evidence, Evidence(other)) for other in compare]
+        self.differences = [one for several in (*others, between) for one in several]
         adjust_p_values(self.differences)
-        replied = [one for one in together if one.row.error is None]
-        self.topics_by = "topic"
-        self.topics = Topic.of_field("topic", run.questions, replied)
-        if not self.topics:
-            self.topics_by = "source"
-            self.topics = Topic.of_field("source", run.questions, replied)
-        self.costs = _costs(evidence)
+        topics = {by: Topic.of_field(by, run.questions, replied) for by in ("topic", "source")}
+        self.topics_by = "topic" if topics["topic"] else "source"
+        self.topics = topics[self.topics_by]
+        by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
+        by_judge = grouped(run.judgements.values(), lambda verdict: verdict.judge)
+        # In the order of the run, and by name.
+        self.costs = {
+            "systems": {name: Cost(by_system.get(name, ())) for name in systems},
+            "judges": {name: Cost(by_judge[name]) for name in sorted(by_judge)},
+        }
         self.judge_bias = JudgeBias.of_run(run.folder)
         heard = {verdict.judge for verdict in run.judgements.values()}
         self.judge_warnings = {

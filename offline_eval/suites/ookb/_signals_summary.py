@@ -195,10 +195,8 @@ class PolicySummary:
     def __init__(self, calibration: RunCalibration) -> None:
         policy = calibration.policy
         self.threshold = policy.relevance_threshold if policy.may_follow else None
-        self.guarantee: dict[str, Any] | None = None
-        self.words = policy.note
+        self.guarantee, self.words = policy.guarantee, policy.note
         if policy.guarantee is not None:
-            self.guarantee = policy.guarantee.model_dump(mode="json")
             self.words = policy.guarantee.statement
         elif not (policy.calibrated or policy.changed):
             self.words = "This policy was written by hand: nothing is guaranteed."
@@ -225,27 +223,19 @@ class ServedSummary:
     """
 
     def __init__(self, run: MeasuredRun) -> None:
-        rows = [row for row in run.rows if row.error is None]
-        left_out = [row for row in rows if row.kind is CaseKind.LEFT_OUT]
         self.sources_found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
         if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
             self.sources_found_by["unknown"] = live
-        served = {row.question_id: len(row.retrieved) for row in rows if row.kind is CaseKind.IN_KB}
-        self.short_contexts = sum(
-            len(row.retrieved) < served.get(row.question_id, 0) for row in left_out
-        )
-        self.answer_elsewhere = sum(
-            row.case_id not in run.reviews and _answer_stands_in(run, row) for row in left_out
-        )
-
-
-def _answer_stands_in(run: MeasuredRun, row: MeasuredRow) -> bool:
-    answer = words_of(run.questions[row.question_id].answer)
-    if len(answer) < _SHORT_ANSWER:
-        return False
-    texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
-    wanted = f" {' '.join(answer)} "
-    return any(wanted in f" {' '.join(words_of(text))} " for text in texts)
+        kinds = grouped((row for row in run.rows if row.error is None), lambda row: row.kind)
+        served = {row.question_id: len(row.retrieved) for row in kinds.get(CaseKind.IN_KB, ())}
+        self.short_contexts = self.answer_elsewhere = 0
+        for row in kinds.get(CaseKind.LEFT_OUT, ()):
+            self.short_contexts += len(row.retrieved) < served.get(row.question_id, 0)
+            answer = words_of(run.questions[row.question_id].answer)
+            if len(answer) >= _SHORT_ANSWER and row.case_id not in run.reviews:
+                texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
+                padded = (f" {' '.join(words_of(text))} " for text in texts)
+                self.answer_elsewhere += any(f" {' '.join(answer)} " in text for text in padded)
 
 
 class SignalsSummary:
@@ -375,7 +365,7 @@ class SignalsSummary:
 
     def _rate(self, rate: Interval, *, by_policy: bool = True) -> dict[str, Any]:
         note = self.note(rate, by_policy=by_policy)
-        return {**rate.to_dict(), "note": note} if note else dict(rate.to_dict())
+        return {**rate.to_dict(), **({"note": note} if note else {})}
 
     def _kind(self, kind: KindSummary) -> dict[str, Any]:
         return {**vars(kind), "abstention_rate": self._rate(kind.abstention_rate)}
@@ -412,17 +402,19 @@ class SignalsSummary:
             "inputs": manifest.inputs,
         }
         # What only some runs have.
-        further: dict[str, Any] = {"served": self.served and vars(self.served)}
+        further: dict[str, Any] = {
+            "served": self.served and vars(self.served),
+            "shared_words": self.shared_words,
+            "made_by": dict(self.made_by) or None,
+            "reviews": self.reviews or None,
+        }
         if self.echo is not None:
-            echo = {name: getattr(self.echo, name) for name in ("cases", "errors", "tested")}
             rate = self._rate(self.echo.pass_rate)
-            further["echo"] = {**echo, "passed": self.echo.passed, "pass_rate": rate}
+            further["echo"] = {**vars(self.echo), "passed": self.echo.passed, "pass_rate": rate}
+            del further["echo"]["abstained"], further["echo"]["abstention_rate"]
         if self.unanswerable is not None and self.auroc_unanswerable is not None:
             further["unanswerable"] = self._kind(self.unanswerable)
             further["auroc_unanswerable"] = measured(self.auroc_unanswerable)
-        further["shared_words"] = self.shared_words
-        further["made_by"] = dict(self.made_by) or None
-        further["reviews"] = self.reviews or None
         if (refusal := run.refusal) is not None:
             further["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
         kept = {name: found for name, found in further.items() if found is not None}
