@@ -59,7 +59,7 @@ def draw_risk_coverage(
     if not qualities and not seen:
         return None
     curves = {name: _curve(quality) for name, quality in qualities.items()}
-    heights = [r for c, r in (*(one for curve in curves.values() for one in curve),) if c >= 0.05]
+    heights = [r for curve in curves.values() for c, r in curve if c >= 0.05]
     top = min(1.0, 1.15 * max([*heights, *(step[1] for step in seen), risk or 0.0, 0.05]))
     drawn: list[Drawn] = [
         ("plot", _columns(points), {**_look(colour, style, 1.6), "label": name})
@@ -237,14 +237,17 @@ def _shade(axes: Axes, policy: Policy) -> None:
         axes.axvspan(tau_r, 1, color=Colour.BLUE, alpha=0.10, linewidth=0)
         axes.axvline(tau_r, color=Colour.BLUE, linewidth=1.5)
         _name(axes, "follow the context", ((1 + tau_r) / 2, 0.5), 1 - tau_r)
-        axes.secondary_xaxis("top").set_ticks([tau_r], [f"{tau_r:.2f}"])
     if tau_p is not None:
         axes.fill_between([0, left], tau_p, 1, color=Colour.PURPLE, alpha=0.12, linewidth=0)
         axes.plot([0, left], [tau_p, tau_p], color=Colour.PURPLE, linewidth=1.5, linestyle="--")
         _name(axes, "answer from memory", (left / 2, (1 + tau_p) / 2), left)
-        axes.secondary_yaxis("right").set_ticks([tau_p], [f"{tau_p:.2f}"])
     lower = 1.0 if tau_p is None else tau_p
     _name(axes, "abstain", (left / 2, lower / 2), left if lower > 0.05 else 0.0)
+    edges = (axes.secondary_xaxis("top"), tau_r), (axes.secondary_yaxis("right"), tau_p)
+    for edge, tau in edges:
+        edge.set_ticks([] if tau is None else [tau], [] if tau is None else [f"{tau:.2f}"])
+        edge.tick_params(length=3)
+        edge.spines[:].set_visible(False)
 
 
 def _name(axes: Axes, words: str, at: tuple[float, float], width: float) -> None:
@@ -259,7 +262,8 @@ def _scatter(axes: Axes, members: Sequence[Outcome], style: dict[str, Any]) -> N
     places = Counter((round(o.relevance or 0.0, 3), round(o.confidence or 0.0, 3)) for o in members)
     base = 44.0 if style["marker"] == "." else 34.0
     sizes = [base * min(count, 40) ** 0.75 for count in places.values()]
-    axes.scatter(*zip(*places, strict=True), s=sizes, **{"clip_on": False, "zorder": 3, **style})
+    across, up = zip(*places, strict=True)
+    axes.scatter(across, up, s=sizes, **{"clip_on": False, "zorder": 3, **style})
 
 
 def _distribution(policy: Policy, shown: Sequence[Outcome], which: str, rest: int) -> Plot:

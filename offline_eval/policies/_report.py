@@ -26,6 +26,7 @@ from ._rates import (
     PathStep,
     SelectiveQuality,
     SignalQuality,
+    StatedProbabilities,
     outcomes_under,
     selective_qualities,
 )
@@ -149,7 +150,9 @@ def _choice(
 ) -> tuple[Plot | Table | None, ...]:
     guarantee, of_coverage = found.policy.guarantee, found.coverage is not None
     # A path tested for its costs has no place on an axis of wrong answers.
-    of_cost, steps, risk, p_values = _bounds_a_cost(guarantee), found.steps, None, None
+    of_cost, steps = _bounds_a_cost(guarantee), found.steps
+    risk: float | None = None
+    p_values: Plot | None = None
     if guarantee is not None:
         p_values = draw_p_values(steps, delta=guarantee.delta, of_coverage=of_coverage)
         if not of_cost and (guarantee.certified or not of_coverage):
@@ -205,7 +208,7 @@ def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
     chosen = [step.number for step in steps if step.chosen]
     middle = next(iter(chosen or tested[-1:]), 1)
     shown = [step for step in steps if abs(step.number - middle) <= _STEPS_AROUND]
-    risk, text = ("Mean cost", decimal) if of_cost else ("Of those wrong", percent)
+    risk = "Mean cost" if of_cost else "Of those wrong"
     lines = []
     for step in shown:
         note, mark = ("", "") if step.tested else ("not tested", "later")
@@ -213,7 +216,8 @@ def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
             note = mark = "chosen"
         p_value = "below 0.0001" if step.p_value < 1e-4 else f"{step.p_value:.4f}"
         thresholds = decimal(step.relevance), decimal(step.confidence)
-        cells = map(Cell, (*thresholds, percent(step.coverage), text(step.risk), p_value))
+        wrong = decimal(step.risk) if of_cost else percent(step.risk)
+        cells = map(Cell, (*thresholds, percent(step.coverage), wrong, p_value))
         lines.append(Line(str(step.number), (*cells, Cell(note, mark="text")), mark))
     columns = ("Relevance from", "Confidence from", "Let through", risk, "p-value", "")
     return Table("Point", columns, tuple(lines))
@@ -221,7 +225,7 @@ def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
 
 def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
     before = [one.before for one in signals.values()]
-    after = [one.after for one in signals.values()]
+    after: list[StatedProbabilities | None] = [one.after for one in signals.values()]
     columns = [
         (heading, [Cell.estimate(getattr(one, name, None), decimal) for one in of])
         for heading, name, of in (

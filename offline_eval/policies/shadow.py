@@ -240,9 +240,10 @@ class Comparison:
         both = [(one.abstains, others[n].abstains) for n, one in own.items() if n in others]
         self.guard, self.policy = there.made_by
         self.questions = len(both)
-        self.only_here = sum(first and not second for first, second in both)
-        self.only_there = sum(second and not first for first, second in both)
-        self.difference = Interval.paired_difference(*([one[at] for one in both] for at in (0, 1)))
+        self.only_here = sum(a and not b for a, b in both)
+        self.only_there = sum(b and not a for a, b in both)
+        first, second = ([one[at] for one in both] for at in (0, 1))
+        self.difference = Interval.paired_difference(first, second)
         self.p_value = mcnemar_p_value(self.only_here, self.only_there)
 
 

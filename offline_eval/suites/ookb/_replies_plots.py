@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...report.plots import Colour, Plot
 from ...run.replies import ReplySystem
@@ -90,22 +90,23 @@ def _scatter(
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
-        look = {"elinewidth": 1.0, "alpha": 0.9, "markersize": 8, "zorder": 5}
+        look: dict[str, Any] = {"elinewidth": 1.0, "alpha": 0.9, "markersize": 8, "zorder": 5}
         every = dict.fromkeys(groups.values())
         for (mark, colour), group in zip(_LOOKS, every, strict=False):
             own = [point for system, point in points.items() if groups[system] == group]
             if own:
                 right, up = zip(*own, strict=True)
-                at = ([rate.value for rate in side] for side in (right, up))
+                x, y = ([rate.value for rate in side] for side in (right, up))
                 bars = {"xerr": error_bars(right), "yerr": error_bars(up), "label": group}
-                axes.errorbar(*at, fmt=mark, color=colour, mec=Colour.PAPER, **bars, **look)
+                style = {**look, **bars, "fmt": mark, "color": colour, "mec": Colour.PAPER}
+                axes.errorbar(x, y, **style)
         axes.set(
             xlim=across,
             ylim=upward,
             xlabel="abstained, of all replies",
             ylabel="right or nearly so, of those answered",
         )
-        named = [(names[one], right.value, up.value) for one, (right, up) in points.items()]
+        named = [(names[n], a.value or 0.0, b.value or 0.0) for n, (a, b) in points.items()]
         Plot.name_points(axes, named, across, upward)
         if len(every) > 1:
             figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)

@@ -267,7 +267,11 @@ def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[tuple
         ("Judges against people", "Criterion, judge", judged, validation),
         ("Rates corrected for the judges’ errors", "Rate", named, corrected),
     )
-    return [(title, Table.from_columns(*table)) for title, *table in tables if table[1]]
+    return [
+        (title, Table.from_columns(first, lines, columns))
+        for title, first, lines, columns in tables
+        if lines
+    ]
 
 
 def _two(value: float) -> str:
