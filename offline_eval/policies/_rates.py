@@ -24,6 +24,7 @@ from ...calibration.risk.costs import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Calibrator, Signals, decide_route
+from ..run.grouping import grouped
 
 Floats = NDArray[np.float64]
 _NO_VARIANCE, _ROUNDING = 1e-12, 1e-9
@@ -108,22 +109,20 @@ class Rates:
     """
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
-        def rate(
-            of: Callable[[Outcome], bool], among: Callable[[Outcome], bool] = lambda _: True
-        ) -> Interval:
-            return clustered_rate(
-                [(o.case.unit, o.case.weight, of(o)) for o in outcomes if among(o)]
-            )
+        def rate(of: Callable[[Outcome], bool], among: Sequence[Outcome] = outcomes) -> Interval:
+            return clustered_rate([(o.case.unit, o.case.weight, of(o)) for o in among])
 
+        routes = grouped(outcomes, lambda o: o.route)
+        followed, answered = (routes.get(one, []) for one in (Route.FOLLOW_CONTEXT, Route.ANSWER))
         self.cases = len(outcomes)
         self.questions = len({outcome.case.question_id for outcome in outcomes})
         self.coverage = rate(lambda o: o.passes)
-        self.risk = rate(lambda o: o.wrong, lambda o: o.passes)
+        self.risk = rate(lambda o: o.wrong, [o for o in outcomes if o.passes])
         self.followed = rate(lambda o: o.route is Route.FOLLOW_CONTEXT)
-        self.followed_wrong = rate(lambda o: o.wrong, lambda o: o.route is Route.FOLLOW_CONTEXT)
+        self.followed_wrong = rate(lambda o: o.wrong, followed)
         self.answered = rate(lambda o: o.route is Route.ANSWER)
-        self.answered_wrong = rate(lambda o: o.wrong, lambda o: o.route is Route.ANSWER)
-        self.false_abstention = rate(lambda o: not o.passes, lambda o: o.answerable)
+        self.answered_wrong = rate(lambda o: o.wrong, answered)
+        self.false_abstention = rate(lambda o: not o.passes, [o for o in outcomes if o.answerable])
 
 
 def clustered_rate(

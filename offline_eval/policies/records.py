@@ -531,25 +531,22 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     found: dict[str, Any] = settings if isinstance(settings, dict) else {}
     dataset = found.get("dataset", "")
     kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
+    measured_by: dict[str, Any] = {}
+    for name in ("scorer", "estimator"):
+        try:
+            measured_by[name] = Fingerprint.model_validate(found.get(name))
+        except ValidationError:
+            what = f"field 'settings.{name}' is no fingerprint"
+            raise InputError(what, where=where, hint=_RUN_AGAIN) from None
     return CalibrationSet(
         records=tuple(signal.record() for signal in signals),
         source=os.fspath(run),
-        scorer=_fingerprint(found.get("scorer"), "scorer", where),
-        estimator=_fingerprint(found.get("estimator"), "estimator", where),
+        **measured_by,
         aggregator=str(found.get("aggregator") or "max"),
         unbound=manifest.get("chained") is not True,
         population=f"questions of the data set {dataset}, each with a context of every kind that "
         f"was made ({kinds}), all kinds counting the same",
     )
-
-
-def _fingerprint(value: Any, name: str, where: str) -> Fingerprint:
-    try:
-        return Fingerprint.model_validate(value)
-    except ValidationError:
-        raise InputError(
-            f"field 'settings.{name}' is no fingerprint", where=where, hint=_RUN_AGAIN
-        ) from None
 
 
 _SUITES = {"ookb": records_from_ookb, "uniknow": records_from_uniknow}

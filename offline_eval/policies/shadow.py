@@ -433,7 +433,7 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
     def draw(figure: Canvas) -> None:
         axes, shares = figure.subplots(), [one.abstention for one in periods]
         values = [share.value or 0.0 for share in shares]
-        style = {"color": Colour.BLUE.value, "markersize": 4, "elinewidth": 1.2}
+        style: dict[str, Any] = {"color": Colour.BLUE, "markersize": 4, "elinewidth": 1.2}
         axes.errorbar(range(len(periods)), values, yerr=error_bars(shares), fmt="o-", **style)
         every = range(0, len(periods), -(-len(periods) // 6))
         axes.set_xticks(every, [f"{periods[at].begin:%m-%d %H:%M}" for at in every])
@@ -452,15 +452,11 @@ def _labelled_section(found: ShadowSummary, labels: Labels) -> Section:
         counts, hit = _MEASURES[name]
         hits = [one for one, label in found.labelled(counts) if hit(one, label)]
         shown.append(_cases(title, hits))
-    return Section(
-        "Against the labels",
-        (
-            f"{counted(len(labels.by_question), 'labelled question')}. The shares hold for all "
-            "traffic only where the labelled questions are a random sample of it.",
-            table,
-            *shown,
-        ),
+    said = (
+        f"{counted(len(labels.by_question), 'labelled question')}. The shares hold for all "
+        "traffic only where the labelled questions are a random sample of it."
     )
+    return Section("Against the labels", (said, table, *shown))
 
 
 def _examples(found: ShadowSummary) -> Iterable[Section]:

@@ -80,18 +80,20 @@ class Replay:
                 self.systems.append(replayed)
                 for row in own:
                     case = cases[row.case_id]
-                    question = asked[case.question_id]
-                    asked_of = (system.model, system.prompt), (system.model, None)
-                    keys = ((*of, case.question_id) for of in asked_of)
-                    self.items.append(
-                        Replayed(
-                            system=replayed,
-                            case=question_case(question, case.kind, question.own_passage),
-                            base=case.knowledge_base,
-                            logged=row,
-                            closed_book=next((memory[key] for key in keys if key in memory), None),
-                        )
+                    question, model, own_id = (
+                        asked[case.question_id],
+                        system.model,
+                        case.question_id,
                     )
+                    by_model = memory.get((model, None, own_id))
+                    item = Replayed(
+                        system=replayed,
+                        case=question_case(question, case.kind, question.own_passage),
+                        base=case.knowledge_base,
+                        logged=row,
+                        closed_book=memory.get((model, system.prompt, own_id)) or by_model,
+                    )
+                    self.items.append(item)
         answered = dict.fromkeys(case.question_id for case in cases.values())
         self.questions = [asked[name] for name in answered]
         self.passages = [passage for base in known for passage in base.passages.values()]

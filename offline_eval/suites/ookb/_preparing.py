@@ -96,7 +96,7 @@ class Prepared(Sequence[Asked]):
     @cached_property
     def asked(self) -> RepliesAsked:
         """What is asked of whom, for the manifest and the files of the run."""
-        cases = {}
+        cases: dict[str, ReplyCase] = {}
         for item in self.items:
             case = item.case
             cases[case.case_id] = cases.get(case.case_id) or ReplyCase(
@@ -190,9 +190,7 @@ def estimate(prepared: Prepared) -> dict[str, dict[str, int]]:
     found = {one.system_id: dict.fromkeys(_COUNTED, 0) for one in prepared.tested}
     bases = {base.name: base for base in prepared.bases}
     # Retrieving is paid for once, whatever the systems that share it.
-    paid_by: dict[str, str] = {}
-    for live in prepared.systems.live:
-        paid_by.setdefault(live.record.retrieval, live.system_id)
+    paid_by = {one.record.retrieval: one.system_id for one in reversed(prepared.systems.live)}
     for item in prepared:
         own = found[item.system.system_id]
         own["replies"] += 1
@@ -234,18 +232,17 @@ def cost_table(prepared: Prepared) -> DryRun:
     # Where a guard stands in front, calls and tokens are the most that there may be.
     guarded = {live.system_id for live in prepared.systems.live if live.guarded}
     lines = []
-    for name, (replies, *numbers) in ((name, one.values()) for name, one in found.items()):
-        most = "≤ " if name in guarded else ""
+    for name, one in found.items():
+        most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
         lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
     calls, read, written = (sum(one[name] for one in found.values()) for name in _COUNTED[1:])
     settings = prepared.settings
+    synthetic = CaseKind.SYNTHETIC in settings.cases
+    judged = any(name.startswith(Judgement.LLM_PREFIX) for name in settings.judges)
     not_counted = {
-        "synthetic questions, whose number is known once they are there": CaseKind.SYNTHETIC
-        in settings.cases,
+        "synthetic questions, whose number is known once they are there": synthetic,
         "samples by which a guard measures the model's confidence": prepared.systems.asks_models,
-        "calls of the judges, one per reply and criterion or fewer": any(
-            name.startswith(Judgement.LLM_PREFIX) for name in settings.judges
-        ),
+        "calls of the judges, one per reply and criterion or fewer": judged,
     }
     notes = (
         f"together {'at most ' if guarded else ''}{calls} calls, about {read} tokens in and "

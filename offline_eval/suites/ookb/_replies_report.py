@@ -295,13 +295,13 @@ def _criteria(summary: RepliesSummary) -> Section | None:
         return None
     blocks: list[Section | Prose] = []
     for found in summary.criteria:
-        name = one_line(found.criterion, 60).replace("_", " ").capitalize()
-        judge = one_line(WORDS.text("judge", found.judge), 60)
-        if found.estimate and found.judge != Judgement.ESTIMATE:
+        name = one_line(found["criterion"], 60).replace("_", " ").capitalize()
+        judge = one_line(WORDS.text("judge", found["judge"]), 60)
+        if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
-        table = criterion_table(found, summary.names)
+        table = criterion_table(found["systems"], summary.names)
         blocks.append(Section(f"{name}, judged by {judge}", (table,)))
-    if any(found.criterion == Judgement.FAILURE for found in summary.criteria):
+    if any(found["criterion"] == Judgement.FAILURE for found in summary.criteria):
         blocks.append(Prose((WORDS.text("failures"),), small=True))
     return Section("How answers go wrong", tuple(blocks))
 

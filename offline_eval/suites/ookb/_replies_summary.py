@@ -15,7 +15,7 @@ from ...report.cascade import CascadeStages
 from ...report.document import Document, as_json
 from ...report.text import one_line
 from ...run import Question
-from ...run.grouping import error_types, grouped
+from ...run.grouping import error_types, grouped, most_frequent
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
 from ._left_out_check import read_left_out_check
@@ -77,40 +77,30 @@ class Cost:
         return any(one is not None for one in known)
 
 
-class CriterionCounts:
-    """How often a judge gave each outcome of a criterion.
+def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:
+    """Count how often a judge gave each outcome of a criterion.
 
     Args:
         evidence: of the run.
         criterion: `failure` or a user's own.
         judge: who judged.
 
-    Attributes:
-        estimate: whether these are offline estimates.
-        systems: per system how often each outcome occurs, the most frequent of all systems
-            first; out-of-KB replies for `failure`, all replies for other criteria.
+    Returns:
+        JSON-ready: besides criterion and judge, under `estimate` whether these are offline
+        estimates, and under `systems` per system how often each outcome occurs, the most frequent
+        of all systems first; of out-of-KB replies for `failure`, of all for other criteria.
     """
-
-    def __init__(self, evidence: Evidence, criterion: str, judge: str) -> None:
-        found = [
-            (reply.row.system_id, verdict)
-            for reply in evidence.replies
-            if (verdict := evidence.said(reply, criterion).get(judge)) is not None
-            and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
-        ]
-        total = Counter(str(verdict.outcome) for _, verdict in found)
-        outcomes = sorted(total, key=lambda outcome: (-total[outcome], outcome))
-        counts = {
-            name: Counter(verdict.outcome for _, verdict in own)
-            for name, own in grouped(found, lambda pair: pair[0]).items()
-        }
-        self.criterion, self.judge = criterion, judge
-        self.estimate = any(verdict.estimate for _, verdict in found)
-        self.systems = {name: {one: own[one] for one in outcomes} for name, own in counts.items()}
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return vars(self)
+    counts: dict[str, Counter[str]] = {}
+    found: dict[str, Any] = {"criterion": criterion, "judge": judge, "estimate": False}
+    for reply in evidence.replies:
+        verdict = evidence.said(reply, criterion).get(judge)
+        about = criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained)
+        if verdict is not None and about:
+            counts.setdefault(reply.row.system_id, Counter())[str(verdict.outcome)] += 1
+            found["estimate"] |= verdict.estimate
+    outcomes = most_frequent(outcome for own in counts.values() for outcome in own.elements())
+    systems = {name: {one: own[one] for one in outcomes} for name, own in counts.items()}
+    return {**found, "systems": systems}
 
 
 class SystemSummary:
@@ -162,17 +152,15 @@ class SystemSummary:
     @property
     def failed(self) -> float | None:
         """Share of the replies that ended in an error; None without replies."""
-        found = self.shape.out_of_kb, self.shape.in_kb
-        failed = sum(counts.errors for counts in found)
-        total = failed + sum(counts.n for counts in found)
-        return failed / total if total else None
+        out, in_kb = self.shape.out_of_kb, self.shape.in_kb
+        failed = out.errors + in_kb.errors
+        return failed / total if (total := failed + out.n + in_kb.n) else None
 
     def numbers(self) -> dict[str, Any]:
         """Return the system's numbers under the names that the report has for the whole run."""
-        shape = self.shape.to_dict()
-        false_abstention = shape["in_kb"]["false_abstention_rate"]
-        own = {"false_abstention_rate": false_abstention, **self.to_dict()}
-        return {**shape, **own, "unsupported": self.support.unsupported.to_dict()}
+        shape, unsupported = self.shape.to_dict(), self.support.unsupported.to_dict()
+        false_abstention = {"false_abstention_rate": shape["in_kb"]["false_abstention_rate"]}
+        return {**shape, **false_abstention, **self.to_dict(), "unsupported": unsupported}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -282,7 +270,7 @@ class RepliesSummary:
             SystemSummary(evidence, systems[one], name) for one, name in self.names.items()
         ]
         self.criteria = [
-            CriterionCounts(evidence, criterion, judge)
+            criterion_counts(evidence, criterion, judge)
             for criterion, several in evidence.judges.items()
             if criterion not in MAIN
             for judge in several

@@ -25,11 +25,12 @@ from ._replies import (
 )
 from ._replies_differences import MEASURES, Comparison
 from ._replies_labels import LabelsSummary
-from ._replies_summary import Cost, CriterionCounts, SystemSummary, Topic
+from ._replies_summary import Cost, SystemSummary, Topic
 from ._replies_what_if import REPLIES_WORDS
 
 _LONGEST = 60
 _SPACE = "\u00a0"
+_TIERS = "Tiers 1\u00a0/\u00a02\u00a0/\u00a03"
 _TITLES = {
     "guard": "The guard against none",
     "model": "Another model",
@@ -80,20 +81,16 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
         if not any(one.n for one in counts):
             continue
         cells = Cell.column([getattr(one, rate) for one in counts], better=better * best)
-        of = [
-            f"{getattr(one, part)} of {getattr(one, whole)};".replace(" ", _SPACE) for one in counts
-        ]
-        under = [f"{text}\n{cell.under}" for text, cell in zip(of, cells, strict=True)]
-        shown = [
-            cell if cell.value == UNKNOWN else replace(cell, under=text)
-            for cell, text in zip(cells, under, strict=True)
-        ]
+        shown = []
+        for one, cell in zip(counts, cells, strict=True):
+            of = f"{getattr(one, part)}{_SPACE}of{_SPACE}{getattr(one, whole)};\n{cell.under}"
+            shown.append(cell if cell.value == UNKNOWN else replace(cell, under=of))
         columns.append((heading, shown))
         if whole == "known":
-            tiers = ["" if None in one.tiers else " / ".join(map(str, one.tiers)) for one in counts]
-            columns.append(
-                ("Tiers 1\u00a0/\u00a02\u00a0/\u00a03", _cells(t or UNKNOWN for t in tiers))
-            )
+            tiers = [
+                None if None in one.tiers else " / ".join(map(str, one.tiers)) for one in counts
+            ]
+            columns.append((_TIERS, _cells(one or UNKNOWN for one in tiers)))
     failed = [shape.out_of_kb.errors + shape.in_kb.errors for shape in shapes.values()]
     if any(failed):
         columns.append(("Errors", _cells(failed)))
@@ -137,17 +134,17 @@ def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
     return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
 
 
-def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
+def criterion_table(systems: Mapping[str, Mapping[str, int]], names: Mapping[str, str]) -> Table:
     """Make a line per system: how often each outcome occurs."""
     columns: _Columns = []
-    totals = [sum(counts.values()) for counts in found.systems.values()]
-    for outcome in next(iter(found.systems.values()), {}):
-        counts = [one[outcome] for one in found.systems.values()]
+    totals = [sum(counts.values()) for counts in systems.values()]
+    for outcome in next(iter(systems.values()), {}):
+        counts = [one[outcome] for one in systems.values()]
         shares = [percent(count / total) for count, total in zip(counts, totals, strict=True)]
         cells = [Cell(str(count), share) for count, share in zip(counts, shares, strict=True)]
         columns.append((one_line(outcome, _LONGEST).replace("_", " "), cells))
     columns.append(("Judged", _cells(totals)))
-    lines = [names.get(system, one_line(system)) for system in found.systems]
+    lines = [names.get(system, one_line(system)) for system in systems]
     return Table.from_columns("System", lines, columns)
 
 

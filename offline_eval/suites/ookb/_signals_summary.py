@@ -206,13 +206,10 @@ class PolicySummary:
         self.measures_more = policy.needs_estimator
 
 
-class ServedSummary:
-    """How a run asked a chain as it is served.
+def served_counts(run: MeasuredRun) -> dict[str, Any]:
+    """Count how a run asked a chain as it is served.
 
-    Args:
-        run: through a chain.
-
-    Attributes:
+    Returns:
         sources_found_by: number of questions by how the documents that hold their answer were
             told from others. `unknown` ones were measured as they are: they tell drift, and
             nothing about leak and false abstention.
@@ -221,21 +218,24 @@ class ServedSummary:
         answer_elsewhere: left-out cases in which a retrieved document still contains the whole
             answer, of at least four words, and that nobody reviewed: they count as leaks.
     """
-
-    def __init__(self, run: MeasuredRun) -> None:
-        self.sources_found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
-        if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
-            self.sources_found_by["unknown"] = live
-        kinds = grouped((row for row in run.rows if row.error is None), lambda row: row.kind)
-        served = {row.question_id: len(row.retrieved) for row in kinds.get(CaseKind.IN_KB, ())}
-        self.short_contexts = self.answer_elsewhere = 0
-        for row in kinds.get(CaseKind.LEFT_OUT, ()):
-            self.short_contexts += len(row.retrieved) < served.get(row.question_id, 0)
-            answer = words_of(run.questions[row.question_id].answer)
-            if len(answer) >= _SHORT_ANSWER and row.case_id not in run.reviews:
-                texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
-                padded = (f" {' '.join(words_of(text))} " for text in texts)
-                self.answer_elsewhere += any(f" {' '.join(answer)} " in text for text in padded)
+    found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
+    if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
+        found_by["unknown"] = live
+    kinds = grouped((row for row in run.rows if row.error is None), lambda row: row.kind)
+    served = {row.question_id: len(row.retrieved) for row in kinds.get(CaseKind.IN_KB, ())}
+    short = elsewhere = 0
+    for row in kinds.get(CaseKind.LEFT_OUT, ()):
+        short += len(row.retrieved) < served.get(row.question_id, 0)
+        answer = words_of(run.questions[row.question_id].answer)
+        if len(answer) >= _SHORT_ANSWER and row.case_id not in run.reviews:
+            texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
+            padded = (f" {' '.join(words_of(text))} " for text in texts)
+            elsewhere += any(f" {' '.join(answer)} " in text for text in padded)
+    return {
+        "sources_found_by": found_by,
+        "short_contexts": short,
+        "answer_elsewhere": elsewhere,
+    }
 
 
 class SignalsSummary:
@@ -296,7 +296,7 @@ class SignalsSummary:
         self.retrieval_miss_rate = Interval.wilson(self.retrieval_misses, len(in_kb))
         self.policy = None if run.calibration is None else PolicySummary(run.calibration)
         is_served = run.manifest.settings.retrieval == SERVED
-        self.served = ServedSummary(run) if is_served else None
+        self.served = served_counts(run) if is_served else None
         self.shared_words = QuestionRecord.mean_shared_words(
             (one.question, one.passage) for one in run.questions.values() if one.passage
         )
@@ -330,13 +330,14 @@ class SignalsSummary:
     @property
     def live(self) -> bool:
         """Whether nothing is known of where the answers are."""
-        return self.served is not None and set(self.served.sources_found_by) == {"unknown"}
+        return self.served is not None and set(self.served["sources_found_by"]) == {"unknown"}
 
     @property
     def known_questions(self) -> int:
         """Number of questions of which it is known where their answers are."""
-        found = {} if self.served is None else self.served.sources_found_by
-        return self.questions - found.get("unknown", 0) - len(self.run.unmatched)
+        unknown = 0 if self.served is None else self.served["sources_found_by"].get("unknown", 0)
+        known: int = self.questions - unknown - len(self.run.unmatched)
+        return known
 
     @property
     def note_on_makers(self) -> str:
@@ -403,7 +404,7 @@ class SignalsSummary:
         }
         # What only some runs have.
         further: dict[str, Any] = {
-            "served": self.served and vars(self.served),
+            "served": self.served,
             "shared_words": self.shared_words,
             "made_by": dict(self.made_by) or None,
             "reviews": self.reviews or None,
