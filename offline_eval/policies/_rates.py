@@ -30,53 +30,39 @@ Floats = NDArray[np.float64]
 _NO_VARIANCE, _ROUNDING = 1e-12, 1e-9
 
 
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """One case under a policy.
+    """One case under a policy, as a guard with it would decide.
+
+    Args:
+        policy: decides.
+        case: as measured.
 
     Attributes:
-        case: as measured.
         relevance: calibrated, None where the signal failed.
         confidence: likewise.
         route: where the policy sends it.
+        passes: anything is answered.
+        wrong: what is answered is wrong; not known counts as wrong.
+        answerable: following the context or answering from memory would have been right.
     """
 
-    case: CalibrationRecord
-    relevance: float | None
-    confidence: float | None
-    route: Route
-
-    @property
-    def passes(self) -> bool:
-        """Whether anything is answered."""
-        return self.route is not Route.ABSTAIN
-
-    @property
-    def wrong(self) -> bool:
-        """Whether what is answered is wrong; not known counts as wrong."""
-        if self.route is Route.FOLLOW_CONTEXT:
-            return not self.case.context_right
-        return self.route is Route.ANSWER and not self.case.closed_book_right
-
-    @property
-    def answerable(self) -> bool:
-        """Whether following the context or answering from memory would have been right."""
-        return bool(self.case.context_right or self.case.closed_book_right)
+    def __init__(self, policy: Policy, case: CalibrationRecord) -> None:
+        self.case = case
+        self.relevance, self.confidence = calibrated_signals(
+            case, policy.relevance_calibrator, policy.confidence_calibrator
+        )
+        nothing, given = case.nothing_retrieved, (self.relevance, self.confidence, case.conflict)
+        signals = Signals.replay(policy, *given, nothing_retrieved=nothing)
+        self.route = route = decide_route(policy, signals).route
+        self.passes = route is not Route.ABSTAIN
+        self.answerable = bool(case.context_right or case.closed_book_right)
+        right = case.context_right if route is Route.FOLLOW_CONTEXT else case.closed_book_right
+        self.wrong = self.passes and not right
 
 
 def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[Outcome]:
     """Each case as a guard with this policy would decide it."""
-    found = []
-    for case in cases:
-        relevance, confidence = calibrated_signals(
-            case, policy.relevance_calibrator, policy.confidence_calibrator
-        )
-        signals = Signals.replay(
-            policy, relevance, confidence, case.conflict, nothing_retrieved=case.nothing_retrieved
-        )
-        route = decide_route(policy, signals).route
-        found.append(Outcome(case, relevance, confidence, route))
-    return found
+    return [Outcome(policy, case) for case in cases]
 
 
 def calibrated_signals(

@@ -227,8 +227,7 @@ class Labels:
         given: dict[str, dict[str, bool]] = defaultdict(dict)
         contradictory = set()
         for line in lines:
-            for key in ("answerable", "right"):
-                said = getattr(line, key)
+            for key, said in (("answerable", line.answerable), ("right", line.right)):
                 if said is not None and given[line.name].setdefault(key, said) is not said:
                     contradictory.add(line.name)
         asked = log.last_by_question()
@@ -279,13 +278,10 @@ def read_texts(decisions: Iterable[LoggedDecision]) -> dict[tuple[Path, int], di
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    found: dict[Path, None] = {}
-    for given in paths:
-        path = Path(given)
-        real = path.resolve()
-        files = sorted(real.glob("decisions-*.jsonl")) if path.is_dir() else [real]
-        found.update(dict.fromkeys(files))
-    return list(found)
+    found: list[Path] = []
+    for path in (Path(given).resolve() for given in paths):
+        found += sorted(path.glob("decisions-*.jsonl")) if path.is_dir() else [path]
+    return list(dict.fromkeys(found))
 
 
 def _policy(files: Iterable[Path], policy_id: str) -> Policy | None:

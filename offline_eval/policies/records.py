@@ -265,19 +265,15 @@ class CalibrationSet:
                 asked = f"question {one.question_id!r}, case {one.case!r}"
                 return f"{asked} of {self.name} was not measured", same
         if self.retrieval != judged.retrieval:
-            return (
-                f"its passages were retrieved in another way than those of {self.name}",
-                "measure both with the same options, apart from --scorer and --out",
-            )
+            what = f"its passages were retrieved in another way than those of {self.name}"
+            return what, "measure both with the same options, apart from --scorer and --out"
         if judged.scorer is None:
             return "does not say which scorer measured it", "name a run of `knowgate measure`"
         for (question, case), content in self.contents.items():
             if judged.contents.get((question, case), content) != content:
-                return (
-                    f"question {question!r}, case {case!r}, has another question or other "
-                    f"passages here than in {self.name}",
-                    f"{same}, on the same passages",
-                )
+                what = "has another question or other passages here than in"
+                asked = f"question {question!r}, case {case!r}, {what} {self.name}"
+                return asked, f"{same}, on the same passages"
         if judged.scorer == self.scorer:
             what = f"was measured by the scorer of {self.name} itself"
             return what, "name a run of another scorer"

@@ -226,16 +226,16 @@ def require_apart(
             where=str(policy_out),
             hint="give the report another name",
         )
-    files: tuple[str, ...] = _RUN_FILES
-    if run is not None and (run / "plan.json").is_file():
-        files += ("policy.json",)  # of a UniKnow run, whose guard it is
     read = set() if old_policy is None else {old_policy.resolve()}
+    if run is not None:
+        read |= {run.resolve() / name for name in _RUN_FILES}
+        if (run / "plan.json").is_file():
+            read.add(run.resolve() / "policy.json")  # of a UniKnow run, whose guard it is
     if records is not None:
         # What measured the records may be in a file beside them.
         read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
     for path in paths:
-        inside = run is not None and path.parent == run.resolve() and path.name in files
-        if inside or path in read:
+        if path in read:
             raise InputError(
                 "is a file that is read here", where=str(path), hint="choose another one"
             )

@@ -127,9 +127,7 @@ class Comparison:
     ) -> None:
         usable = replies
         if any(system.guard != OFF for system in systems):
-            usable = [
-                pair for pair in replies if all(one.case.held_out is not False for one in pair)
-            ]
+            usable = [pair for pair in replies if False not in [one.case.held_out for one in pair]]
         self.base, self.other = (system.system_id for system in systems)
         self.factor, self.run = factor, run
         self.pairs, self.seen_in_calibration = len(usable), len(replies) - len(usable)

@@ -120,6 +120,7 @@ class SystemSummary:
             question; empty likewise.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
         support: which of its replies their passages do not bear out.
+        failed: share of the replies that ended in an error; None without replies.
     """
 
     def __init__(self, evidence: Evidence, system: ReplySystem, name: str) -> None:
@@ -129,6 +130,7 @@ class SystemSummary:
         guarded = system.guard != OFF and any(one.case.held_out is False for one in replied)
         self.name, self.system = name, system
         self.shape, self.knowledge_bases = ReplyShape(own), ReplyShape.by_base(own)
+        self.failed = (len(own) - len(replied)) / len(own) if own else None
         self.held_out = ReplyShape(unseen) if guarded else None
         self.held_out_bases = ReplyShape.by_base(unseen) if guarded else {}
         self.support = SupportSummary(evidence, replied)
@@ -148,13 +150,6 @@ class SystemSummary:
         if base is None:
             return self.held_out if self.held_out_bases else None
         return self.held_out_bases.get(base)
-
-    @property
-    def failed(self) -> float | None:
-        """Share of the replies that ended in an error; None without replies."""
-        out, in_kb = self.shape.out_of_kb, self.shape.in_kb
-        failed = out.errors + in_kb.errors
-        return failed / total if (total := failed + out.n + in_kb.n) else None
 
     def numbers(self) -> dict[str, Any]:
         """Return the system's numbers under the names that the report has for the whole run."""
@@ -244,6 +239,8 @@ class RepliesSummary:
         judge_warnings: on the judges that gave a verdict.
         labels: people's; None where nobody labelled.
         left_out_check: None where it was not made.
+        missing: number of replies that are missing in the run.
+        some_seen: some questions are known from a guard's calibration.
 
     Raises:
         InputError: a file of a run is missing, broken or written by a newer knowgate, or a
@@ -298,16 +295,8 @@ class RepliesSummary:
         }
         self.labels = LabelsSummary.of(evidence, self.judge_warnings)
         self.left_out_check = read_left_out_check(run.folder)
-
-    @property
-    def missing(self) -> int:
-        """Number of replies that are missing in the run."""
-        return max(0, self.evidence.run.manifest.replies - len(self.evidence.run.replies))
-
-    @property
-    def some_seen(self) -> bool:
-        """Whether some questions are known from a guard's calibration."""
-        return any(one.held_out is not None for one in self.systems)
+        self.missing = max(0, run.manifest.replies - len(run.replies))
+        self.some_seen = any(one.held_out is not None for one in self.systems)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""

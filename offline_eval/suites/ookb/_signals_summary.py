@@ -51,6 +51,12 @@ class ScoredCase:
         counted: whether the rates are about it; False without a policy.
         held_out: whether it is, and that threshold is known not to rest on the question.
         review: what a person said of it.
+        elsewhere: review found it answered by another passage: it counts in no rate.
+        in_kb: the knowledge base was whole.
+        found: it was, and its own passage was retrieved.
+        missed: it was, and its own passage was not retrieved.
+        left_out: the own passage had been left out, and no review found another that answers.
+        missing: nothing that was retrieved should answer it, so that it must not pass.
     """
 
     def __init__(self, run: MeasuredRun, row: MeasuredRow, lowest: float) -> None:
@@ -62,6 +68,12 @@ class ScoredCase:
         self.counted = self.held_out = False
         said, calibration = run.reviews.get(row.case_id), run.calibration
         self.review = None if said is None else said.verdict
+        self.elsewhere = self.review is Review.Verdict.ANSWERED
+        self.in_kb = row.kind is CaseKind.IN_KB
+        self.found = self.in_kb and not row.retrieval_miss
+        self.missed = self.in_kb and row.retrieval_miss
+        self.left_out = row.kind is CaseKind.LEFT_OUT and not self.elsewhere
+        self.missing = self.left_out or row.kind is CaseKind.UNANSWERABLE
         if calibration is None:
             return
         decision = decide_by_relevance(calibration.policy, raw)
@@ -75,36 +87,6 @@ class ScoredCase:
             # The promise may be about left-out questions alone: then nothing rests on these.
             self.counted = self.counted or name not in calibration.calibration_questions
         self.held_out = self.counted and not calibration.given_policy
-
-    @property
-    def in_kb(self) -> bool:
-        """Whether the knowledge base was whole."""
-        return self.row.kind is CaseKind.IN_KB
-
-    @property
-    def found(self) -> bool:
-        """Whether this is an in-KB case whose own passage was retrieved."""
-        return self.in_kb and not self.row.retrieval_miss
-
-    @property
-    def missed(self) -> bool:
-        """Whether this is an in-KB case whose own passage was not retrieved."""
-        return self.in_kb and self.row.retrieval_miss
-
-    @property
-    def left_out(self) -> bool:
-        """Whether the own passage had been left out, and no review found another that answers."""
-        return self.row.kind is CaseKind.LEFT_OUT and not self.elsewhere
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether review found it answered by another passage: it counts in no rate."""
-        return self.review is Review.Verdict.ANSWERED
-
-    @property
-    def missing(self) -> bool:
-        """Whether nothing that was retrieved should answer it, so that it must not pass."""
-        return self.left_out or self.row.kind is CaseKind.UNANSWERABLE
 
 
 def scored_cases(
@@ -268,6 +250,12 @@ class SignalsSummary:
         shared_words: mean share of a question's content words that its own passage holds; None
             where the passages are not stored.
         made_by: of questions that programs made, how many by each.
+        questions: number of them, without unanswerable ones.
+        cases: number of cases that are stored.
+        errors: number of cases that could not be measured.
+        live: nothing is known of where the answers are.
+        known_questions: number of questions of which it is known where their answers are.
+        note_on_makers: what to know of questions that programs made; empty without any.
     """
 
     def __init__(self, run: MeasuredRun) -> None:
@@ -301,6 +289,13 @@ class SignalsSummary:
             (one.question, one.passage) for one in run.questions.values() if one.passage
         )
         self.made_by = Counter(one.made_by for one in run.questions.values() if one.made_by)
+        alone = {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
+        self.questions = len({row.question_id for row in run.rows} - alone)
+        self.cases, self.errors = len(run.rows), sum(self.errors_by_type.values())
+        found_by: dict[str, int] = self.served["sources_found_by"] if self.served else {}
+        self.live = set(found_by) == {"unknown"}
+        self.known_questions = self.questions - found_by.get("unknown", 0) - len(run.unmatched)
+        self.note_on_makers = QuestionRecord.note_on_makers(dict(self.made_by), self.questions)
 
     @classmethod
     def read(cls, run_dir: str | os.PathLike[str]) -> SignalsSummary:
@@ -310,39 +305,6 @@ class SignalsSummary:
             InputError: a file is missing, broken, empty or written by a newer knowgate.
         """
         return cls(MeasuredRun.read(run_dir, unfinished=True))
-
-    @property
-    def questions(self) -> int:
-        """Number of questions in the run, without unanswerable ones."""
-        alone = {row.question_id for row in self.run.rows if row.kind is CaseKind.UNANSWERABLE}
-        return len({row.question_id for row in self.run.rows} - alone)
-
-    @property
-    def cases(self) -> int:
-        """Number of cases that are stored."""
-        return len(self.run.rows)
-
-    @property
-    def errors(self) -> int:
-        """Number of cases that could not be measured."""
-        return sum(self.errors_by_type.values())
-
-    @property
-    def live(self) -> bool:
-        """Whether nothing is known of where the answers are."""
-        return self.served is not None and set(self.served["sources_found_by"]) == {"unknown"}
-
-    @property
-    def known_questions(self) -> int:
-        """Number of questions of which it is known where their answers are."""
-        unknown = 0 if self.served is None else self.served["sources_found_by"].get("unknown", 0)
-        known: int = self.questions - unknown - len(self.run.unmatched)
-        return known
-
-    @property
-    def note_on_makers(self) -> str:
-        """What to know of questions that programs made; empty without any."""
-        return QuestionRecord.note_on_makers(dict(self.made_by), self.questions) or ""
 
     @property
     def reviews(self) -> dict[str, int]:

@@ -137,6 +137,7 @@ class ScorerComparison:
         retrieval_misses: questions whose passage was not retrieved: only their left-out cases
             count.
         scorers: in the order in which they were named.
+        failed: cases that failed, of all scorers.
         differences: of each pair.
         choice: which one to take.
         curves: per scorer its operating points, the strictest first.
@@ -151,6 +152,7 @@ class ScorerComparison:
         self.questions = len({row.question_id for row in measured[0].run.rows})
         self.passages, self.risk = paired.count, risk
         self.scorers = [_numbers(one, paired, risk) for one in measured]
+        self.failed = sum(one.failed for one in self.scorers)
         usable = [n.name for n in self.scorers if paired.positives[n.name] and n.failed < n.cases]
         pairs = list(combinations(usable, 2))
         # Bonferroni: the intervals of all pairs hold together.
@@ -169,11 +171,6 @@ class ScorerComparison:
             name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
             for name in usable
         }
-
-    @property
-    def failed(self) -> int:
-        """Cases that failed, of all scorers."""
-        return sum(one.failed for one in self.scorers)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; the curves are not in it."""
