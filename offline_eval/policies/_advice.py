@@ -42,15 +42,14 @@ def advice_for(found: Calibrated, asked: Asked, trial: Trial) -> tuple[str, ...]
     if hints:
         return tuple(hints)
     if not isinstance(found.risk, Leak):
-        return (*(one.hint for one in found.problems), *_selective(found))
+        hints, smallest = [one.hint for one in found.problems], found.smallest_risk()
+        if smallest is not None:
+            attempt = found.next_attempt
+            at = "" if attempt is None else f" (tested as attempt {attempt} on this data)"
+            bound = f"--risk {smallest:g} is about the smallest bound that can be certified"
+            hints.append(f"{bound}{at}")
+        return tuple(hints)
     return tuple(_of_leak(found, found.risk, asked, trial))
-
-
-def _selective(found: Calibrated) -> Iterator[str]:
-    smallest, attempt = found.smallest_risk(), found.next_attempt
-    if smallest is not None:
-        at = "" if attempt is None else f" (tested as attempt {attempt} on this data)"
-        yield f"--risk {smallest:g} is about the smallest bound that can be certified{at}"
 
 
 def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Iterator[str]:
@@ -62,6 +61,11 @@ def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Itera
     # Costs are weighed for one scorer, and somebody has to want less than all abstained from.
     if found.measured.cascade is None and limit < 1.0:
         limited = trial(MaxAbstention(limit, risk.missing))
+    above = 0
+    # How many left-out cases pass where abstention is bearable, if they can be reviewed.
+    if limited is not None and Path(found.measured.source).is_dir():
+        left_out = [record for record in found.certify if record.case == "left_out"]
+        above = len(passing(limited.policy, left_out))
     yield from WORDS.paragraphs(
         "advice",
         found,
@@ -70,7 +74,7 @@ def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Itera
             **_bounds(found, risk, limit, trial),
             **_more_questions(found, risk, asked, limited),
             "limited": limited,
-            "above": _above(found, limited),
+            "above": above,
             "weak_scorer": found.measured.scorer is not None
             and found.measured.scorer.kind != _BETTER_SCORER,
         },
@@ -128,29 +132,16 @@ def _more_questions(
     leak = 0.0 if limited is None else max(one.value or 0.0 for one in limited.leaks.values())
     first = None if found.next_attempt is None else 1
     level = Guarantee.level_of(asked.delta, first) / max(1, len(asked.candidates))
-    here, units = min(_units(found))
+    # Of each kind that must not pass, how many there are, and what they are called.
+    there = []
+    for case in populations_of(found.certify):
+        own = {r.unit for r in found.certify if r.case == case and r.relevance is not None}
+        names = {"group": "topics", "question": "unanswerable questions"}
+        name = names[max((kind for kind, _ in own), default="question")]
+        there.append((len(own), name if case == "unanswerable" else "passages with questions"))
+    here, units = min(there)
     needed = LeakPlan.units_for(leak, risk.bound, delta=level)
     return {"leak": leak, "needed": needed, "here": here, "units": units}
-
-
-def _units(found: Calibrated) -> Iterator[tuple[int, str]]:
-    """Of each kind that must not pass, how many there are, and what they are called."""
-    for case in populations_of(found.certify):
-        records = [r for r in found.certify if r.case == case and r.relevance is not None]
-        units = {record.unit for record in records}
-        names = {"group": "topics", "question": "unanswerable questions"}
-        name = "passages with questions"
-        if case == "unanswerable":
-            name = names[max((kind for kind, _ in units), default="question")]
-        yield len(units), name
-
-
-def _above(found: Calibrated, limited: Calibrated | None) -> int:
-    """How many left-out cases pass where abstention is bearable, if they can be reviewed."""
-    if limited is None or not Path(found.measured.source).is_dir():
-        return 0
-    left_out = [record for record in found.certify if record.case == "left_out"]
-    return len(passing(limited.policy, left_out))
 
 
 def limits(policy: Policy) -> list[str]:

@@ -43,14 +43,10 @@ class Asked:
     def settings(self) -> dict[str, Any]:
         """What decides the test, as JSON; the rest changes nothing that is certified."""
         chosen_of = {"candidates": sorted(self.candidates)} if self.candidates else {}
-        return {
-            **chosen_of,
-            "risk": _as_json(self.risk),
-            "delta": self.delta,
-            "share": self.share,
-            # A leak is tested alike whatever may be answered from memory.
-            "allowed_routes": [] if isinstance(self.risk, Leak) else sorted(self.allowed_routes),
-        }
+        # A leak is tested alike whatever may be answered from memory.
+        routes = [] if isinstance(self.risk, Leak) else sorted(self.allowed_routes)
+        asked = {"risk": _as_json(self.risk), "delta": self.delta, "share": self.share}
+        return {**chosen_of, **asked, "allowed_routes": routes}
 
 
 def _as_json(risk: Risk) -> Any:
@@ -88,7 +84,7 @@ def next_attempt(sets: Sequence[CalibrationSet]) -> int:
     Raises:
         InputError: a history cannot be read.
     """
-    return _history(sets).next_number()
+    return _history(sets).number("", {})
 
 
 def _history(sets: Sequence[CalibrationSet]) -> AttemptHistory:
@@ -154,14 +150,6 @@ class AttemptHistory:
             for path in sorted({path.parent.resolve() / path.name for path in paths})
         ]
 
-    def next_number(self) -> int:
-        """Return which attempt one would be that was not made before, from 1.
-
-        Raises:
-            InputError: as `number`.
-        """
-        return max(_number_in(_numbers(spec.read(folder)), "") for folder, spec in self._files)
-
     def number(self, data_sha256: str, settings: dict[str, Any]) -> int:
         """Return which attempt this is, from 1, without recording it.
 
@@ -172,7 +160,7 @@ class AttemptHistory:
             InputError: a history cannot be read, or a line of it is damaged.
         """
         key = _key(data_sha256, settings)
-        return max(_number_in(_numbers(spec.read(folder)), key) for folder, spec in self._files)
+        return max(_number_in(spec.read(folder), key) for folder, spec in self._files)
 
     def record(self, data_sha256: str, settings: dict[str, Any], number: int) -> bool:
         """Store an attempt in all files, on disk when this returns.
@@ -199,18 +187,15 @@ class AttemptHistory:
         )
         with ExitStack() as opened:
             tables = [opened.enter_context(spec.open(folder)) for folder, spec in self._files]
-            if max(_number_in(_numbers(table.rows()), key) for table in tables) != number:
+            if max(_number_in(table.rows(), key) for table in tables) != number:
                 return False
             for table in tables:
                 table.extend([attempt])
         return True
 
 
-def _numbers(attempts: Iterable[_Attempt]) -> dict[str, int]:
-    return {one.key: one.number or place for place, one in enumerate(attempts, start=1)}
-
-
-def _number_in(numbers: dict[str, int], key: str) -> int:
+def _number_in(attempts: Iterable[_Attempt], key: str) -> int:
+    numbers = {one.key: one.number or place for place, one in enumerate(attempts, start=1)}
     return numbers.get(key) or 1 + max(numbers.values(), default=0)
 
 

@@ -102,11 +102,8 @@ class Calibrated:
         rates = self.leak_rates
         if rates is None:
             return {}
-        abstained = {
-            "left_out": rates.left_out_abstention,
-            "unanswerable": rates.unanswerable_abstention,
-        }
-        return {case: abstained[case].complement() for case in populations_of(self.certify)}
+        cases = populations_of(self.certify)
+        return {case: getattr(rates, f"{case}_abstention").complement() for case in cases}
 
     @property
     def cost(self) -> float | None:
@@ -123,16 +120,13 @@ class Calibrated:
         phrases = [f"{len({r.question_id for r in part})} {what}" for part, what in parts if part]
         if self.cascade is not None:
             phrases.append(f"{self.cascade.learned_on} to choose the width of the band on")
-        unmeasured = {
-            r.question_id for r in self.certify if r.relevance is None and r.case != "in_kb"
-        }
-        certify = {r.question_id for r in self.certify}
+        failed = [r for r in self.certify if r.relevance is None and r.case != "in_kb"]
+        certify, unmeasured = ({r.question_id for r in of} for of in (self.certify, failed))
         units = len({r.unit for r in self.certify})
-        phrases.insert(0, f"{self.measured.questions} in all")
         phrases.append(f"{len(certify)} on {units} passages or groups to certify on")
         if unmeasured:
             phrases.append(f"{len(unmeasured)} of them without a relevance")
-        return phrases
+        return [f"{self.measured.questions} in all", *phrases]
 
     def smallest_risk(self) -> float | None:
         """About the smallest bound that the next attempt could certify; None: none at all."""
@@ -141,12 +135,10 @@ class Calibrated:
             return None
         level = Guarantee.level_of(guarantee.delta, self.next_attempt) / guarantee.candidates
         if isinstance(self.risk, Leak):
-            units = {
-                case: {r.unit for r in self.certify if r.case == case and r.relevance is not None}
-                for case in populations_of(self.certify)
-            }
-            fewest = min(map(len, units.values()))
-            return Leak.smallest(fewest, level)
+            measured = [r for r in self.certify if r.relevance is not None]
+            cases = populations_of(self.certify)
+            units = [{r.unit for r in measured if r.case == case} for case in cases]
+            return Leak.smallest(min(map(len, units)), level)
         return smallest_selective(guarantee, level)
 
     def left_out_of_prompts(self) -> float | None:
@@ -227,11 +219,8 @@ def _further(
     guarantee = policy.guarantee
     if guarantee is None or not guarantee.certified:
         return 0
-    open_cases = [
-        r
-        for r in certify
-        if r.case == "left_out" and r.relevance is not None and r.question_id not in reviews
-    ]
+    measured = [r for r in certify if r.case == "left_out" and r.relevance is not None]
+    open_cases = [r for r in measured if r.question_id not in reviews]
     through = passing(policy, open_cases)
     answered = frozenset(record.question_id for record in through)
     records = [
@@ -240,17 +229,11 @@ def _further(
         else record
         for record in certify
     ]
-    laxer = fit_policy(
-        records,
-        risk,
-        delta=guarantee.delta,
-        attempt=guarantee.attempt,
-        binding=PolicyBinding(
-            scorer=policy.scorer,
-            aggregator=policy.aggregator,
-            candidates=guarantee.candidates,
-        ),
-    ).policy
+    binding = PolicyBinding(
+        scorer=policy.scorer, aggregator=policy.aggregator, candidates=guarantee.candidates
+    )
+    delta, attempt = guarantee.delta, guarantee.attempt
+    laxer = fit_policy(records, risk, delta=delta, attempt=attempt, binding=binding).policy
     return max(len(through), len(passing(laxer, open_cases)))
 
 

@@ -11,13 +11,13 @@ are judged fold by fold. A leak needs no path that is learned, so that all its q
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice
-from ...calibration.risk import Costs, Coverage, Fit, Leak, MaxAbstention, fit_policy
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
 from ...calibration.risk.costs import LeakFold
 from ...calibration.risk.fit import PolicyBinding, Problem
 from ...calibration.risk.learned_path import forecast_path, from_surest
@@ -26,7 +26,6 @@ from ...guard.artefacts import Guarantee
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import IdentityCalibrator, Policy
-from ...guard.routing import Calibrator
 from ._advice import advice_for, cautions, limits
 from ._attempts import Asked, next_attempt
 from ._attempts import counted as as_counted
@@ -49,11 +48,10 @@ _FEWEST_SETS = 20
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    learn: list[CalibrationRecord]
-    certify: list[CalibrationRecord]
-    test: list[CalibrationRecord]
+class _Parts(NamedTuple):
+    learn: Sequence[CalibrationRecord]
+    certify: Sequence[CalibrationRecord]
+    test: Sequence[CalibrationRecord]
 
 
 def calibrate_records(
@@ -122,7 +120,18 @@ def calibrate_records(
         found = replace(found, next_attempt=next_attempt(sets))
     else:
         found = fit(None)
-    found = replace(found, problems=_problems(found, asked))
+    # Whoever asks for a coverage, or has costs, has said how much may be abstained from.
+    said = isinstance(risk, Coverage | Costs | MaxAbstention)
+    problems = Problem.find(
+        found.policy,
+        found.measured.records,
+        None if said else found.false_abstention.value,
+        max_false_abstention=max_false_abstention,
+        seed=found.seed,
+    )
+    if not problems:
+        return found
+    found = replace(found, problems=problems)
 
     def trial(other: Risk) -> Calibrated:
         """As a further calibration would be, which is not counted."""
@@ -132,7 +141,7 @@ def calibrate_records(
         [chosen] = [one for one in sets if one.source == found.measured.source][:1]
         return _calibrate(chosen, replace(asked, risk=other, candidates=()), None)
 
-    return replace(found, advice=advice_for(found, asked, trial)) if found.problems else found
+    return replace(found, advice=advice_for(found, asked, trial))
 
 
 def _require_not_tuned_on(measured: CalibrationSet) -> None:
@@ -172,19 +181,6 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
     return replace(found, policy=measured.marked(found.policy))
 
 
-def _problems(found: Calibrated, asked: Asked) -> tuple[Problem, ...]:
-    return Problem.find(
-        found.policy,
-        found.measured.records,
-        # Whoever asks for a coverage, or has costs, has said how much may be abstained from.
-        None
-        if isinstance(asked.risk, Coverage | Costs | MaxAbstention)
-        else found.false_abstention.value,
-        max_false_abstention=asked.max_false_abstention,
-        seed=found.seed,
-    )
-
-
 def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
@@ -192,7 +188,35 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     parts = _three_parts(measured, asked.share)
     choices = choose_calibrators(parts.learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
-    fit = _fit(measured, asked, attempt, parts, choices, routes)
+    # The identity for a signal that was never measured.
+    calibrators = {
+        f"{name}_calibrator": choices[name].calibrator if name in choices else IdentityCalibrator()
+        for name in SIGNALS
+    }
+    estimator = measured.estimator if "confidence" in choices else None
+    binding = _binding(measured, estimator=estimator, **calibrators)
+    records, path = _calibrated(parts.certify, binding), None
+    if not isinstance(asked.risk, Coverage | Leak | Costs | MaxAbstention):
+        forecasts = forecast_path(
+            _calibrated(parts.learn, binding),
+            asked.risk,
+            delta=Guarantee.level_of(asked.delta, attempt),
+            questions=len({record.unit for record in records}),
+            may_follow=Route.FOLLOW_CONTEXT in routes,
+            may_answer=Route.ANSWER in routes,
+            conflict_between=measured.conflict_between,
+        )
+        path = from_surest(forecasts)
+    fit = fit_policy(
+        records,
+        asked.risk,
+        delta=asked.delta,
+        path=path,
+        attempt=attempt,
+        allowed_routes=routes,
+        conflict_between=measured.conflict_between,
+        binding=binding,
+    )
     tested = outcomes_under(fit.policy, parts.test or parts.certify)
     return Calibrated(
         policy=fit.policy,
@@ -210,66 +234,37 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     )
 
 
-def _fit(
-    measured: CalibrationSet,
-    asked: Asked,
-    attempt: int | None,
-    parts: _Parts,
-    choices: Mapping[str, CalibratorChoice],
-    routes: Sequence[Route],
-) -> Fit:
-    risk = asked.risk
-    binding = PolicyBinding(
+def _binding(measured: CalibrationSet, **more: Any) -> PolicyBinding:
+    return PolicyBinding(
         scorer=measured.scorer or PolicyBinding.UNNAMED,
-        estimator=measured.estimator if "confidence" in choices else None,
         aggregator=measured.aggregator,
-        relevance_calibrator=calibrator_of(choices, "relevance"),
-        confidence_calibrator=calibrator_of(choices, "confidence"),
         created_by=f"knowgate {__version__}",
         retrieval=measured.retrieval,
-    )
-    records, path = calibrated_records(parts.certify, binding), None
-    if not isinstance(risk, Coverage | Leak | Costs | MaxAbstention):
-        forecasts = forecast_path(
-            calibrated_records(parts.learn, binding),
-            risk,
-            delta=Guarantee.level_of(asked.delta, attempt),
-            questions=len({record.unit for record in records}),
-            may_follow=Route.FOLLOW_CONTEXT in routes,
-            may_answer=Route.ANSWER in routes,
-            conflict_between=measured.conflict_between,
-        )
-        path = from_surest(forecasts)
-    return fit_policy(
-        records,
-        risk,
-        delta=asked.delta,
-        path=path,
-        attempt=attempt,
-        allowed_routes=routes,
-        conflict_between=measured.conflict_between,
-        binding=binding,
+        **more,
     )
 
 
 def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     parts, seed = _two_parts(measured, asked.share), measured.seed
-    binding = PolicyBinding(
-        scorer=measured.scorer or PolicyBinding.UNNAMED,
-        aggregator=measured.aggregator,
-        created_by=f"knowgate {__version__}",
-        retrieval=measured.retrieval,
-        cascade=measured.cascade,
-        candidates=max(1, len(asked.candidates)),
-    )
+    binding = _binding(measured, cascade=measured.cascade, candidates=max(1, len(asked.candidates)))
     if isinstance(asked.risk, Costs | MaxAbstention):
         require_both_kinds(parts.certify, measured.source)
     fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
-    policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)
-    folds = () if parts.test else folds
+    policy, folds = fit.policy, () if parts.test else LeakFold.deal(fit, seed=seed)
+    if policy.may_follow and len(measured.kept_sets) >= _FEWEST_SETS:
+        # It leaves out of the prompt what lies far below the best passage, and breaks no set of
+        # the calibration questions that holds the answer.
+        margin = Policy.kept_margin_of(measured.kept_sets)
+        policy = policy.model_copy(update={"kept_margin": margin})
     if fit.cascade is not None:
         parts = _Parts([], list(fit.records), list(fit.cascade.applied(parts.test)))
         measured = replace(measured, records=fit.cascade.applied(measured.records))
+    if folds:
+        # Those of the policy that is written, and of how it was chosen.
+        whole = leak_rates_by([LeakFold.whole(fit)], measured.beside)
+        rates = leak_rates_by(folds, measured.beside).widened(whole)
+    else:
+        rates = leak_rates_of(policy, [*parts.test, *measured.beside])
     if asked.confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, asked.confidence_threshold)
     return Calibrated(
@@ -280,25 +275,10 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         test=tuple(parts.test),
         folds=folds,
         steps=PathStep.of(fit),
-        # Those of the policy that is written, and of how it was chosen.
-        leak_rates=leak_rates_by(folds, measured.beside).widened(
-            leak_rates_by([LeakFold.whole(fit)], measured.beside)
-        )
-        if folds
-        else leak_rates_of(policy, [*parts.test, *measured.beside]),
+        leak_rates=rates,
         seed=seed,
         cascade=fit.cascade,
     )
-
-
-def _with_margin(policy: Policy, measured: CalibrationSet) -> Policy:
-    """Let `policy` leave out of the prompt what lies far below the best passage.
-
-    The margin breaks no set of the calibration questions that holds the answer.
-    """
-    if not policy.may_follow or len(measured.kept_sets) < _FEWEST_SETS:
-        return policy
-    return policy.model_copy(update={"kept_margin": Policy.kept_margin_of(measured.kept_sets)})
 
 
 def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
@@ -380,16 +360,9 @@ def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
     says that it is not certified. The promise about contexts that pass is unchanged.
     """
     guarantee = policy.guarantee
-    return policy.model_copy(
-        update={
-            "confidence_threshold": float(threshold),
-            "allowed_routes": _ALL_ROUTES,
-            "guarantee": None if guarantee is None else _with_exception(guarantee, threshold),
-        }
-    )
-
-
-def _with_exception(guarantee: Guarantee, threshold: float) -> Guarantee:
+    update = {"confidence_threshold": float(threshold), "allowed_routes": _ALL_ROUTES}
+    if guarantee is None:
+        return policy.model_copy(update=update)
     # Without a certificate the statement says that the policy always abstains.
     lead = "Apart from that" if guarantee.certified else "There is one exception to abstaining"
     statement = (
@@ -398,11 +371,8 @@ def _with_exception(guarantee: Guarantee, threshold: float) -> Guarantee:
         "That threshold was declared and is not certified: nothing is promised about how "
         "often such an answer is right."
     )
-    return guarantee.model_copy(update={"statement": statement})
-
-
-# A `Calibrated`; its module imports this one.
-_Calibrated = TypeVar("_Calibrated", bound=Any)
+    said = guarantee.model_copy(update={"statement": statement})
+    return policy.model_copy(update={**update, "guarantee": said})
 
 
 def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
@@ -417,8 +387,9 @@ def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
     if not isinstance(risk, Leak):
         raise ValueError("one of several scorers is chosen for a Leak")
     first, *others = sets
-    for other in others:
-        if _cases(other) != _cases(first):
+    cases = [{(r.question_id, r.measured_case, r.unit) for r in one.records} for one in sets]
+    for other, asked in zip(others, cases[1:], strict=True):
+        if asked != cases[0]:
             raise InputError(
                 f"holds other questions or passages than {first.name}",
                 where=other.source,
@@ -432,11 +403,7 @@ def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
         )
 
 
-def _cases(measured: CalibrationSet) -> set[tuple[str, str, tuple[str, str]]]:
-    return {(r.question_id, r.measured_case, r.unit) for r in measured.records}
-
-
-def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
+def best_of(found: Sequence[Calibrated]) -> Calibrated:
     """The calibration that lets most answerable questions pass, of equals the first.
 
     Its rates are those of the whole procedure: the choice is made anew for each fold. Their
@@ -451,6 +418,7 @@ def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
     best = certified[counts.index(max(counts))]
     if best.test:
         return best
+    assert best.leak_rates is not None
     folds = LeakFold.chosen([one.folds for one in certified])
     rates = leak_rates_by(folds, best.measured.beside).widened(best.leak_rates)
     return replace(best, leak_rates=rates)
@@ -474,12 +442,7 @@ def choose_calibrators(
     return found
 
 
-def calibrator_of(choices: Mapping[str, CalibratorChoice], name: str) -> Calibrator:
-    """The calibrator of a signal; the identity where it was never measured."""
-    return choices[name].calibrator if name in choices else IdentityCalibrator()
-
-
-def calibrated_records(
+def _calibrated(
     records: Sequence[CalibrationRecord], binding: PolicyBinding
 ) -> list[CalibrationRecord]:
     """The records with calibrated signals; without passages no context is right."""

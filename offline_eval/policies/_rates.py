@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import NamedTuple
 
@@ -24,58 +24,45 @@ from ...calibration.risk.costs import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Calibrator, Signals, decide_route
+from ..run.grouping import grouped
 
 Floats = NDArray[np.float64]
 _NO_VARIANCE, _ROUNDING = 1e-12, 1e-9
 
 
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """One case under a policy.
+    """One case under a policy, as a guard with it would decide.
+
+    Args:
+        policy: decides.
+        case: as measured.
 
     Attributes:
-        case: as measured.
         relevance: calibrated, None where the signal failed.
         confidence: likewise.
         route: where the policy sends it.
+        passes: anything is answered.
+        wrong: what is answered is wrong; not known counts as wrong.
+        answerable: following the context or answering from memory would have been right.
     """
 
-    case: CalibrationRecord
-    relevance: float | None
-    confidence: float | None
-    route: Route
-
-    @property
-    def passes(self) -> bool:
-        """Whether anything is answered."""
-        return self.route is not Route.ABSTAIN
-
-    @property
-    def wrong(self) -> bool:
-        """Whether what is answered is wrong; not known counts as wrong."""
-        if self.route is Route.FOLLOW_CONTEXT:
-            return not self.case.context_right
-        return self.route is Route.ANSWER and not self.case.closed_book_right
-
-    @property
-    def answerable(self) -> bool:
-        """Whether following the context or answering from memory would have been right."""
-        return bool(self.case.context_right or self.case.closed_book_right)
+    def __init__(self, policy: Policy, case: CalibrationRecord) -> None:
+        self.case = case
+        self.relevance, self.confidence = calibrated_signals(
+            case, policy.relevance_calibrator, policy.confidence_calibrator
+        )
+        nothing, given = case.nothing_retrieved, (self.relevance, self.confidence, case.conflict)
+        signals = Signals.replay(policy, *given, nothing_retrieved=nothing)
+        self.route = route = decide_route(policy, signals).route
+        self.passes = route is not Route.ABSTAIN
+        self.answerable = bool(case.context_right or case.closed_book_right)
+        right = case.context_right if route is Route.FOLLOW_CONTEXT else case.closed_book_right
+        self.wrong = self.passes and not right
 
 
 def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[Outcome]:
     """Each case as a guard with this policy would decide it."""
-    found = []
-    for case in cases:
-        relevance, confidence = calibrated_signals(
-            case, policy.relevance_calibrator, policy.confidence_calibrator
-        )
-        signals = Signals.replay(
-            policy, relevance, confidence, case.conflict, nothing_retrieved=case.nothing_retrieved
-        )
-        route = decide_route(policy, signals).route
-        found.append(Outcome(case, relevance, confidence, route))
-    return found
+    return [Outcome(policy, case) for case in cases]
 
 
 def calibrated_signals(
@@ -108,22 +95,20 @@ class Rates:
     """
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
-        def rate(
-            of: Callable[[Outcome], bool], among: Callable[[Outcome], bool] = lambda _: True
-        ) -> Interval:
-            return clustered_rate(
-                [(o.case.unit, o.case.weight, of(o)) for o in outcomes if among(o)]
-            )
+        def rate(of: Callable[[Outcome], bool], among: Sequence[Outcome] = outcomes) -> Interval:
+            return clustered_rate([(o.case.unit, o.case.weight, of(o)) for o in among])
 
+        routes = grouped(outcomes, lambda o: o.route)
+        followed, answered = (routes.get(one, []) for one in (Route.FOLLOW_CONTEXT, Route.ANSWER))
         self.cases = len(outcomes)
         self.questions = len({outcome.case.question_id for outcome in outcomes})
         self.coverage = rate(lambda o: o.passes)
-        self.risk = rate(lambda o: o.wrong, lambda o: o.passes)
+        self.risk = rate(lambda o: o.wrong, [o for o in outcomes if o.passes])
         self.followed = rate(lambda o: o.route is Route.FOLLOW_CONTEXT)
-        self.followed_wrong = rate(lambda o: o.wrong, lambda o: o.route is Route.FOLLOW_CONTEXT)
+        self.followed_wrong = rate(lambda o: o.wrong, followed)
         self.answered = rate(lambda o: o.route is Route.ANSWER)
-        self.answered_wrong = rate(lambda o: o.wrong, lambda o: o.route is Route.ANSWER)
-        self.false_abstention = rate(lambda o: not o.passes, lambda o: o.answerable)
+        self.answered_wrong = rate(lambda o: o.wrong, answered)
+        self.false_abstention = rate(lambda o: not o.passes, [o for o in outcomes if o.answerable])
 
 
 def clustered_rate(
@@ -159,9 +144,8 @@ def clustered_rate(
         sums[unit][1] += weight
     hits, totals = np.asarray(list(sums.values())).T
     n, value = len(hits), float(hits.sum() / totals.sum())
-    if len(trials) == n and (totals == totals[0]).all():
-        independent = float(n)
-    else:
+    independent = float(n)
+    if len(trials) > n or (totals != totals[0]).any():
         independent = min(_independent(hits, totals, len(trials)), float(most or len(trials)))
     low, high = _clopper_pearson(value * independent, independent)
     return Interval(value, low, high, n).around(value)
@@ -210,11 +194,8 @@ class LeakRates:
 
     def widened(self, other: LeakRates) -> LeakRates:
         """The same rates, with intervals that hold those of `other`, too."""
-        return LeakRates(
-            _widened(self.left_out_abstention, other.left_out_abstention),
-            _widened(self.false_abstention, other.false_abstention),
-            _widened(self.unanswerable_abstention, other.unanswerable_abstention),
-        )
+        names = [one.name for one in fields(self)]
+        return LeakRates(*(_widened(getattr(self, n), getattr(other, n)) for n in names))
 
 
 def _widened(one: Interval, other: Interval) -> Interval:
@@ -254,7 +235,8 @@ def leak_rates_by(folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord]
     """
     dealt = [(record, fold.threshold) for fold in folds for record in fold.records]
     by_unit = {record.unit: threshold for record, threshold in dealt}
-    usual = _median([fold.threshold for fold in folds])
+    known = sorted(fold.threshold for fold in folds if fold.threshold is not None)
+    usual = known[len(known) // 2] if known and len(known) == len(folds) else None
     dealt += [(record, by_unit.get(record.unit, usual)) for record in beside]
     return _leak_rates(
         [
@@ -265,28 +247,18 @@ def leak_rates_by(folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord]
     )
 
 
-def _median(thresholds: Sequence[float | None]) -> float | None:
-    known = sorted(one for one in thresholds if one is not None)
-    return known[len(known) // 2] if known and len(known) == len(thresholds) else None
-
-
 def _leak_rates(judged: Sequence[tuple[CalibrationRecord, bool]]) -> LeakRates:
     """Rates of cases with whether each is abstained from."""
-    in_kb = [(r, out) for r, out in judged if r.case == "in_kb" and r.context_right]
-    return LeakRates(
-        _missing_rate(judged, "left_out"),
-        clustered_rate([(r.unit, 1.0, out) for r, out in in_kb]),
-        _missing_rate(judged, "unanswerable"),
-    )
-
-
-def _missing_rate(judged: Sequence[tuple[CalibrationRecord, bool]], case: str) -> Interval:
-    """Share abstained from; each passage or topic counts once, as in the certificate."""
-    found = [(r, abstained) for r, abstained in judged if r.case == case]
-    sizes = Counter(record.unit for record, _ in found)
-    trials = [(r.unit, 1.0 / sizes[r.unit], out) for r, out in found]
-    # The threshold was chosen so that few pass: from few, what they vary cannot be told.
-    return clustered_rate(trials, most=len(sizes))
+    missing = {}
+    for case in ("left_out", "unanswerable"):
+        found = [(r.unit, out) for r, out in judged if r.case == case]
+        # Each passage or topic counts once, as in the certificate.
+        sizes = Counter(unit for unit, _ in found)
+        trials = [(unit, 1.0 / sizes[unit], out) for unit, out in found]
+        # The threshold was chosen so that few pass: from few, what they vary cannot be told.
+        missing[f"{case}_abstention"] = clustered_rate(trials, most=len(sizes))
+    in_kb = [(r.unit, 1.0, out) for r, out in judged if r.case == "in_kb" and r.context_right]
+    return LeakRates(false_abstention=clustered_rate(in_kb), **missing)
 
 
 _RESAMPLES = 200
@@ -396,11 +368,10 @@ class SignalQuality:
         pairs = list(zip(values.raw, values.came_true, strict=True))
         stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
         calibrated = [choice.calibrator.apply(score) for score in values.raw]
+        right, wrong = ([score for score, true in pairs if true is came] for came in (True, False))
         self.calibrator, self.reason, self.losses = choice.kind, choice.reason, choice.losses
         self.cases, self.failed = len(values.raw), values.failed
-        self.auroc = SelectiveCurve.auroc(
-            [score for score, true in pairs if true], [score for score, true in pairs if not true]
-        )
+        self.auroc = SelectiveCurve.auroc(right, wrong)
         self.before = StatedProbabilities.of(values.raw, values, seed) if stated else None
         self.after = StatedProbabilities.of(calibrated, values, seed)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ...calibration import CalibrationRecord
@@ -25,9 +24,9 @@ from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_cov
 from ._rates import (
     Outcome,
     PathStep,
-    Rates,
     SelectiveQuality,
     SignalQuality,
+    StatedProbabilities,
     outcomes_under,
     selective_qualities,
 )
@@ -42,19 +41,23 @@ def calibration_document(found: Calibrated) -> Document:
     risk = 0.0 if guarantee is None else guarantee.risk
     signals = SignalQuality.of_signals(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
+    outcomes, which = _shown_outcomes(found)
     return Document(
         name="calibration",
         title=f"Calibration on {found.measured.name}",
         subtitle=f"{found.measured.questions} questions, {len(found.measured.records)} cases, "
         f"{found.measured.groups} independent units · {found.policy.created_by}",
-        headline=_headline(found),
+        headline=WORDS.paragraphs("headline", found, _bound(found)),
         warnings=(*(problem.what for problem in found.problems), *found.warnings),
         sections=(
             Section("Results", (_results(found),)),
-            Section("The policy", (_regions(found),)),
+            Section("The policy", (draw_regions(found.policy, outcomes, which=which),)),
             Section("What is promised", _promise(found)),
             Section("How the point was chosen", _choice(found, rankings)),
-            Section("What if the thresholds were others?", (_what_if(found),)),
+            Section(
+                "What if the thresholds were others?",
+                (what_if_of(found.policy, outcomes, which) if outcomes else None,),
+            ),
             Section("The signals", _signals(signals)),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
@@ -65,35 +68,23 @@ def calibration_document(found: Calibrated) -> Document:
     )
 
 
-def _headline(found: Calibrated) -> list[str]:
-    """The result in one or two sentences, the most important one first."""
-    guarantee = found.policy.guarantee
-    certified = guarantee is not None and guarantee.certified
-    return WORDS.paragraphs("headline", found, _bound(found) if certified else None)
-
-
-def _judged(found: Calibrated) -> str:
-    """Which questions the rates are about."""
-    return f"On questions {found.judged}"
-
-
 def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
     """Whether the bound is on what errors cost, and not on how many there are."""
     return guarantee is not None and any(risk.kind == "cost" for risk in guarantee.risks)
 
 
-def _bound(found: Calibrated) -> str:
-    """What is certified, as short as can be; the statement has it in full."""
+def _bound(found: Calibrated) -> str | None:
+    """What is certified, as short as can be; the statement has it in full. None for nothing."""
     guarantee = found.policy.guarantee
-    if guarantee is None:
-        return "nothing"
+    if guarantee is None or not guarantee.certified:
+        return None
     risk = _as_bound(guarantee.risk)
-    kinds = {stored.kind for stored in guarantee.risks}
     if _bounds_a_cost(guarantee):
         return f"the mean cost per question is at most {guarantee.risk:g}"
     if found.coverage is not None:
         return f"at least {percent(found.coverage)} is let through, at most {risk} of it wrong"
-    each = ", by each route and together" if "follow" in kinds else ""
+    follow = any(stored.kind == "follow" for stored in guarantee.risks)
+    each = ", by each route and together" if follow else ""
     return f"at most {risk} of what it lets through is wrong{each}"
 
 
@@ -108,11 +99,12 @@ def _population(found: Calibrated) -> str:
 def _results(found: Calibrated) -> Figures | str:
     if found.rates is None:
         return "Nothing was measured on questions that the policy does not rest on."
-    return Figures(
-        _figures(found.rates, promised=not _bounds_a_cost(found.policy.guarantee)),
-        name=_judged(found),
-        unit="Independent units",
+    promised = not _bounds_a_cost(found.policy.guarantee)
+    lines = tuple(
+        Figure(title, getattr(found.rates, name), meaning if promised or name != "risk" else "")
+        for name, (title, meaning) in _FIGURES.items()
     )
+    return Figures(lines, name=f"On questions {found.judged}", unit="Independent units")
 
 
 # Of each rate what it is called, and what it says; of the first as far as it is promised.
@@ -130,28 +122,11 @@ _FIGURES = {
 }
 
 
-def _figures(rates: Rates, *, promised: bool) -> tuple[Figure, ...]:
-    return tuple(
-        Figure(title, getattr(rates, name), meaning if promised or name != "risk" else "")
-        for name, (title, meaning) in _FIGURES.items()
-    )
-
-
 def _shown_outcomes(found: Calibrated) -> tuple[list[Outcome], str]:
     shown, which = found.test, "Held-out questions"
     if not shown:
         shown, which = found.certify, "Questions that the certificate rests on"
     return outcomes_under(found.policy, shown), which
-
-
-def _regions(found: Calibrated) -> Plot | None:
-    outcomes, which = _shown_outcomes(found)
-    return draw_regions(found.policy, outcomes, which=which)
-
-
-def _what_if(found: Calibrated) -> WhatIf | None:
-    outcomes, which = _shown_outcomes(found)
-    return what_if_of(found.policy, outcomes, which) if outcomes else None
 
 
 def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
@@ -173,49 +148,48 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
 def _choice(
     found: Calibrated, rankings: Mapping[str, SelectiveQuality]
 ) -> tuple[Plot | Table | None, ...]:
-    guarantee = found.policy.guarantee
+    guarantee, of_coverage = found.policy.guarantee, found.coverage is not None
     # A path tested for its costs has no place on an axis of wrong answers.
-    of_cost = _bounds_a_cost(guarantee)
-    bounds = guarantee is not None and (guarantee.certified or found.coverage is None)
-    p_values = None
+    of_cost, steps = _bounds_a_cost(guarantee), found.steps
+    risk: float | None = None
+    p_values: Plot | None = None
     if guarantee is not None:
-        of_coverage = found.coverage is not None
-        p_values = draw_p_values(found.steps, delta=guarantee.delta, of_coverage=of_coverage)
-    return (
-        draw_risk_coverage(
-            rankings,
-            () if of_cost else found.steps,
-            risk=guarantee.risk if guarantee is not None and bounds and not of_cost else None,
-        ),
-        p_values,
-        _step_table(found.steps, of_cost=of_cost) if found.steps else None,
-    )
+        p_values = draw_p_values(steps, delta=guarantee.delta, of_coverage=of_coverage)
+        if not of_cost and (guarantee.certified or not of_coverage):
+            risk = guarantee.risk
+    coverage = draw_risk_coverage(rankings, () if of_cost else steps, risk=risk)
+    return coverage, p_values, _step_table(steps, of_cost=of_cost) if steps else None
 
 
 def _facts(found: Calibrated) -> list[tuple[str, str]]:
     policy, guarantee = found.policy, found.policy.guarantee
+    memory = policy.confidence_threshold if policy.may_answer else None
     facts = [
         ("the context is followed from relevance", _threshold(policy.relevance_threshold)),
-        (
-            "without it, memory answers from confidence",
-            _threshold(policy.confidence_threshold if policy.may_answer else None),
-        ),
+        ("without it, memory answers from confidence", _threshold(memory)),
     ]
     if policy.check_conflict:
         facts.append(("a conflict leads to", policy.on_conflict.replace("_", " ")))
     if found.coverage is not None:
         facts.append(("coverage asked for", percent(found.coverage)))
-    if guarantee is not None:
-        tested = "the certificate rests" if guarantee.certified else "the test rests"
-        if guarantee.certified or found.coverage is None:
-            facts.append(("bound α", _as_bound(guarantee.risk)))
-        facts += [
-            ("probability δ that the promise fails by bad luck", percent(guarantee.delta)),
-            ("what counts as an error", guarantee.loss),
-            (f"questions {tested} on", _evidence(guarantee)),
-            ("how the points were tested", guarantee.method),
-        ]
-    return facts
+    if guarantee is None:
+        return facts
+    if guarantee.certified or found.coverage is None:
+        facts.append(("bound α", _as_bound(guarantee.risk)))
+    tested = "the certificate rests" if guarantee.certified else "the test rests"
+    evidence = f"{guarantee.n}, of them {guarantee.errors} with an error"
+    if guarantee.questions not in (None, guarantee.n):
+        evidence = (
+            f"{guarantee.questions}, of them {guarantee.n} count for the bound and "
+            f"{guarantee.errors} went wrong"
+        )
+    return [
+        *facts,
+        ("probability δ that the promise fails by bad luck", percent(guarantee.delta)),
+        ("what counts as an error", guarantee.loss),
+        (f"questions {tested} on", evidence),
+        ("how the points were tested", guarantee.method),
+    ]
 
 
 def _as_bound(share: float) -> str:
@@ -224,97 +198,66 @@ def _as_bound(share: float) -> str:
     return percent(share if asked else math.ceil(1000 * share) / 1000, exact=True)
 
 
-def _evidence(guarantee: Guarantee) -> str:
-    if guarantee.questions is None or guarantee.questions == guarantee.n:
-        return f"{guarantee.n}, of them {guarantee.errors} with an error"
-    return (
-        f"{guarantee.questions}, of them {guarantee.n} count for the bound and "
-        f"{guarantee.errors} went wrong"
-    )
-
-
 def _threshold(value: float | None) -> str:
     return "never" if value is None else decimal(value)
 
 
-def _shown(steps: Sequence[PathStep]) -> list[PathStep]:
+def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
     """The points around the chosen one, or around where testing ended; the JSON has all."""
     tested = [step.number for step in steps if step.tested]
     chosen = [step.number for step in steps if step.chosen]
     middle = next(iter(chosen or tested[-1:]), 1)
-    return [step for step in steps if abs(step.number - middle) <= _STEPS_AROUND]
-
-
-def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
-    columns = ("Relevance from", "Confidence from", "Let through")
+    shown = [step for step in steps if abs(step.number - middle) <= _STEPS_AROUND]
+    risk = "Mean cost" if of_cost else "Of those wrong"
     lines = []
-    for step in _shown(steps):
+    for step in shown:
         note, mark = ("", "") if step.tested else ("not tested", "later")
         if step.chosen:
             note = mark = "chosen"
-        values = (
-            decimal(step.relevance),
-            decimal(step.confidence),
-            percent(step.coverage),
-            decimal(step.risk) if of_cost else percent(step.risk),
-            "below 0.0001" if step.p_value < 1e-4 else f"{step.p_value:.4f}",
-        )
-        cells = (*map(Cell, values), Cell(note, mark="text"))
-        lines.append(Line(str(step.number), cells, mark))
-    risk = "Mean cost" if of_cost else "Of those wrong"
-    return Table("Point", (*columns, risk, "p-value", ""), tuple(lines))
+        p_value = "below 0.0001" if step.p_value < 1e-4 else f"{step.p_value:.4f}"
+        thresholds = decimal(step.relevance), decimal(step.confidence)
+        wrong = decimal(step.risk) if of_cost else percent(step.risk)
+        cells = map(Cell, (*thresholds, percent(step.coverage), wrong, p_value))
+        lines.append(Line(str(step.number), (*cells, Cell(note, mark="text")), mark))
+    columns = ("Relevance from", "Confidence from", "Let through", risk, "p-value", "")
+    return Table("Point", columns, tuple(lines))
 
 
 def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
-    lines = []
-    for name, quality in signals.items():
-        before, after = quality.before, quality.after
-        estimates = (
-            None if before is None else before.calibration_error,
-            after.calibration_error,
-            None if before is None else before.brier,
-            after.brier,
+    before = [one.before for one in signals.values()]
+    after: list[StatedProbabilities | None] = [one.after for one in signals.values()]
+    columns = [
+        (heading, [Cell.estimate(getattr(one, name, None), decimal) for one in of])
+        for heading, name, of in (
+            ("Calibration error, raw", "calibration_error", before),
+            ("calibrated", "calibration_error", after),
+            ("Brier score, raw", "brier", before),
+            ("calibrated", "brier", after),
         )
-        cells = [Cell.estimate(estimate, decimal) for estimate in estimates]
-        cells += [Cell(decimal(quality.auroc)), Cell(str(quality.cases))]
-        lines.append(Line(name, tuple(cells)))
-    table = Table(
-        "Signal",
-        (
-            "Calibration error, raw", "calibrated", "Brier score, raw", "calibrated", "AUROC",
-            "Cases",
-        ),
-        tuple(lines),
-        notes=(
-            *(WORDS.text("calibrator", *one) for one in signals.items()),
-            WORDS.text("calibration_error"),
-        ),
-    )  # fmt: skip
+    ]
+    columns += [
+        ("AUROC", [Cell(decimal(one.auroc)) for one in signals.values()]),
+        ("Cases", [Cell(str(one.cases)) for one in signals.values()]),
+    ]
+    notes = (WORDS.text("calibrator", *one) for one in signals.items())
+    table = Table.from_columns(
+        "Signal", list(signals), columns, notes=(*notes, WORDS.text("calibration_error"))
+    )
     return (*(draw_reliability(*one) for one in signals.items()), table)
 
 
 def _ranking_table(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> Table:
-    guarantee = found.policy.guarantee
+    guarantee, shown = found.policy.guarantee, rankings.values()
     at_risk = "" if guarantee is None else f"Coverage at risk {percent(guarantee.risk)}"
-    lines = tuple(
-        Line(
-            name,
-            (
-                Cell.estimate(quality.aurc, decimal),
-                Cell.estimate(quality.excess_aurc, decimal),
-                Cell.estimate(quality.augrc, decimal),
-                Cell(
-                    "none"
-                    if quality.coverage_at_risk is None
-                    else percent(quality.coverage_at_risk)
-                ),
-                Cell(str(quality.cases)),
-            ),
-        )
-        for name, quality in rankings.items()
-    )
-    columns = ("AURC", "excess AURC", "AUGRC", at_risk, "Cases")
-    return Table("Ranking", columns, lines, notes=(WORDS.text("areas"),))
+    reached = [one.coverage_at_risk for one in shown]
+    columns = [
+        ("AURC", Cell.column([one.aurc for one in shown], decimal)),
+        ("excess AURC", Cell.column([one.excess_aurc for one in shown], decimal)),
+        ("AUGRC", Cell.column([one.augrc for one in shown], decimal)),
+        (at_risk, [Cell("none" if one is None else percent(one)) for one in reached]),
+        ("Cases", [Cell(str(one.cases)) for one in shown]),
+    ]
+    return Table.from_columns("Ranking", list(rankings), columns, notes=(WORDS.text("areas"),))
 
 
 def _data(found: Calibrated) -> list[tuple[str, str]]:
@@ -337,9 +280,7 @@ def _data(found: Calibrated) -> list[tuple[str, str]]:
 
 
 def _counts(cases: Sequence[CalibrationRecord]) -> str:
-    questions = len({case.question_id for case in cases})
-    units = len({case.unit for case in cases})
-    return f"{questions} questions, {len(cases)} cases, {units} independent units"
+    return "{questions} questions, {cases} cases, {units} independent units".format(**_part(cases))
 
 
 def _fingerprint(fingerprint: Fingerprint) -> str:
@@ -356,7 +297,9 @@ def _values(
     rankings: Mapping[str, SelectiveQuality],
 ) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
-    return {
+    parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
+    rates = None if found.rates is None else vars(found.rates)
+    values = {
         "schema_version": _SCHEMA_VERSION,
         "kind": "calibration",
         "created_by": found.policy.created_by,
@@ -365,24 +308,21 @@ def _values(
         "population": found.measured.population,
         "seed": found.seed,
         "coverage_asked_for": found.coverage,
-        "parts": {
-            "learn": _part(found.learn),
-            "certify": _part(found.certify),
-            "test": _part(found.test),
-        },
-        "policy": found.policy.model_dump(mode="json"),
-        "path": [vars(step) for step in found.steps],
-        "held_out": as_json(vars(found.rates)) if found.rates and found.test else None,
-        "certified_on": as_json(vars(found.rates)) if found.rates and not found.test else None,
-        "problems": [asdict(problem) for problem in found.problems],
-        "signals": {name: as_json(vars(quality)) for name, quality in signals.items()},
+        "parts": {name: _part(cases) for name, cases in parts.items()},
+        "policy": found.policy,
+        "path": list(map(vars, found.steps)),
+        "held_out": rates if found.test else None,
+        "certified_on": None if found.test else rates,
+        "problems": found.problems,
+        "signals": {name: vars(quality) for name, quality in signals.items()},
         "rankings": {
-            name: {key: as_json(one) for key, one in vars(quality).items() if key != "curve"}
+            name: {key: one for key, one in vars(quality).items() if key != "curve"}
             for name, quality in rankings.items()
         },
-        "warnings": list(found.warnings),
-        "not_promised": list(found.not_promised),
+        "warnings": found.warnings,
+        "not_promised": found.not_promised,
     }
+    return {name: as_json(value) for name, value in values.items()}
 
 
 def _part(cases: Sequence[CalibrationRecord]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, model_validator
 
@@ -126,16 +126,9 @@ class ShadowLog:
         for number, path in enumerate(files, start=1):
             try:
                 for line, value in read_jsonl(path, links=False):
-                    if value.get("kind") == "reply":
-                        continue
-                    found.append(
-                        check_model(
-                            LoggedDecision,
-                            {**value, "at": (path, line)},
-                            where=f"{path}:{line}",
-                            hint=_HINT,
-                        )
-                    )
+                    if value.get("kind") != "reply":
+                        made, where = {**value, "at": (path, line)}, f"{path}:{line}"
+                        found.append(check_model(LoggedDecision, made, where=where, hint=_HINT))
             except InputError as error:
                 if not _is_cut_off(path, error):
                     raise
@@ -191,7 +184,7 @@ class _LabelLine(BaseModel):
         return self.question_id or DecisionLog.plain_question_id(self.question)
 
 
-class Label(BaseModel):
+class Label(NamedTuple):
     """What is known about the question of a decision; None where it was not said.
 
     Attributes:
@@ -234,8 +227,7 @@ class Labels:
         given: dict[str, dict[str, bool]] = defaultdict(dict)
         contradictory = set()
         for line in lines:
-            for key in ("answerable", "right"):
-                said = getattr(line, key)
+            for key, said in (("answerable", line.answerable), ("right", line.right)):
                 if said is not None and given[line.name].setdefault(key, said) is not said:
                     contradictory.add(line.name)
         asked = log.last_by_question()
@@ -286,13 +278,10 @@ def read_texts(decisions: Iterable[LoggedDecision]) -> dict[tuple[Path, int], di
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    found: dict[Path, None] = {}
-    for given in paths:
-        path = Path(given)
-        real = path.resolve()
-        files = sorted(real.glob("decisions-*.jsonl")) if path.is_dir() else [real]
-        found.update(dict.fromkeys(files))
-    return list(found)
+    found: list[Path] = []
+    for path in (Path(given).resolve() for given in paths):
+        found += sorted(path.glob("decisions-*.jsonl")) if path.is_dir() else [path]
+    return list(dict.fromkeys(found))
 
 
 def _policy(files: Iterable[Path], policy_id: str) -> Policy | None:

@@ -10,10 +10,9 @@ from ...calibration import CalibrationRecord
 from ...calibration.mixing import MixedCase, fit_mix
 from ...guard.artefacts import Missing
 from ...guard.errors import InputError
-from ...guard.fingerprint import JOINT, Fingerprint
+from ...guard.fingerprint import JOINT
 from ...guard.signals.relevance.registry import scorer_name
-from ._mix_choice import MixChoice
-from .records import CalibrationSet
+from .records import CalibrationSet, MixChoice, tuned_together
 
 # Of the groups: to fit the mix on. The others take part in the test alone.
 FITTED_ON = 1 / 3
@@ -64,18 +63,7 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         what = f"of its questions a third is too few to fit a mix: it {error}"
         raise InputError(what, where=first.source, hint="measure more questions") from None
     names, sources = tuple(map(_named, sets)), tuple(one.source for one in sets)
-    choice = MixChoice(names, sources, fit)
-    return _judged(sets, testing, choice, parts)
-
-
-def _judged(
-    sets: Sequence[CalibrationSet],
-    testing: Sequence[CalibrationRecord],
-    choice: MixChoice,
-    parts: Sequence[dict[_Key, tuple[float, float] | None]],
-) -> CalibrationSet:
-    """The questions of the test, by the mix or by its best scorer alone."""
-    fit, first = choice.fit, sets[0]
+    # The questions of the test, by the mix or by its best scorer alone.
     taken = sets[0] if fit.is_better else sets[fit.best]
     alone = {(r.question_id, r.measured_case): r.relevance for r in taken.records}
     records = []
@@ -87,10 +75,9 @@ def _judged(
         records.append(replace(record, relevance=value))
     scorer, aggregator = taken.scorer, taken.aggregator
     if fit.is_better:
-        fingerprints: list[Fingerprint] = [one.scorer for one in sets if one.scorer is not None]
+        fingerprints = [one.scorer for one in sets if one.scorer is not None]
         scorer, aggregator = fit.rule.fingerprint(fingerprints), JOINT
     asked = {record.question_id for record in records}
-    tuned = [one.tuned_on for one in sets]
     return replace(
         taken,
         records=tuple(records),
@@ -98,10 +85,10 @@ def _judged(
         scorer=scorer,
         aggregator=aggregator,
         echoes=(),
-        tuned_on=None if None in tuned else tuple({q: 1 for one in tuned for q in one or ()}),
+        tuned_on=tuned_together(sets),
         reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
         makers={q: v for q, v in first.makers.items() if q in asked},
-        mix=choice,
+        mix=MixChoice(names, sources, fit),
     )
 
 

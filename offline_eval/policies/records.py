@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...calibration import CalibrationRecord
+from ...calibration.mixing import MixFit
 from ...calibration.records import MISSING_CASES
 from ...calibration.risk.fit import Cascade
 from ...guard.artefacts import Missing, Retrieval
@@ -25,11 +26,45 @@ from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
 from ..run import Question
+from ..run.grouping import grouped
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.questions import CaseKind, LeaveOut, MeasuredRow
 from ..suites.uniknow.plan import uniknow_signals
-from ._mix_choice import MixChoice
+
+
+@dataclass(frozen=True, slots=True)
+class MixChoice:
+    """Whether several scorers are mixed, and why.
+
+    Attributes:
+        names: of the scorers, or of their runs where they have none.
+        sources: the runs.
+        fit: the mix, and its comparison with the best scorer alone.
+    """
+
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+    fit: MixFit
+
+    def line(self) -> str:
+        """What `knowgate calibrate` prints."""
+        fit, best = self.fit, self.names[self.fit.best]
+        taken = "the mix is taken" if fit.is_better else f"the mix is not taken, but {best} alone"
+        apart = fit.difference
+        return (
+            f"mix of {', '.join(self.names)}: AUROC {fit.mix.value:.3f} against "
+            f"{fit.alone.value:.3f} of {best} alone, difference {apart.value:+.3f} "
+            f"[{apart.low:+.3f}, {apart.high:+.3f}], on {fit.cases} cases that take no part in "
+            f"the test: {taken}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        fit = self.fit
+        taken = {"taken": fit.is_better, "best_alone": self.names[fit.best]}
+        rates = {"auroc": fit.mix, "auroc_of_best_alone": fit.alone, "difference": fit.difference}
+        return {"scorers": self.names, **taken, **rates, "cases": fit.cases}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +147,12 @@ class CalibrationSet:
                 where=self.source,
                 hint="measure with --unanswerable FILE, or promise with --missing left-out",
             )
-        kept = [r for r in self.records if not r.is_missing or r.case in wanted]
-        beside = [r for r in self.records if r.is_missing and r.case not in wanted]
+        parts = grouped(self.records, lambda r: r.is_missing and r.case not in wanted)
+        kept, beside = (tuple(parts.get(aside, ())) for aside in (False, True))
         population = self.population
         if population and missing != "left_out":
             population = f"{population}; {_UNANSWERABLE}"
-        return replace(
-            self,
-            records=tuple(kept),
-            beside=tuple(beside),
-            missing=missing,
-            population=population,
-        )
+        return replace(self, records=kept, beside=beside, missing=missing, population=population)
 
     @property
     def generated(self) -> float:
@@ -204,15 +233,12 @@ class CalibrationSet:
             raw = relevance[record.question_id, record.measured_case]
             verdict = None if raw is None else verdicts.apply(raw)
             records.append(replace(record, verdict=verdict))
-        tuned_on = None
-        if self.tuned_on is not None and judged.tuned_on is not None:
-            tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
         return replace(
             self,
             records=tuple(records),
             cascade=Cascade(costly=judged.scorer),
             echoes=(),
-            tuned_on=tuned_on,
+            tuned_on=tuned_together((self, judged)),
             judge_source=judged.source,
         )
 
@@ -239,19 +265,15 @@ class CalibrationSet:
                 asked = f"question {one.question_id!r}, case {one.case!r}"
                 return f"{asked} of {self.name} was not measured", same
         if self.retrieval != judged.retrieval:
-            return (
-                f"its passages were retrieved in another way than those of {self.name}",
-                "measure both with the same options, apart from --scorer and --out",
-            )
+            what = f"its passages were retrieved in another way than those of {self.name}"
+            return what, "measure both with the same options, apart from --scorer and --out"
         if judged.scorer is None:
             return "does not say which scorer measured it", "name a run of `knowgate measure`"
         for (question, case), content in self.contents.items():
             if judged.contents.get((question, case), content) != content:
-                return (
-                    f"question {question!r}, case {case!r}, has another question or other "
-                    f"passages here than in {self.name}",
-                    f"{same}, on the same passages",
-                )
+                what = "has another question or other passages here than in"
+                asked = f"question {question!r}, case {case!r}, {what} {self.name}"
+                return asked, f"{same}, on the same passages"
         if judged.scorer == self.scorer:
             what = f"was measured by the scorer of {self.name} itself"
             return what, "name a run of another scorer"
@@ -291,6 +313,12 @@ class CalibrationSet:
                 hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
             )
         return _SUITES[suite](run)
+
+
+def tuned_together(sets: Iterable[CalibrationSet]) -> tuple[str, ...] | None:
+    """The questions that one of several scorers was tuned on; None where one does not say."""
+    tuned = [one.tuned_on for one in sets]
+    return None if None in tuned else tuple(dict.fromkeys(q for one in tuned for q in one or ()))
 
 
 def _unreviewed(record: CalibrationRecord) -> CalibrationRecord:
@@ -413,8 +441,7 @@ def _contents(run: MeasuredRun, rows: Iterable[MeasuredRow]) -> dict[tuple[str, 
         if row.error is None:
             judged = [(name, texts.get(name)) for name in row.retrieved]
             text = json.dumps([run.questions[row.question_id].question, judged])
-            key = (row.question_id, row.kind.value)
-            found[key] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+            found[row.question_id, row.kind.value] = hash_of_texts([text])
     return found
 
 
@@ -500,25 +527,22 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     found: dict[str, Any] = settings if isinstance(settings, dict) else {}
     dataset = found.get("dataset", "")
     kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
+    measured_by: dict[str, Any] = {}
+    for name in ("scorer", "estimator"):
+        try:
+            measured_by[name] = Fingerprint.model_validate(found.get(name))
+        except ValidationError:
+            what = f"field 'settings.{name}' is no fingerprint"
+            raise InputError(what, where=where, hint=_RUN_AGAIN) from None
     return CalibrationSet(
         records=tuple(signal.record() for signal in signals),
         source=os.fspath(run),
-        scorer=_fingerprint(found.get("scorer"), "scorer", where),
-        estimator=_fingerprint(found.get("estimator"), "estimator", where),
+        **measured_by,
         aggregator=str(found.get("aggregator") or "max"),
         unbound=manifest.get("chained") is not True,
         population=f"questions of the data set {dataset}, each with a context of every kind that "
         f"was made ({kinds}), all kinds counting the same",
     )
-
-
-def _fingerprint(value: Any, name: str, where: str) -> Fingerprint:
-    try:
-        return Fingerprint.model_validate(value)
-    except ValidationError:
-        raise InputError(
-            f"field 'settings.{name}' is no fingerprint", where=where, hint=_RUN_AGAIN
-        ) from None
 
 
 _SUITES = {"ookb": records_from_ookb, "uniknow": records_from_uniknow}

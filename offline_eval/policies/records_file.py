@@ -32,9 +32,7 @@ _NO_COSTLY = 'name it in the first line: {"costly_scorer": {"kind": "judge", …
 
 
 def _as_text(value: Any) -> Any:
-    if value is None:
-        return ""
-    return str(value) if type(value) is int else value
+    return "" if value is None else str(value) if type(value) is int else value
 
 
 def _finite(value: float | None) -> float | None:
@@ -220,14 +218,11 @@ def _made_by(lines: list[tuple[int, dict[str, Any]]], path: Path) -> Calibration
     stages = [one for one in (found.scorer, found.costly_scorer) if one is not None]
     if tuned_on is None and not any(map(SufficiencyScorer.is_tuned, stages)):
         tuned_on = ()
+    kept = known - {"tuned_on", "costly_scorer"}
     return CalibrationSet(
         records=(),
         source=os.fspath(path),
         cascade=None if found.costly_scorer is None else Cascade(costly=found.costly_scorer),
-        scorer=found.scorer,
         tuned_on=tuned_on,
-        estimator=found.estimator,
-        aggregator=found.aggregator,
-        population=found.population,
-        conflict_between=found.conflict_between,
+        **{name: getattr(found, name) for name in kept},
     )

@@ -10,7 +10,7 @@ from typing import Any
 from ...calibration.risk import Coverage, Leak, RiskTarget
 from ...calibration.risk.fit import PolicyBinding, Problem
 from ...calibration.risk.risks import LossTable, Risk
-from ...guard.artefacts import Guarantee, GuaranteedRisk
+from ...guard.artefacts import Guarantee
 from ...guard.errors import FingerprintMismatchError, InputError
 from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
@@ -59,7 +59,8 @@ def recalibrate(
         FingerprintMismatchError: other instruments measured the cases.
         InputError: the old policy promises nothing, or the cases do not suffice.
     """
-    if old.guarantee is not None and is_leak_promise(old.guarantee) and not measured.leaves_out:
+    guarantee = old.guarantee
+    if guarantee is not None and is_leak_promise(guarantee) and not measured.leaves_out:
         raise InputError(
             "promises how many unanswerable questions pass, which only a run of the ookb suite "
             "measures",
@@ -73,7 +74,6 @@ def recalibrate(
             hint="measure with the old policy's instruments, or make a new policy with "
             "`knowgate calibrate`",
         )
-    guarantee = old.guarantee
     if guarantee is None:
         raise InputError(
             "the policy was written by hand and promises nothing that could be renewed",
@@ -103,14 +103,14 @@ def recalibrate(
 def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
     """Say how records were measured by others than what the old policy was fitted on."""
     stages = old.scorer.stages
-    if not stages and measured.cascade is not None:
+    cascade = measured.cascade
+    if stages and cascade is None:
+        no_verdicts = "these cases have no verdicts of its costly scorer"
+        yield f"the old policy is of a cascade, and {no_verdicts}"
+    elif cascade is not None and not stages:
         yield "the old policy is of one scorer, these cases are of two"
-    if stages and measured.cascade is None:
-        yield (
-            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer"
-        )
-    elif stages and measured.cascade is not None:
-        yield from _other(stages[1], measured.cascade.costly, "costly scorer")
+    elif cascade is not None:
+        yield from _other(stages[1], cascade.costly, "costly scorer")
     if old.scorer.kind == PolicyBinding.UNNAMED.kind:
         if measured.scorer is not None:
             yield "the old policy names no scorer, these cases do"
@@ -155,30 +155,21 @@ def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
     """
     if is_leak_promise(guarantee):
         return Leak(guarantee.risk, guarantee.missing or "left_out")
+    what = "the policy certified nothing and does not tell which bounds were asked for"
     try:
+        targets = []
         for risk in guarantee.risks:
             if risk.kind == "abstention":
                 return Coverage(round(1.0 - risk.bound, 12))
-        if guarantee.risks:
-            return tuple(_target(risk) for risk in guarantee.risks)
+            kind: Any = risk.kind  # checked by the target itself
+            targets.append(RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {}))))
+        if targets:
+            return tuple(targets)
+        if guarantee.loss == _SELECTIVE:
+            return RiskTarget("selective", guarantee.risk)
     except (TypeError, ValueError):  # an unknown kind of risk or loss, or a bound out of range
-        raise InputError(
-            "the policy's guarantee has a bound that is not known here",
-            where=where,
-            hint="make one with `knowgate calibrate`",
-        ) from None
-    if guarantee.loss == _SELECTIVE:
-        return RiskTarget("selective", guarantee.risk)
-    raise InputError(
-        "the policy certified nothing and does not tell which bounds were asked for",
-        where=where,
-        hint="make one with `knowgate calibrate`",
-    )
-
-
-def _target(risk: GuaranteedRisk) -> RiskTarget:
-    kind: Any = risk.kind  # checked by the target itself
-    return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
+        what = "the policy's guarantee has a bound that is not known here"
+    raise InputError(what, where=where, hint="make one with `knowgate calibrate`")
 
 
 _SELECTIVE = "a question is let through and answered wrongly"

@@ -9,10 +9,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...calibration import Interval
 from ...calibration.statistics import mcnemar_p_value
@@ -33,9 +32,10 @@ from ..report.document import (
 )
 from ..report.plots import Colour, Plot
 from ..report.prose import Templates
-from ..report.tables import Cell, Line, Table
+from ..report.tables import Cell, Table, Text
 from ..report.text import counted, decimal, estimate_text, one_line, percent
 from ..run.grouping import grouped
+from ..suites.ookb.drawing import error_bars
 from ._shadow_log import Label, Labels, LoggedDecision, ShadowLog, read_texts
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _CHANGES = {
 _WORDS = Templates(Path(__file__).parent / "shadow.txt")
 
 
+_STORED = ("abstention", "failed", "routes", "reasons", "changes")
 _Chosen = Callable[[LoggedDecision, Label], bool]
 # Shares that need labels: which decisions count, and which of these are hits.
 _MEASURES: Mapping[str, tuple[_Chosen, _Chosen]] = {
@@ -193,25 +194,24 @@ def share_of(
     return Interval.wilson(round(share * effective), effective).around(share)
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(NamedTuple):
     """A stretch of time, with the share of its decisions that abstain."""
 
     begin: datetime
-    abstention: Interval
     decisions: int
+    abstention: Interval
 
-    @classmethod
-    def cut(cls, decisions: Sequence[LoggedDecision]) -> list[Period]:
-        """Cut the time into periods of one length, at most 48 of them."""
-        whole = decisions[-1].time - decisions[0].time
-        length = next((one for one in _PERIODS if whole / one < _MAX_PERIODS), _PERIODS[-1])
-        seconds = length.total_seconds()
-        parts = grouped(decisions, lambda one: int(one.time.timestamp() // seconds))
-        return [
-            cls(datetime.fromtimestamp(number * seconds, UTC), _abstention(part), len(part))
-            for number, part in sorted(parts.items())
-        ]
+
+def periods_of(decisions: Sequence[LoggedDecision]) -> list[Period]:
+    """Cut the time into periods of one length, at most 48 of them."""
+    whole = decisions[-1].time - decisions[0].time
+    length = next((one for one in _PERIODS if whole / one < _MAX_PERIODS), _PERIODS[-1])
+    seconds = length.total_seconds()
+    parts = grouped(decisions, lambda one: int(one.time.timestamp() // seconds))
+    return [
+        Period(datetime.fromtimestamp(number * seconds, UTC), len(part), _abstention(part))
+        for number, part in sorted(parts.items())
+    ]
 
 
 def _abstention(decisions: Sequence[LoggedDecision]) -> Interval:
@@ -236,14 +236,13 @@ class Comparison:
     """
 
     def __init__(self, here: ShadowLog, there: ShadowLog) -> None:
-        others = there.last_by_question()
-        own = {name: one for name, one in here.last_by_question().items() if name in others}
-        first = [one.abstains for one in own.values()]
-        second = [others[name].abstains for name in own]
+        own, others = here.last_by_question(), there.last_by_question()
+        both = [(one.abstains, others[n].abstains) for n, one in own.items() if n in others]
         self.guard, self.policy = there.made_by
-        self.questions = len(own)
-        self.only_here = sum(a and not b for a, b in zip(first, second, strict=True))
-        self.only_there = sum(b and not a for a, b in zip(first, second, strict=True))
+        self.questions = len(both)
+        self.only_here = sum(a and not b for a, b in both)
+        self.only_there = sum(b and not a for a, b in both)
+        first, second = ([one[at] for one in both] for at in (0, 1))
         self.difference = Interval.paired_difference(first, second)
         self.p_value = mcnemar_p_value(self.only_here, self.only_there)
 
@@ -288,7 +287,7 @@ class ShadowSummary:
             lambda one: one.reason if one.abstains else None,
         )
         self.changes = _shares(every, _CHANGES, lambda one: one.change)
-        self.periods = Period.cut(every)
+        self.periods = periods_of(every)
         self.compared = [Comparison(log, other) for other in compared]
         self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
         self.measures = {name: self._measured(*one) for name, one in _MEASURES.items() if labels}
@@ -324,17 +323,14 @@ class ShadowSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what `report.json` holds."""
-        log, labels = self.log, self.labels
-        guard, policy_id = log.made_by
-        of_labels = None
-        if labels is not None:
-            of_labels = {
-                "questions": len(labels.by_question),
-                "contradictory": labels.contradictory,
-                "unmatched": labels.unmatched,
-                **_stored(self.measures),
-            }
-        return {
+        log, labels, (guard, policy_id) = self.log, self.labels, self.log.made_by
+        of_labels = labels and {
+            "questions": len(labels.by_question),
+            "contradictory": labels.contradictory,
+            "unmatched": labels.unmatched,
+            **self.measures,
+        }
+        found: dict[str, Any] = {
             "schema_version": Document.SCHEMA_VERSION,
             "guard": guard,
             "policy": policy_id,
@@ -351,23 +347,13 @@ class ShadowSummary:
                 {"guard": name, "policy": other, "decisions": number}
                 for (name, other), number in log.others.items()
             ],
-            "abstention": self.abstention.to_dict(),
-            "failed": self.failed.to_dict(),
-            "routes": _stored(self.routes),
-            "reasons": _stored(self.reasons),
-            "changes": _stored(self.changes),
-            "periods": [
-                {
-                    "begin": one.begin.isoformat(),
-                    "decisions": one.decisions,
-                    "abstention": one.abstention.to_dict(),
-                }
-                for one in self.periods
-            ],
+            **{name: getattr(self, name) for name in _STORED},
+            "periods": [{**one._asdict(), "begin": one.begin.isoformat()} for one in self.periods],
             "labels": of_labels,
-            "compared": [as_json(vars(one)) for one in self.compared],
-            **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
+            "compared": list(map(vars, self.compared)),
+            **({} if self.cascade is None else {"cascade": self.cascade}),
         }
+        return {name: as_json(value) for name, value in found.items()}
 
 
 def _shares(
@@ -382,74 +368,61 @@ def _shares(
     }
 
 
-def _stored(shares: Mapping[str, Interval]) -> dict[str, Any]:
-    return {name: share.to_dict() for name, share in shares.items()}
-
-
 def _headline(found: ShadowSummary) -> list[str]:
     """Say what enforcing does, the most important first."""
-    names = _measure_names()
     measures = {
-        name: {"title": names[name][0], "share": share}
-        for name, share in found.measures.items()
-        if share.value is not None
+        name: {"title": title, "share": found.measures[name]}
+        for name, (title, _) in _known_measures(found).items()
     }
     return _WORDS.paragraphs("headline", found, _CHANGES, measures, estimate_text)
 
 
-def _figures(found: ShadowSummary) -> Figures:
-    lines = [
-        Figure("Would abstain", found.abstention, "Share of all decisions."),
-        Figure(
-            "Failed", found.failed, "A signal or the retrieval failed, or the input was unusable."
-        ),
-    ]
+def _known_measures(found: ShadowSummary) -> dict[str, tuple[str, str]]:
+    """Title and meaning of each measure that is defined here."""
     names = _measure_names()
-    lines += [
-        Figure(names[name][0], share, names[name][1])
-        for name, share in found.measures.items()
-        if share.value is not None
-    ]
-    return Figures(tuple(lines), unit="Decisions")
+    return {name: names[name] for name, one in found.measures.items() if one.value is not None}
 
 
-def _share_table(
-    name: str, share: str, lines: Iterable[tuple[str, Interval]], notes: tuple[Any, ...]
-) -> Table:
-    return Table(
-        name,
-        (share, "Rests on"),
-        tuple(Line(title, (Cell.estimate(one), Cell(str(one.n)))) for title, one in lines),
-        notes=notes,
+def _figures(found: ShadowSummary) -> Figures:
+    failed = "A signal or the retrieval failed, or the input was unusable."
+    measures = _known_measures(found).items()
+    lines = (
+        Figure("Would abstain", found.abstention, "Share of all decisions."),
+        Figure("Failed", found.failed, failed),
+        *(Figure(title, found.measures[name], meaning) for name, (title, meaning) in measures),
     )
+    return Figures(lines, unit="Decisions")
+
+
+def _share_table(name: str, share: str, shares: Mapping[str, Interval], *notes: Text) -> Table:
+    columns = [
+        (share, [Cell.estimate(one) for one in shares.values()]),
+        ("Rests on", [Cell(str(one.n)) for one in shares.values()]),
+    ]
+    return Table.from_columns(name, list(shares), columns, notes=notes)
 
 
 def _reasons(found: ShadowSummary) -> Table | str:
     if not found.reasons:
         return "No decision abstains."
-    notes = (_WORDS.text("notes", "repeated"),)
-    return _share_table("Reason", "Share of all decisions", found.reasons.items(), notes)
+    note = _WORDS.text("notes", "repeated")
+    return _share_table("Reason", "Share of all decisions", found.reasons, note)
 
 
 def _changes(found: ShadowSummary) -> Table:
     routes = ", ".join(f"{name} {percent(share.value)}" for name, share in found.routes.items())
-    return _share_table(
-        "The reply is",
-        "Share of all decisions",
-        [(_CHANGES[name], share) for name, share in found.changes.items()],
-        ("In shadow mode every reply is made from all passages.", f"By route: {routes}"),
-    )
+    changes = {_CHANGES[name]: share for name, share in found.changes.items()}
+    notes = "In shadow mode every reply is made from all passages.", f"By route: {routes}"
+    return _share_table("The reply is", "Share of all decisions", changes, *notes)
 
 
 def _times(periods: Sequence[Period]) -> Section:
-    lines = tuple(
-        Line(
-            f"{one.begin:%Y-%m-%d %H:%M}",
-            (Cell.estimate(one.abstention), Cell(str(one.decisions))),
-        )
-        for one in periods
-    )
-    table = Table("Period begins (UTC)", ("Would abstain", "Decisions"), lines)
+    columns = [
+        ("Would abstain", [Cell.estimate(one.abstention) for one in periods]),
+        ("Decisions", [Cell(str(one.decisions)) for one in periods]),
+    ]
+    begins = [f"{one.begin:%Y-%m-%d %H:%M}" for one in periods]
+    table = Table.from_columns("Period begins (UTC)", begins, columns)
     return Section("As a table", (table,), folded=True)
 
 
@@ -458,28 +431,13 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
         return None
 
     def draw(figure: Canvas) -> None:
-        axes = figure.subplots()
-        shares = [one.abstention for one in periods]
+        axes, shares = figure.subplots(), [one.abstention for one in periods]
         values = [share.value or 0.0 for share in shares]
-        below = [value - (share.low or 0.0) for value, share in zip(values, shares, strict=True)]
-        above = [(share.high or 0.0) - value for value, share in zip(values, shares, strict=True)]
-        axes.errorbar(
-            range(len(periods)),
-            values,
-            yerr=[below, above],
-            color=Colour.BLUE.value,
-            marker="o",
-            markersize=4,
-            elinewidth=1.2,
-            linestyle="-",
-        )
-        step = -(-len(periods) // 6)
-        axes.set_xticks(
-            range(0, len(periods), step),
-            [f"{one.begin:%m-%d %H:%M}" for one in periods[::step]],
-        )
-        axes.set_ylim(0, 1)
-        axes.set_ylabel("would abstain")
+        style: dict[str, Any] = {"color": Colour.BLUE, "markersize": 4, "elinewidth": 1.2}
+        axes.errorbar(range(len(periods)), values, yerr=error_bars(shares), fmt="o-", **style)
+        every = range(0, len(periods), -(-len(periods) // 6))
+        axes.set_xticks(every, [f"{periods[at].begin:%m-%d %H:%M}" for at in every])
+        axes.set(ylim=(0, 1), ylabel="would abstain")
 
     caption = _WORDS.text("notes", "over_time")
     return Plot("abstention-over-time", "Abstention over time", caption, draw, (8.0, 3.2))
@@ -487,22 +445,18 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
 
 def _labelled_section(found: ShadowSummary, labels: Labels) -> Section:
     names = _measure_names()
-    rows = [(names[name][0], share) for name, share in found.measures.items()]
-    table = _share_table("Measure", "Share", rows, tuple(names.values()))
+    rows = {names[name][0]: share for name, share in found.measures.items()}
+    table = _share_table("Measure", "Share", rows, *names.values())
     shown = []
     for title, name in (("Leaks", "leak"), ("False abstentions", "false_abstention")):
         counts, hit = _MEASURES[name]
         hits = [one for one, label in found.labelled(counts) if hit(one, label)]
         shown.append(_cases(title, hits))
-    return Section(
-        "Against the labels",
-        (
-            f"{counted(len(labels.by_question), 'labelled question')}. The shares hold for all "
-            "traffic only where the labelled questions are a random sample of it.",
-            table,
-            *shown,
-        ),
+    said = (
+        f"{counted(len(labels.by_question), 'labelled question')}. The shares hold for all "
+        "traffic only where the labelled questions are a random sample of it."
     )
+    return Section("Against the labels", (said, table, *shown))
 
 
 def _examples(found: ShadowSummary) -> Iterable[Section]:
@@ -535,24 +489,17 @@ def _case(one: LoggedDecision, text: dict[str, object]) -> Case:
 
 
 def _compared(found: ShadowSummary) -> Table:
-    return Table(
-        "Other log",
-        ("Questions of both", "Abstains only here", "Abstains only there", "Difference", "p"),
-        tuple(
-            Line(
-                f"guard {one.guard}, policy {one.policy}",
-                (
-                    Cell(str(one.questions)),
-                    Cell(str(one.only_here)),
-                    Cell(str(one.only_there)),
-                    Cell.difference(one.difference),
-                    Cell(decimal(one.p_value)),
-                ),
-            )
-            for one in found.compared
-        ),
-        notes=(_WORDS.text("notes", "compared"),),
-    )
+    others = found.compared
+    columns = [
+        ("Questions of both", [Cell(str(one.questions)) for one in others]),
+        ("Abstains only here", [Cell(str(one.only_here)) for one in others]),
+        ("Abstains only there", [Cell(str(one.only_there)) for one in others]),
+        ("Difference", [Cell.difference(one.difference) for one in others]),
+        ("p", [Cell(decimal(one.p_value)) for one in others]),
+    ]
+    names = [f"guard {one.guard}, policy {one.policy}" for one in others]
+    notes = (_WORDS.text("notes", "compared"),)
+    return Table.from_columns("Other log", names, columns, notes=notes)
 
 
 def _policy_facts(found: ShadowSummary) -> Iterable[tuple[str, str]]:

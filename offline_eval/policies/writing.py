@@ -7,10 +7,11 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ...calibration import CalibrationRecord
 from ...calibration.risk import Costs, Leak, MaxAbstention
 from ...calibration.risk.risks import Risk
 from ...guard.errors import InputError
@@ -105,7 +106,10 @@ def write_calibrated(
     """
     if found.problems and not anyway:
         if _reported_by_run(found):
-            write_json(Path(found.measured.source) / _REFUSAL, _refusal(found))
+            problems = [problem.what for problem in found.problems]
+            refusal = {"problems": problems, "advice": list(found.advice)}
+            version = {"schema_version": Manifest.SCHEMA_VERSION}
+            write_json(Path(found.measured.source) / _REFUSAL, version | refusal)
         return False
     with _signals_held(), atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
@@ -117,7 +121,15 @@ def write_calibrated(
         if _reported_by_run(found):
             run = Path(found.measured.source)
             with atomic_writer(run / "calibration.json") as note:
-                text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)
+                of = _note(found.policy, _questions(found.certify), _questions(found.test))
+                of["seed"], of["folds"] = (
+                    found.seed,
+                    [
+                        {"threshold": fold.threshold, "questions": _questions(fold.records)}
+                        for fold in found.folds
+                    ],
+                )
+                text = json.dumps(of, ensure_ascii=False, indent=2, allow_nan=False)
                 note.write(text + "\n")
             (run / _REFUSAL).unlink(missing_ok=True)
     return True
@@ -150,48 +162,26 @@ def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
             where=str(root),
             hint=f"measure with --aggregator {policy.aggregator}",
         )
-    guarantee = policy.guarantee
-    note = {
-        "schema_version": Manifest.SCHEMA_VERSION,
-        "policy": json.loads(policy.to_json()),
-        "risk": None if guarantee is None else guarantee.risk,
-        "delta": None if guarantee is None else guarantee.delta,
-        "calibration_questions": [],
-        "test_questions": list(measured.questions),
-        "given_policy": True,
-    }
+    note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
     write_json(root / "calibration.json", note)
     (root / _REFUSAL).unlink(missing_ok=True)
 
 
-def _refusal(found: Calibrated) -> dict[str, Any]:
-    """Content of `refusal.json` in a run folder."""
-    return {
-        "schema_version": Manifest.SCHEMA_VERSION,
-        "problems": [problem.what for problem in found.problems],
-        "advice": list(found.advice),
-    }
-
-
-def _note(found: Calibrated) -> dict[str, Any]:
+def _note(policy: Policy, certify: list[str], test: list[str]) -> dict[str, Any]:
     """Content of `calibration.json` in a run folder."""
-    guarantee = found.policy.guarantee
+    guarantee = policy.guarantee
     return {
         "schema_version": Manifest.SCHEMA_VERSION,
-        "policy": json.loads(found.policy.to_json()),
+        "policy": json.loads(policy.to_json()),
         "risk": None if guarantee is None else guarantee.risk,
         "delta": None if guarantee is None else guarantee.delta,
-        "seed": found.seed,
-        "calibration_questions": list(dict.fromkeys(r.question_id for r in found.certify)),
-        "test_questions": list(dict.fromkeys(r.question_id for r in found.test)),
-        "folds": [
-            {
-                "threshold": fold.threshold,
-                "questions": list(dict.fromkeys(r.question_id for r in fold.records)),
-            }
-            for fold in found.folds
-        ],
+        "calibration_questions": certify,
+        "test_questions": test,
     }
+
+
+def _questions(records: Iterable[CalibrationRecord]) -> list[str]:
+    return list(dict.fromkeys(record.question_id for record in records))
 
 
 @contextlib.contextmanager
@@ -236,16 +226,16 @@ def require_apart(
             where=str(policy_out),
             hint="give the report another name",
         )
-    files: tuple[str, ...] = _RUN_FILES
-    if run is not None and (run / "plan.json").is_file():
-        files += ("policy.json",)  # of a UniKnow run, whose guard it is
     read = set() if old_policy is None else {old_policy.resolve()}
+    if run is not None:
+        read |= {run.resolve() / name for name in _RUN_FILES}
+        if (run / "plan.json").is_file():
+            read.add(run.resolve() / "policy.json")  # of a UniKnow run, whose guard it is
     if records is not None:
         # What measured the records may be in a file beside them.
         read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
     for path in paths:
-        inside = run is not None and path.parent == run.resolve() and path.name in files
-        if inside or path in read:
+        if path in read:
             raise InputError(
                 "is a file that is read here", where=str(path), hint="choose another one"
             )

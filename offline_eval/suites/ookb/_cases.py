@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,12 +20,18 @@ from ...run.replies import StoredPassage
 from ...systems.plan import Case
 
 
-@dataclass(frozen=True, slots=True)
 class AskedBase:
     """One knowledge base.
 
-    Attributes:
+    Args:
         name: unique in the run.
+        path: of its file.
+        read: what the file holds.
+        ids: in the run, by those in the file.
+        kind: what stands in a passage.
+        limit: of questions that are asked.
+
+    Attributes:
         records: all its questions, with ids that are unique in the run.
         asked: those of them that are put to the systems.
         questions: all of them by the id in the file, as the run stores them.
@@ -33,13 +40,38 @@ class AskedBase:
         file: that it was read from.
     """
 
-    name: str
-    records: tuple[QuestionRecord, ...]
-    asked: tuple[QuestionRecord, ...]
-    questions: Mapping[str, Question]
-    passages: Mapping[str, StoredPassage]
-    knowledge_base: KnowledgeBase
-    file: InputFile
+    def __init__(
+        self,
+        name: str,
+        path: str | os.PathLike[str],
+        read: Sequence[QuestionRecord],
+        ids: Mapping[str, str],
+        kind: PassageKind,
+        limit: int | None,
+    ) -> None:
+        self.name, self.file = name, InputFile.of(path)
+        self.records = tuple(replace(one, question_id=ids[one.question_id]) for one in read)
+        self.asked = self.records[:limit]
+        self.knowledge_base = base = KnowledgeBase.of(self.records, kind, where=os.fspath(path))
+        self.questions: dict[str, Question] = {}
+        sources: dict[str, str | None] = {}
+        for own, record in zip(ids, self.records, strict=True):
+            sources[record.question_id] = record.source
+            passage_id = base.passage_of[record.question_id]
+            self.questions[own] = Question(
+                question_id=record.question_id,
+                question=record.question,
+                answer=record.answer,
+                passage=base.passages[passage_id],
+                passage_id=passage_id,
+                source=record.source,
+                knowledge_base=name,
+                topic=record.topic,
+            )
+        self.passages = {
+            one: StoredPassage(passage_id=one, text=text, knowledge_base=name, source=sources[one])
+            for one, text in base.passages.items()
+        }
 
 
 def read_bases(
@@ -83,57 +115,17 @@ def read_bases(
             r.question_id: f"{name}/{r.question_id}" if r.question_id in clashing else r.question_id
             for r in records
         }
-        renamed = tuple(replace(r, question_id=ids[r.question_id]) for r in records)
-        base = KnowledgeBase.of(renamed, kind, where=os.fspath(path))
-        questions = zip(ids, renamed, strict=True)
-        bases.append(
-            AskedBase(
-                name=name,
-                records=renamed,
-                asked=renamed[:limit],
-                questions={own: _question(record, base, name) for own, record in questions},
-                passages=_passages(renamed, base, name),
-                knowledge_base=base,
-                file=InputFile.of(path),
-            )
-        )
+        bases.append(AskedBase(name, path, records, ids, kind, limit))
     return tuple(bases)
 
 
-def _question(record: QuestionRecord, base: KnowledgeBase, name: str) -> Question:
-    passage_id = base.passage_of[record.question_id]
-    return Question(
-        question_id=record.question_id,
-        question=record.question,
-        answer=record.answer,
-        passage=base.passages[passage_id],
-        passage_id=passage_id,
-        source=record.source,
-        knowledge_base=name,
-        topic=record.topic,
-    )
-
-
-def _passages(
-    records: Sequence[QuestionRecord], base: KnowledgeBase, name: str
-) -> dict[str, StoredPassage]:
-    sources = {record.question_id: record.source for record in records}
-    return {
-        one: StoredPassage(passage_id=one, text=text, knowledge_base=name, source=sources[one])
-        for one, text in base.passages.items()
-    }
-
-
 def _name(path: Path) -> str:
-    if path.suffix.lower() == ".json":
-        try:
-            document = read_json(path)
-        except InputError:
-            document = None  # JSON lines by another name; reading the questions says what is wrong
+    named = None
+    # JSON lines by another name: reading the questions says what is wrong.
+    with suppress(InputError):
+        document = read_json(path) if path.suffix.lower() == ".json" else None
         named = document.get("knowledge_base_identifier") if isinstance(document, dict) else None
-        if isinstance(named, str) and clean_text(named).strip():
-            return clean_text(named).strip()
-    return path.stem
+    return (clean_text(named).strip() if isinstance(named, str) else "") or path.stem
 
 
 def build_cases(
@@ -150,18 +142,6 @@ def build_cases(
         question_case(record, kind, knowledge_base.passage_of[record.question_id])
         for record in questions
         for kind in kinds
-    ]
-
-
-def cases_of(
-    base: AskedBase, kinds: Sequence[CaseKind], synthetic: Sequence[Question] = ()
-) -> list[Case]:
-    """The cases of one knowledge base, question by question; synthetic questions last."""
-    kept = [kind for kind in kinds if kind is not CaseKind.SYNTHETIC]
-    made_up = synthetic if CaseKind.SYNTHETIC in kinds else ()
-    return [
-        *build_cases(base.asked, base.knowledge_base, kept),
-        *(question_case(one, CaseKind.SYNTHETIC) for one in made_up),
     ]
 
 

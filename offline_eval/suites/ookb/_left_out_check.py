@@ -91,19 +91,12 @@ def left_out_check(
             vector = index.encoder.embed([record.question])[0]
             holding = [one for one in holding if float(vector @ index.vector(one)) >= _ABOUT]
         said = [("contains_answer", index.cosine(own, name), name) for name in holding]
-        said += [
-            ("same_fact", cosine, name)
-            for name, cosine in near[own]
-            if cosine >= _SAME_FACT
-            and name not in holding
-            and numbers_of(record.answer) <= numbers[name]
-        ]
-        found += [
-            AnswerElsewhere(
-                question_id=record.question_id, passage_id=name, similarity=cosine, how=how
-            )
-            for how, cosine, name in sorted(said, key=lambda one: (one[0], -one[1]))
-        ]
+        close = [one for one in near[own] if one[1] >= _SAME_FACT and one[0] not in holding]
+        asked = numbers_of(record.answer)
+        said += [("same_fact", cosine, name) for name, cosine in close if asked <= numbers[name]]
+        for how, cosine, name in sorted(said, key=lambda one: (one[0], -one[1])):
+            row = {"question_id": record.question_id, "passage_id": name, "how": how}
+            found.append(AnswerElsewhere(**row, similarity=cosine))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ....guard.decision import Route
 from ...data.formats.replay import read_logs
@@ -68,7 +69,31 @@ class Replay:
         }
         cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
         rows = [row for row in found.replies.values() if row.case_id in cases]
-        self.systems, self.items = _guarded(found.systems, rows, cases, asked, systems)
+        memory = _closed_book(found.systems, rows, cases)
+        by_system = grouped(rows, lambda row: row.system_id)
+        for name, system in found.systems.items():
+            own = by_system.get(name, [])
+            contexts = [row.context for row in own if row.context is not None]
+            sizes = (len(one.passages) for one in contexts if one.kind == "passages")
+            record = system.model_copy(update={"top_k": max(sizes, default=None)})
+            for replayed in systems.behind_guards(record) if own else ():
+                self.systems.append(replayed)
+                for row in own:
+                    case = cases[row.case_id]
+                    question, model, own_id = (
+                        asked[case.question_id],
+                        system.model,
+                        case.question_id,
+                    )
+                    by_model = memory.get((model, None, own_id))
+                    item = Replayed(
+                        system=replayed,
+                        case=question_case(question, case.kind, question.own_passage),
+                        base=case.knowledge_base,
+                        logged=row,
+                        closed_book=memory.get((model, system.prompt, own_id)) or by_model,
+                    )
+                    self.items.append(item)
         answered = dict.fromkeys(case.question_id for case in cases.values())
         self.questions = [asked[name] for name in answered]
         self.passages = [passage for base in known for passage in base.passages.values()]
@@ -89,59 +114,21 @@ class Replay:
             row = rows.get(item.reply_id)
             if row is None or row.response is None or not self.judgements:
                 continue
+            given: Sequence[Judgement] = ()
             if not item.system.guarded or row.route is Route.FOLLOW_CONTEXT:
                 if row.response == item.logged.response:
-                    found += _copied(self.judgements.get(item.logged.reply_id, ()), row)
+                    given = self.judgements.get(item.logged.reply_id, ())
             elif row.route is Route.ANSWER and item.closed_book is not None:
-                found += _copied(self.judgements.get(item.closed_book.reply_id, ()), row)
+                given = self.judgements.get(item.closed_book.reply_id, ())
             elif row.route is Route.ABSTAIN:
-                found += [
-                    Judgement(
-                        judgement_id=f"{row.reply_id}/{criterion}/{Judgement.GIVEN}",
-                        reply_id=row.reply_id,
-                        judge=Judgement.GIVEN,
-                        criterion=criterion,
-                        outcome=outcome,
-                        reasoning=GUARDS_OWN,
-                    )
-                    for criterion, outcome in OF_GUARD.items()
-                ]
+                own = {"judge": Judgement.GIVEN, "reasoning": GUARDS_OWN}
+                of: dict[str, Any] = {"judgement_id": row.reply_id, "reply_id": row.reply_id, **own}
+                given = [Judgement(**of, criterion=c, outcome=o) for c, o in OF_GUARD.items()]
+            for one in given:
+                name = f"{row.reply_id}/{one.criterion}/{one.judge}"
+                update = {"reply_id": row.reply_id, "judgement_id": name}
+                found.append(one.model_copy(update=update))
         return found
-
-
-def _guarded(
-    logged: Mapping[str, ReplySystem],
-    rows: Sequence[ReplyRow],
-    cases: Mapping[str, ReplyCase],
-    questions: Mapping[str, Question],
-    systems: Systems,
-) -> tuple[list[SystemUnderTest], list[Replayed]]:
-    memory = _closed_book(logged, rows, cases)
-    tested, items = [], []
-    for system in logged.values():
-        own = [row for row in rows if row.system_id == system.system_id]
-        sizes = [
-            len(row.context.passages)
-            for row in own
-            if row.context is not None and row.context.kind == "passages"
-        ]
-        record = system.model_copy(update={"top_k": max(sizes, default=None)})
-        for replayed in systems.behind_guards(record) if own else ():
-            tested.append(replayed)
-            for row in own:
-                case = cases[row.case_id]
-                question = questions[case.question_id]
-                by_model = memory.get((system.model, system.prompt, case.question_id))
-                items.append(
-                    Replayed(
-                        system=replayed,
-                        case=question_case(question, case.kind, question.own_passage),
-                        base=case.knowledge_base,
-                        logged=row,
-                        closed_book=by_model or memory.get((system.model, None, case.question_id)),
-                    )
-                )
-    return tested, items
 
 
 def _closed_book(
@@ -155,15 +142,3 @@ def _closed_book(
             found[system.model, system.prompt, question] = row
             found.setdefault((system.model, None, question), row)
     return found
-
-
-def _copied(judgements: Sequence[Judgement], row: ReplyRow) -> list[Judgement]:
-    return [
-        one.model_copy(
-            update={
-                "reply_id": row.reply_id,
-                "judgement_id": f"{row.reply_id}/{one.criterion}/{one.judge}",
-            }
-        )
-        for one in judgements
-    ]

@@ -28,7 +28,7 @@ from ...run.table import TableSpec
 from ...systems.plan import Case
 from ..base import Suite, SuiteRun
 from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
-from ._cases import MeasuredCase, build_cases, question_case
+from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
 from ._signals_summary import SignalsSummary, count_duplicates
@@ -65,24 +65,21 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             require_aggregator(settings.aggregator)
         records = QuestionRecord.read(settings.questions, need_answer=not settings.served)
         base = None
-        if settings.served:
-            found = [
-                MeasuredCase(question_case(record, kind), record, None)
-                for record in records
-                for kind in _served_kinds(record, settings)
-            ]
-        else:
+        if not settings.served:
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
-            by_id = {record.question_id: record for record in records}
-            found = [
-                MeasuredCase(case, by_id[case.question_id], base)
-                for case in build_cases(records, base, settings.kinds)
-            ]
-        if settings.unanswerable is None:
-            return found
-        missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
-        kind = CaseKind.UNANSWERABLE
-        return [*found, *(MeasuredCase(question_case(one, kind), one, base) for one in missing)]
+        found: list[MeasuredCase] = []
+        for record in records:
+            passage = "" if base is None else base.passage_of[record.question_id]
+            # Without answer, passage and source nobody knows whether its answer is there.
+            known = record.answer or record.passage or record.source or base is not None
+            kinds = settings.kinds if known else (CaseKind.LIVE,)
+            cases = (question_case(record, kind, passage) for kind in kinds)
+            found += [MeasuredCase(case, record, base) for case in cases]
+        if settings.unanswerable is not None:
+            missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
+            kind = CaseKind.UNANSWERABLE
+            found += [MeasuredCase(question_case(one, kind), one, base) for one in missing]
+        return found
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
         """Return the cases of the first questions, answerable or not, of the whole base."""
@@ -213,7 +210,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Count what was measured, missed, unmatched and repeated."""
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
         found = Counter(row.kind for row in run.rows)
-        kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
+        kinds: Any = {kind.value: found[kind] for kind in CaseKind if found[kind]}
         errors = [row.question_id for row in run.rows if row.error is not None]
         failed = sum(name not in run.unmatched for name in errors)
         misses = sum(row.retrieval_miss for row in run.rows)
@@ -234,13 +231,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             f"{unmatched} of the questions name a source that no document has: they count in no "
             "rate; see `error` in rows.jsonl"
         )
-        values = {
-            "cases": kinds,
-            "retrieval_misses": misses,
-            "unmatched": unmatched,
-            "duplicates": duplicates,
-            "seconds_per_case": each,
-        }
+        values = {"cases": kinds, "retrieval_misses": misses, "unmatched": unmatched}
+        values |= {"duplicates": duplicates, "seconds_per_case": each}
         return Ending(failed, ("what", "number"), lines, (note,) if unmatched else (), values)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
@@ -306,15 +298,6 @@ def _loaded(settings: MeasureSettings) -> Instruments:
     return Instruments(scorer, encoder)
 
 
-def _served_kinds(record: QuestionRecord, settings: MeasureSettings) -> Sequence[CaseKind]:
-    """Return the kinds of cases of a question that a served chain is asked.
-
-    Without answer, passage and source nobody knows whether its answer is there.
-    """
-    known = record.answer or record.passage or record.source
-    return settings.kinds if known else (CaseKind.LIVE,)
-
-
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:
     """Reject a run that was begun with a scorer of other scores.
 
@@ -336,9 +319,9 @@ def _require_same_scores(folder: Path, instruments: Instruments) -> None:
 
 def _question_rows(work: Work[MeasureSettings, MeasuredCase]) -> Iterator[dict[str, Any]]:
     """Yield the questions, each once, with the passage that answers it."""
-    sources: dict[str, str] = {}
-    if any(one.knowledge_base is None for one in work.cases):
-        sources = {one.question_id: one.source for one in work.run[MeasuredRun.SOURCES].rows()}
+    served = any(one.knowledge_base is None for one in work.cases)
+    rows = work.run[MeasuredRun.SOURCES].rows() if served else ()
+    sources = {one.question_id: one.source for one in rows}
     for one in {case.case.question_id: case for case in work.cases}.values():
         base, own, text = one.knowledge_base, one.case.passage_id, one.record.passage or ""
         if one.case.kind is CaseKind.UNANSWERABLE:
@@ -361,6 +344,8 @@ def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
     fields: dict[str, Any] = {}
     try:
         found = system.found(asked)
+        if case.kind is CaseKind.ECHO:
+            found = found.echoed(case)
         fields["retrieved"], fields["retrieval_miss"] = found.ids, found.missed
         decision = system.judged(case.question, found.passages)
         fields["scores"] = decision.scores

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.runnables import Runnable
 
@@ -16,11 +16,11 @@ from ...judging.contract import Judge
 from ...run import Question
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, RepliesAsked, ReplyCase
+from ...run.replies import Judgement, RepliesAsked, ReplyCase, StoredPassage
 from ...systems.comparison import Comparison, SystemRun, Systems
 from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
 from ..parts import DryRun
-from ._cases import AskedBase, cases_of, read_bases
+from ._cases import AskedBase, build_cases, question_case, read_bases
 from ._logs import Replay
 from ._settings import OokbSettings
 
@@ -61,10 +61,16 @@ class Prepared(Sequence[Asked]):
         """Cases of the systems that are asked now, by knowledge base."""
         if not self.systems.live:
             return {}
-        return {
-            base.name: cases_of(base, self.settings.cases, self.synthetic.get(base.name, ()))
-            for base in self.bases
-        }
+        kinds = self.settings.cases
+        kept = [kind for kind in kinds if kind is not CaseKind.SYNTHETIC]
+        found = {}
+        for base in self.bases:
+            made_up = self.synthetic.get(base.name, ()) if CaseKind.SYNTHETIC in kinds else ()
+            found[base.name] = [
+                *build_cases(base.asked, base.knowledge_base, kept),
+                *(question_case(one, CaseKind.SYNTHETIC) for one in made_up),
+            ]
+        return found
 
     @cached_property
     def items(self) -> tuple[Asked, ...]:
@@ -90,22 +96,24 @@ class Prepared(Sequence[Asked]):
     @cached_property
     def asked(self) -> RepliesAsked:
         """What is asked of whom, for the manifest and the files of the run."""
-        cases = {
-            name: ReplyCase(
-                case_id=name,
-                question_id=item.case.question_id,
-                kind=item.case.kind,
+        cases: dict[str, ReplyCase] = {}
+        for item in self.items:
+            case = item.case
+            cases[case.case_id] = cases.get(case.case_id) or ReplyCase(
+                case_id=case.case_id,
+                question_id=case.question_id,
+                kind=case.kind,
                 knowledge_base=item.base,
-                held_out=self.systems.held_out(item.case.question),
+                held_out=self.systems.held_out(case.question),
             )
-            for name, item in _first_of_each(self.items, lambda item: item.case.case_id).items()
-        }
         asked = [question for base in self.bases for question in base.questions.values()]
         made_up = [question for found in self.synthetic.values() for question in found]
         everything = {q.question_id: q for q in [*asked, *made_up, *self.replay.questions]}
         needed = {case.question_id for case in cases.values()}
         held = [passage for base in self.bases for passage in base.passages.values()]
-        passages = _first_of_each([*held, *self.replay.passages], lambda one: one.passage_id)
+        passages: dict[str, StoredPassage] = {}
+        for passage in [*held, *self.replay.passages]:
+            passages.setdefault(passage.passage_id, passage)
         policies = {name: choice.policy for name, choice in self.systems.guards.items()}
         return RepliesAsked(
             systems=[one.record for one in self.tested],
@@ -115,16 +123,6 @@ class Prepared(Sequence[Asked]):
             replies=len(self.items),
             policies={name: policy for name, policy in policies.items() if policy is not None},
         )
-
-
-_Row = TypeVar("_Row")
-
-
-def _first_of_each(rows: Iterable[_Row], key: Callable[[_Row], str]) -> dict[str, _Row]:
-    found: dict[str, _Row] = {}
-    for row in rows:
-        found.setdefault(key(row), row)
-    return found
 
 
 def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) -> Prepared:
@@ -192,9 +190,7 @@ def estimate(prepared: Prepared) -> dict[str, dict[str, int]]:
     found = {one.system_id: dict.fromkeys(_COUNTED, 0) for one in prepared.tested}
     bases = {base.name: base for base in prepared.bases}
     # Retrieving is paid for once, whatever the systems that share it.
-    paid_by: dict[str, str] = {}
-    for live in prepared.systems.live:
-        paid_by.setdefault(live.record.retrieval, live.system_id)
+    paid_by = {one.record.retrieval: one.system_id for one in reversed(prepared.systems.live)}
     for item in prepared:
         own = found[item.system.system_id]
         own["replies"] += 1
@@ -236,18 +232,17 @@ def cost_table(prepared: Prepared) -> DryRun:
     # Where a guard stands in front, calls and tokens are the most that there may be.
     guarded = {live.system_id for live in prepared.systems.live if live.guarded}
     lines = []
-    for name, (replies, *numbers) in ((name, one.values()) for name, one in found.items()):
-        most = "≤ " if name in guarded else ""
+    for name, one in found.items():
+        most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
         lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
     calls, read, written = (sum(one[name] for one in found.values()) for name in _COUNTED[1:])
     settings = prepared.settings
+    synthetic = CaseKind.SYNTHETIC in settings.cases
+    judged = any(name.startswith(Judgement.LLM_PREFIX) for name in settings.judges)
     not_counted = {
-        "synthetic questions, whose number is known once they are there": CaseKind.SYNTHETIC
-        in settings.cases,
+        "synthetic questions, whose number is known once they are there": synthetic,
         "samples by which a guard measures the model's confidence": prepared.systems.asks_models,
-        "calls of the judges, one per reply and criterion or fewer": any(
-            name.startswith(Judgement.LLM_PREFIX) for name in settings.judges
-        ),
+        "calls of the judges, one per reply and criterion or fewer": judged,
     }
     notes = (
         f"together {'at most ' if guarded else ''}{calls} calls, about {read} tokens in and "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,9 +192,8 @@ class ReplyCounts:
         # Without any tier, nothing is known of answers: only abstentions would be left.
         known = [one for one in replies if one.wrong is not None and (tiered or not open_ones)]
         tiers = Counter(reply.tier for reply in tiered)
-        self.n = len(replies)
+        self.n, self.errors = len(replies), len(given) - len(replies)
         self.questions = len({reply.case.question_id for reply in replies})
-        self.errors = len(given) - len(replies)
         self.abstained = abstained if judged or not replies else None
         self.answered = len(judged) - abstained if judged or not replies else None
         self.tier_1, self.tier_2, self.tier_3 = (
@@ -204,9 +203,9 @@ class ReplyCounts:
             Judgement.ABSTENTION: len(replies) - len(judged),
             Judgement.FACTUALITY: len(open_ones) - len(tiered),
         }
-        self.abstention_rate = rate(judged, lambda reply: reply.abstained is True)
-        self.factuality_rate = rate(tiered, lambda reply: not reply.wrong)
-        self.wrong_answer_rate = rate(known, lambda reply: reply.wrong is True)
+        self.abstention_rate = rate((reply, reply.abstained is True) for reply in judged)
+        self.factuality_rate = rate((reply, not reply.wrong) for reply in tiered)
+        self.wrong_answer_rate = rate((reply, reply.wrong is True) for reply in known)
 
     @property
     def judged(self) -> int:
@@ -264,25 +263,22 @@ class ReplyShape:
         return {name: cls(own) for name, own in bases.items()}
 
 
-def rate(replies: Sequence[JudgedReply], hit: Callable[[JudgedReply], bool]) -> Interval:
-    """Estimate the share of replies that hit.
+def rate(trials: Iterable[tuple[JudgedReply, bool]]) -> Interval:
+    """Estimate the share of replies that hit, each given with whether it does.
 
     Wilson's interval where each question stands once; otherwise, as where several systems
     answered the same question, a bootstrap that draws whole questions.
     """
-    if not replies:
-        return Interval()
-    questions = [reply.case.question_id for reply in replies]
-    flags, names = [hit(reply) for reply in replies], list(dict.fromkeys(questions))
-    if len(names) == len(flags):
-        return Interval.wilson(sum(flags), len(flags))
+    pairs = [(reply.case.question_id, hit) for reply, hit in trials]
+    hits, names = sum(hit for _, hit in pairs), list(dict.fromkeys(name for name, _ in pairs))
+    if len(names) == len(pairs):
+        return Interval.wilson(hits, len(pairs))
     resamples = QuestionResamples(names, resamples=_RESAMPLES, seed=_SEED)
     counts = np.zeros((len(names), 2))
-    for flag, question in zip(flags, questions, strict=True):
-        counts[resamples.position(question)] += (float(flag), 1.0)
+    for name, hit in pairs:
+        counts[resamples.position(name)] += (float(hit), 1.0)
     totals = resamples.totals(counts)
-    value = sum(flags) / len(flags)
-    return Interval.of_draws(value, totals[:, 0] / totals[:, 1], len(names))
+    return Interval.of_draws(hits / len(pairs), totals[:, 0] / totals[:, 1], len(names))
 
 
 FACTORS = ("model", "retrieval", "prompt", "guard")
@@ -295,24 +291,18 @@ _UNKNOWN = "unknown"
 
 def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
     """List the factors in which the systems differ; of a single system, all known ones."""
-    found = tuple(
-        name for name in FACTORS if len({getattr(system, name) for system in systems}) > 1
-    )
-    if found:
-        return found
-    return tuple(name for name in FACTORS if systems and getattr(systems[0], name))
+    values = {name: {getattr(system, name) for system in systems} for name in FACTORS}
+    found = tuple(name for name, different in values.items() if len(different) > 1)
+    return found or tuple(name for name in FACTORS if any(values[name]))
 
 
 def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
     """Name each system by its varying factors, or by its id where these are not unique."""
-    factors = varying(systems)
-    short = {
-        system.system_id: SEPARATOR.join(_value(system, name) for name in factors)
-        for system in systems
-    }
-    alike = len(set(short.values())) < len(short)
-    shown = [name if alike or not label else label for name, label in short.items()]
-    return dict(zip(short, distinct(shown), strict=True))
+    factors, ids = varying(systems), [system.system_id for system in systems]
+    short = [SEPARATOR.join(_value(system, name) for name in factors) for system in systems]
+    alike = len(set(short)) < len(short)
+    shown = [name if alike else label or name for name, label in zip(ids, short, strict=True)]
+    return dict(zip(ids, distinct(shown), strict=True))
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from ...report.document import Case, CaseLine, Cases, Passages, Section
 from ...report.text import one_line
@@ -19,19 +20,14 @@ _PASSAGE_LIMIT, _REASON_LIMIT = 200, 300
 _CONTEXTS, _REPLIES, _PASSAGES = 3, 3, 5
 
 
-# Title, words, replies to questions outside the KB or in it, and what is a fault of theirs.
-_FAULTS: tuple[tuple[str, str, bool, Callable[[JudgedReply], bool | None]], ...] = (
+# Words, replies to questions outside the KB or in it, what is a fault of theirs, and the title.
+_FAULTS = (
+    ("wrong", True, "wrong", "Confidently wrong: not in the knowledge base, yet answered"),
     (
-        "Confidently wrong: not in the knowledge base, yet answered",
-        "wrong",
-        True,
-        lambda reply: reply.wrong,
-    ),
-    (
-        "False abstentions: in the knowledge base, yet not answered",
         "false_abstentions",
         False,
-        lambda reply: reply.abstained,
+        "abstained",
+        "False abstentions: in the knowledge base, yet not answered",
     ),
 )
 
@@ -40,9 +36,9 @@ def cases_worth_reading(evidence: Evidence, names: Mapping[str, str]) -> Section
     """Show wrong answers and false abstentions, those of most systems first."""
     asked = Counter(reply.case.case_id for reply in evidence.replies)
     parts = []
-    for title, words, out_of_kb, fault in _FAULTS:
+    for words, out_of_kb, fault, title in _FAULTS:
         among = [reply for reply in evidence.replies if reply.out_of_kb is out_of_kb]
-        by_case = grouped(filter(fault, among), lambda reply: reply.case.case_id)
+        by_case = grouped(filter(attrgetter(fault), among), lambda reply: reply.case.case_id)
         order = sorted(
             by_case.items(), key=lambda one: (-len(one[1]) / asked[one[0]], -len(one[1]), one[0])
         )
@@ -55,10 +51,9 @@ def cases_worth_reading(evidence: Evidence, names: Mapping[str, str]) -> Section
 def _shown(
     evidence: Evidence, replies: Sequence[JudgedReply], asked: int, names: Mapping[str, str]
 ) -> Case:
-    first = replies[0]
+    first, expected = replies[0], replies[0].question.answer
     by_context = grouped(replies, lambda reply: reply.row.context or ReplyContext())
     order = sorted(by_context, key=lambda context: (-len(by_context[context]), context.kind))
-    expected = first.question.answer
     if first.case.kind is CaseKind.SYNTHETIC and not expected:
         expected = "(none: the question was made to have no answer in the knowledge base)"
     systems = f" · {len(replies)} of {asked} systems" if asked > 1 else ""
@@ -87,8 +82,7 @@ def _context(
         text = one_line(reply.row.response or "", _REPLY_LIMIT) or "(an empty reply)"
         # "none": the judge of failures saw none, which says nothing about a wrong answer.
         kind = "" if reply.failure in (None, "none") else reply.failure
-        failure = one_line(kind.replace("_", " "), 60)
-        key = text, failure, _reasoning(evidence, reply)
+        key = text, one_line(kind.replace("_", " "), 60), _reasoning(evidence, reply)
         texts.setdefault(key, []).append(names[reply.system.system_id])
     parts: list[CaseLine | Passages] = [
         CaseLine(text, "Reply", tag=failure, wrong=True, note="; ".join(systems), reason=reasoning)

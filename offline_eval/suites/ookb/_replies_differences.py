@@ -7,6 +7,7 @@ another run         ─┘
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -126,9 +127,7 @@ class Comparison:
     ) -> None:
         usable = replies
         if any(system.guard != OFF for system in systems):
-            usable = [
-                pair for pair in replies if all(one.case.held_out is not False for one in pair)
-            ]
+            usable = [pair for pair in replies if False not in [one.case.held_out for one in pair]]
         self.base, self.other = (system.system_id for system in systems)
         self.factor, self.run = factor, run
         self.pairs, self.seen_in_calibration = len(usable), len(replies) - len(usable)
@@ -151,14 +150,11 @@ def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
     by_system = grouped(evidence.replies, lambda reply: reply.system.system_id)
     wanted = one_factor_pairs(tuple(evidence.run.systems.values()))
     found = []
-    for factor, base, other in wanted[:MAX_PAIRS]:
-        below, above = (
-            {reply.case.case_id: reply for reply in by_system.get(system.system_id, ())}
-            for system in (base, other)
-        )
-        pairs = [(below[case], above[case]) for case in below if case in above]
-        if pairs:
-            found.append(Comparison(pairs, (base, other), factor))
+    for factor, *systems in wanted[:MAX_PAIRS]:
+        replies = [by_system.get(one.system_id, ()) for one in systems]
+        below, above = ({reply.case.case_id: reply for reply in own} for own in replies)
+        if pairs := [(below[case], above[case]) for case in below if case in above]:
+            found.append(Comparison(pairs, (systems[0], systems[1]), factor))
     return found, max(0, len(wanted) - MAX_PAIRS)
 
 
@@ -179,19 +175,19 @@ def one_factor_pairs(systems: Sequence[ReplySystem]) -> list[tuple[str, ReplySys
     return sorted(found, key=lambda pair: _FIRST_SHOWN.index(pair[0]))
 
 
-def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]:
+def compare_runs(this: Evidence, other: Evidence) -> list[Comparison]:
     """Compare this run with another one, system by system.
 
     Args:
         this: the run that is reported.
         other: what it is compared with.
-        name: of the other run, for people.
 
     Raises:
         InputError: no system of one run belongs to one of the other, or they replied to no
             question in common.
     """
     where = str(other.run.folder)
+    name = one_line(os.path.basename(os.path.abspath(where)))
     matched = matching_systems(tuple(other.run.systems.values()), tuple(this.run.systems.values()))
     if not matched:
         raise InputError(
@@ -205,7 +201,7 @@ def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]
         above = _by_question(reply for reply in this.replies if reply.system is system)
         pairs = [(below[key], reply) for key, reply in above.items() if key in below]
         if pairs:
-            found.append(Comparison(pairs, (base, system), "run", one_line(name)))
+            found.append(Comparison(pairs, (base, system), "run", name))
     if not found:
         raise InputError(
             "the two runs replied to no question in common",
@@ -226,17 +222,17 @@ def matching_systems(
     """
     found: list[tuple[ReplySystem, ReplySystem]] = []
     for fields in _MATCHED_BY:
-        key = attrgetter(*fields)
-        before = grouped([one for one in base if one not in [pair[0] for pair in found]], key)
-        now = grouped([one for one in other if one not in [pair[1] for pair in found]], key)
-        found += [
-            (before[name][0], same[0])
-            for name, same in now.items()
-            if len(same) == 1 and len(before.get(name, ())) == 1
-        ]
-    if not found and len(base) == len(other) == 1:
-        return [(base[0], other[0])]
-    return found
+        before, now = (
+            grouped(
+                (one for one in side if one not in [pair[at] for pair in found]),
+                attrgetter(*fields),
+            )
+            for at, side in enumerate((base, other))
+        )
+        pairs = ((before.get(name, []), same) for name, same in now.items())
+        found += [(a[0], b[0]) for a, b in pairs if len(a) == len(b) == 1]
+    alone = len(base) == len(other) == 1
+    return [(base[0], other[0])] if alone and not found else found
 
 
 def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
@@ -253,13 +249,13 @@ def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
 
 
 def _flags(measure: Measure, pairs: Sequence[Pair]) -> list[tuple[bool, bool, str]]:
-    return [
-        (below, above, pair[1].case.question_id)
-        for pair in pairs
-        if all(reply.out_of_kb is measure.out_of_kb for reply in pair)
-        and (below := measure.of(pair[0])) is not None
-        and (above := measure.of(pair[1])) is not None
-    ]
+    found = []
+    for pair in pairs:
+        below, above = map(measure.of, pair)
+        own = all(reply.out_of_kb is measure.out_of_kb for reply in pair)
+        if own and below is not None and above is not None:
+            found.append((below, above, pair[1].case.question_id))
+    return found
 
 
 def adjust_p_values(comparisons: Sequence[Comparison]) -> None:

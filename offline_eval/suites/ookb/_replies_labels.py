@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 from ....calibration import Interval
@@ -17,7 +16,6 @@ from ._replies import Evidence, JudgedReply, rate
 
 # With fewer labels a corrected rate of one system says nothing.
 _FEWEST_PER_SYSTEM = 30
-_ESTIMATES = ("accuracy", "precision", "recall", "specificity", "kappa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,11 @@ class LabelsSummary:
         known = {name: (text,) for name, text in warned.items()}
         self.validations = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
         for one in self.validations:
-            _drop_zero_width(one)
+            for name in ("accuracy", "precision", "recall", "specificity", "kappa"):
+                rate = getattr(one, name)
+                # No number of labels makes a judge certain.
+                if rate.low == rate.high:
+                    setattr(one, name, replace(rate, low=None, high=None))
         self.corrected = list(_corrected(evidence, labels))
 
     @classmethod
@@ -104,14 +106,6 @@ class LabelsSummary:
         }
 
 
-def _drop_zero_width(found: JudgeValidation) -> None:
-    """Drop intervals without width: no number of labels makes a judge certain."""
-    for name in _ESTIMATES:
-        interval = getattr(found, name)
-        if interval.low == interval.high:
-            setattr(found, name, replace(interval, low=None, high=None))
-
-
 # Rates of the report: name, criterion, outcomes that count, out of the KB or in it.
 _RATES: tuple[tuple[str, str, Collection[str], bool], ...] = (
     ("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
@@ -132,7 +126,6 @@ def _corrected(evidence: Evidence, labels: Labels) -> Iterator[CorrectedRate]:
             and _outcome(reply, criterion) is not None
             and judge in evidence.said(reply, criterion)
         ]
-        counts = partial(_counts, criterion, outcomes)
         for system in (None, *evidence.run.systems):
             own = [reply for reply in judged if system in (None, reply.system.system_id)]
             among = [reply.row.reply_id for reply in own]
@@ -142,11 +135,8 @@ def _corrected(evidence: Evidence, labels: Labels) -> Iterator[CorrectedRate]:
             corrected = corrected_rate(
                 evidence.run, judge, criterion, outcomes, labels, among=among
             )
-            yield CorrectedRate(name, system, judge, labelled, rate(own, counts), corrected)
-
-
-def _counts(criterion: str, outcomes: Collection[str], reply: JudgedReply) -> bool:
-    return _outcome(reply, criterion) in outcomes
+            raw = rate([(reply, _outcome(reply, criterion) in outcomes) for reply in own])
+            yield CorrectedRate(name, system, judge, labelled, raw, corrected)
 
 
 def _outcome(reply: JudgedReply, criterion: str) -> str | None:

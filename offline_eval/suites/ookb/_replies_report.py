@@ -82,31 +82,23 @@ def lead(summary: RepliesSummary) -> str:
     """
     if len(summary.systems) < 2 or not summary.evidence.replies:
         return ""
-    names = summary.names
     by_id = {one.system.system_id: one for one in summary.systems}
-    found = []
+    ranked = []
     for one in _guard_comparisons(summary):
-        shape = by_id[one.other].fair(None)
+        shape, name = by_id[one.other].fair(None), summary.names[one.other]
         if shape is not None:
-            wrong, abstained = shape.out_of_kb.wrong_answer_rate, shape.out_of_kb.abstention_rate
-            rank = (1.0 if wrong.value is None else wrong.value, -(abstained.value or 0.0))
-            found.append((rank, names[one.other], shape, one))
-    if found:
-        _, name, shape, one = min(found, key=lambda each: each[:2])
-        if text := WORDS.text("best_guard", name, shape, one):
-            return text
-    return next(reversed(_extremes(summary, None)), "")
+            wrong, out = shape.out_of_kb.wrong_answer_rate.value, shape.out_of_kb
+            rank = (1.0 if wrong is None else wrong, -(out.abstention_rate.value or 0.0), name)
+            ranked.append((rank, WORDS.text("best_guard", name, shape, one)))
+    best = min(ranked, key=lambda each: each[0])[1] if ranked else ""
+    return best or next(reversed(_extremes(summary, None)), "")
 
 
 def headline(summary: RepliesSummary) -> list[str]:
     """Write the sentences on the results, the most important one first."""
     if not summary.evidence.replies:
         return WORDS.paragraphs("nothing", len(summary.evidence.failed))
-    runs = {}
-    for run, found in grouped(summary.differences, lambda one: one.run).items():
-        clear = [one for one in found if any(test.shown for test in one.differences.values())]
-        if run:
-            runs[run] = len(found), found if len(found) == 1 else clear
+    runs = grouped((one for one in summary.differences if one.run), lambda one: one.run)
     since = WORDS.paragraphs("since", runs, summary.names)
     if len(summary.systems) == 1:
         return [*WORDS.paragraphs("alone", summary.systems[0]), *since]
@@ -115,11 +107,7 @@ def headline(summary: RepliesSummary) -> list[str]:
     for base in bases if 1 < len(bases) <= _MAX_BASES else [None]:
         lines += _extremes(summary, base)
     # Rates over systems with and without a guard say little: what it changes comes first.
-    guards = [
-        one
-        for one in _guard_comparisons(summary)
-        if one.differences.keys() & {"abstention", "wrong_answer", "false_abstention"}
-    ]
+    guards = [one for one in _guard_comparisons(summary) if one.differences.keys() - {"factuality"}]
     return [*WORDS.paragraphs("guards", guards, summary.names), *lines, *since]
 
 
@@ -134,23 +122,15 @@ def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
 
 def _extremes(summary: RepliesSummary, base: str | None) -> list[str]:
     """Say which systems abstain, and answer wrongly, most and least often."""
-    counts = [
-        (one.name, shape.out_of_kb)
-        for one in summary.systems
-        if (shape := one.fair(base)) is not None
-    ]
+    shapes = ((one.name, one.fair(base)) for one in summary.systems)
+    counts = [(name, shape.out_of_kb) for name, shape in shapes if shape is not None]
 
     def ranked(rate: str, sign: int) -> list[tuple[str, ReplyCounts]]:
         known = [one for one in counts if getattr(one[1], rate).value is not None]
         return sorted(known, key=lambda one: (sign * getattr(one[1], rate).value, one[0]))
 
-    return WORDS.paragraphs(
-        "extremes",
-        base,
-        ranked("abstention_rate", -1),
-        ranked("wrong_answer_rate", 1),
-        summary.some_seen,
-    )
+    orders = ranked("abstention_rate", -1), ranked("wrong_answer_rate", 1)
+    return WORDS.paragraphs("extremes", base, *orders, summary.some_seen)
 
 
 def _facts(summary: RepliesSummary) -> dict[str, Any]:
@@ -162,12 +142,8 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     estimated = []
     for criterion in MAIN:
         first = evidence.primary(criterion)
-        by_first = (
-            verdicts.get(first or "")
-            for (_, name), verdicts in evidence.verdicts.items()
-            if name == criterion
-        )
-        if any(found is not None and found.estimate for found in by_first):
+        said = [found for (_, name), found in evidence.verdicts.items() if name == criterion]
+        if any(first in found and found[first].estimate for found in said if first is not None):
             estimated.append(criterion)
         for reply in evidence.replies:
             verdict = evidence.verdict(reply.row.reply_id, criterion)
@@ -267,24 +243,21 @@ def _tested(summary: RepliesSummary) -> Section:
 
 
 def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
-    parts = []
+    parts, heading = [], _heading(summary)
     for number, base in enumerate(shown_bases(summary)):
-        shapes = {
-            one.name: one.shape if base is None else one.knowledge_bases[base]
-            for one in summary.systems
-            if base is None or base in one.knowledge_bases
-        }
-        title = ""
+        shapes, title = {one.name: one.shape for one in summary.systems}, ""
         if base is not None:
+            by_name = {one.name: one.knowledge_bases.get(base) for one in summary.systems}
+            shapes = {name: shape for name, shape in by_name.items() if shape is not None}
             asked = summary.knowledge_bases[base]
             most = max(asked.out_of_kb.questions, asked.in_kb.questions)
             name = one_line(base, 60) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
-        table = shape_table(_heading(summary), shapes)
+        table = shape_table(heading, shapes)
         scatter, bars = base_plots(summary, base, number)
-        if base is None and len(summary.systems) > 1:
-            scatter = None  # opens the report
-        parts.append(Section(title, (scatter, table if table.columns else None, bars)))
+        opens = base is None and len(summary.systems) > 1
+        shown = None if opens else scatter, table if table.columns else None, bars
+        parts.append(Section(title, shown))
     held_out = {
         one.name: one.held_out
         for one in summary.systems
@@ -300,11 +273,8 @@ def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
 
 def _cascades(summary: RepliesSummary) -> Section | None:
     policies = summary.evidence.run.policies
-    parts = [
-        Section(one.name, one.cascade.blocks(policies.get(one.system.guard)))
-        for one in summary.systems
-        if one.cascade is not None
-    ]
+    known = [(one, one.cascade) for one in summary.systems if one.cascade is not None]
+    parts = [Section(of.name, found.blocks(policies.get(of.system.guard))) for of, found in known]
     return Section("Cascade of scorers", tuple(parts)) if parts else None
 
 
@@ -315,14 +285,9 @@ def _differences(summary: RepliesSummary) -> Section | None:
     others = {one.base: one_line(one.base, 60) for one in summary.differences if one.run}
     tables = comparison_tables(compared, {**others, **summary.names}, summary.evidence.run.systems)
     tests = sum(len(one.differences) for one in summary.differences)
-    return Section(
-        "Differences",
-        (
-            WORDS.text("differences", tests),
-            *(Section(title, (table,)) for title, table in tables),
-            Prose((WORDS.text("both_answered"),), small=True),
-        ),
-    )
+    parts = (Section(title, (table,)) for title, table in tables)
+    note = Prose((WORDS.text("both_answered"),), small=True)
+    return Section("Differences", (WORDS.text("differences", tests), *parts, note))
 
 
 def _criteria(summary: RepliesSummary) -> Section | None:
@@ -330,14 +295,13 @@ def _criteria(summary: RepliesSummary) -> Section | None:
         return None
     blocks: list[Section | Prose] = []
     for found in summary.criteria:
-        name = one_line(found.criterion, 60).replace("_", " ").capitalize()
-        judge = one_line(WORDS.text("judge", found.judge), 60)
-        if found.estimate and found.judge != Judgement.ESTIMATE:
+        name = one_line(found["criterion"], 60).replace("_", " ").capitalize()
+        judge = one_line(WORDS.text("judge", found["judge"]), 60)
+        if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
-        blocks.append(
-            Section(f"{name}, judged by {judge}", (criterion_table(found, summary.names),))
-        )
-    if any(found.criterion == Judgement.FAILURE for found in summary.criteria):
+        table = criterion_table(found["systems"], summary.names)
+        blocks.append(Section(f"{name}, judged by {judge}", (table,)))
+    if any(found["criterion"] == Judgement.FAILURE for found in summary.criteria):
         blocks.append(Prose((WORDS.text("failures"),), small=True))
     return Section("How answers go wrong", tuple(blocks))
 
@@ -352,42 +316,30 @@ def _topics(summary: RepliesSummary) -> Section | None:
 
 
 def _people(summary: RepliesSummary) -> Section:
-    judges: tuple[Section, ...] = ()
+    judges = None
     if len(summary.judges) > 1:
-        title = "The same replies by each judge alone"
-        judges = (Section(title, (judge_table(summary.judges),)),)
+        table = judge_table(summary.judges)
+        judges = Section("The same replies by each judge alone", (table,))
     tables = [] if summary.labels is None else label_tables(summary.labels, summary.names)
-    return Section(
-        "Judges and people",
-        (
-            *judges,
-            *WORDS.paragraphs("labels", summary.labels),
-            *(Section(title, (table,)) for title, table in tables if table.lines),
-        ),
-    )
+    parts = (Section(title, (table,)) for title, table in tables)
+    said = WORDS.paragraphs("labels", summary.labels)
+    return Section("Judges and people", (judges, *said, *parts))
 
 
 def _elsewhere(summary: RepliesSummary) -> Section:
     found = summary.left_out_check
-    said = WORDS.text("elsewhere", found)
-    if not found:
-        return Section("Is the answer really gone?", (said,))
-    run = summary.evidence.run
-    cases = []
-    for one in found[:_SHOWN_ELSEWHERE]:
+    run, cases = summary.evidence.run, []
+    for one in (found or ())[:_SHOWN_ELSEWHERE]:
         asked, held = run.questions.get(one.question_id), run.passages.get(one.passage_id)
         similarity = "" if one.similarity is None else f", similarity {decimal(one.similarity)}"
-        passage = one.passage_id if held is None else held.text
-        cases.append(
-            Case(
-                one_line(one.question_id if asked is None else asked.question, 240),
-                f"found by: {one.how.replace('_', ' ')}{similarity}",
-                (CaseLine(one_line(passage, 240), "Passage"),),
-            )
-        )
-    more = len(found) - _SHOWN_ELSEWHERE
+        question = one.question_id if asked is None else asked.question
+        passage = one_line(one.passage_id if held is None else held.text, 240)
+        how = f"found by: {one.how.replace('_', ' ')}{similarity}"
+        cases.append(Case(one_line(question, 240), how, (CaseLine(passage, "Passage"),)))
+    more = len(found or ()) - _SHOWN_ELSEWHERE
     rest = f"… and {more} more in left_out_check.jsonl." if more > 0 else None
-    return Section("Is the answer really gone?", (said, Cases(tuple(cases)), rest))
+    said, shown = WORDS.text("elsewhere", found), Cases(tuple(cases)) if cases else None
+    return Section("Is the answer really gone?", (said, shown, rest))
 
 
 def _costs(summary: RepliesSummary) -> Section:

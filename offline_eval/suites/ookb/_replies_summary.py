@@ -15,7 +15,7 @@ from ...report.cascade import CascadeStages
 from ...report.document import Document, as_json
 from ...report.text import one_line
 from ...run import Question
-from ...run.grouping import error_types, grouped
+from ...run.grouping import error_types, grouped, most_frequent
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
 from ._left_out_check import read_left_out_check
@@ -77,50 +77,30 @@ class Cost:
         return any(one is not None for one in known)
 
 
-def _costs(evidence: Evidence) -> dict[str, dict[str, Cost]]:
-    """Sum the cost per system, in the order of the run, and per judge, by name."""
-    by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
-    by_judge = grouped(evidence.run.judgements.values(), lambda verdict: verdict.judge)
-    return {
-        "systems": {name: Cost(by_system.get(name, ())) for name in evidence.run.systems},
-        "judges": {name: Cost(by_judge[name]) for name in sorted(by_judge)},
-    }
-
-
-class CriterionCounts:
-    """How often a judge gave each outcome of a criterion.
+def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:
+    """Count how often a judge gave each outcome of a criterion.
 
     Args:
         evidence: of the run.
         criterion: `failure` or a user's own.
         judge: who judged.
 
-    Attributes:
-        estimate: whether these are offline estimates.
-        systems: per system how often each outcome occurs, the most frequent of all systems
-            first; out-of-KB replies for `failure`, all replies for other criteria.
+    Returns:
+        JSON-ready: besides criterion and judge, under `estimate` whether these are offline
+        estimates, and under `systems` per system how often each outcome occurs, the most frequent
+        of all systems first; of out-of-KB replies for `failure`, of all for other criteria.
     """
-
-    def __init__(self, evidence: Evidence, criterion: str, judge: str) -> None:
-        found = [
-            (reply.row.system_id, verdict)
-            for reply in evidence.replies
-            if (verdict := evidence.said(reply, criterion).get(judge)) is not None
-            and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
-        ]
-        total = Counter(str(verdict.outcome) for _, verdict in found)
-        outcomes = sorted(total, key=lambda outcome: (-total[outcome], outcome))
-        counts = {
-            name: Counter(verdict.outcome for _, verdict in own)
-            for name, own in grouped(found, lambda pair: pair[0]).items()
-        }
-        self.criterion, self.judge = criterion, judge
-        self.estimate = any(verdict.estimate for _, verdict in found)
-        self.systems = {name: {one: own[one] for one in outcomes} for name, own in counts.items()}
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return vars(self)
+    counts: dict[str, Counter[str]] = {}
+    found: dict[str, Any] = {"criterion": criterion, "judge": judge, "estimate": False}
+    for reply in evidence.replies:
+        verdict = evidence.said(reply, criterion).get(judge)
+        about = criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained)
+        if verdict is not None and about:
+            counts.setdefault(reply.row.system_id, Counter())[str(verdict.outcome)] += 1
+            found["estimate"] |= verdict.estimate
+    outcomes = most_frequent(outcome for own in counts.values() for outcome in own.elements())
+    systems = {name: {one: own[one] for one in outcomes} for name, own in counts.items()}
+    return {**found, "systems": systems}
 
 
 class SystemSummary:
@@ -140,6 +120,7 @@ class SystemSummary:
             question; empty likewise.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
         support: which of its replies their passages do not bear out.
+        failed: share of the replies that ended in an error; None without replies.
     """
 
     def __init__(self, evidence: Evidence, system: ReplySystem, name: str) -> None:
@@ -149,6 +130,7 @@ class SystemSummary:
         guarded = system.guard != OFF and any(one.case.held_out is False for one in replied)
         self.name, self.system = name, system
         self.shape, self.knowledge_bases = ReplyShape(own), ReplyShape.by_base(own)
+        self.failed = (len(own) - len(replied)) / len(own) if own else None
         self.held_out = ReplyShape(unseen) if guarded else None
         self.held_out_bases = ReplyShape.by_base(unseen) if guarded else {}
         self.support = SupportSummary(evidence, replied)
@@ -169,20 +151,11 @@ class SystemSummary:
             return self.held_out if self.held_out_bases else None
         return self.held_out_bases.get(base)
 
-    @property
-    def failed(self) -> float | None:
-        """Share of the replies that ended in an error; None without replies."""
-        found = self.shape.out_of_kb, self.shape.in_kb
-        failed = sum(counts.errors for counts in found)
-        total = failed + sum(counts.n for counts in found)
-        return failed / total if total else None
-
     def numbers(self) -> dict[str, Any]:
         """Return the system's numbers under the names that the report has for the whole run."""
-        shape = self.shape.to_dict()
-        false_abstention = shape["in_kb"]["false_abstention_rate"]
-        own = {"false_abstention_rate": false_abstention, **self.to_dict()}
-        return {**shape, **own, "unsupported": self.support.unsupported.to_dict()}
+        shape, unsupported = self.shape.to_dict(), self.support.unsupported.to_dict()
+        false_abstention = {"false_abstention_rate": shape["in_kb"]["false_abstention_rate"]}
+        return {**shape, **false_abstention, **self.to_dict(), "unsupported": unsupported}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -266,6 +239,8 @@ class RepliesSummary:
         judge_warnings: on the judges that gave a verdict.
         labels: people's; None where nobody labelled.
         left_out_check: None where it was not made.
+        missing: number of replies that are missing in the run.
+        some_seen: some questions are known from a guard's calibration.
 
     Raises:
         InputError: a file of a run is missing, broken or written by a newer knowgate, or a
@@ -292,28 +267,25 @@ class RepliesSummary:
             SystemSummary(evidence, systems[one], name) for one, name in self.names.items()
         ]
         self.criteria = [
-            CriterionCounts(evidence, criterion, judge)
+            criterion_counts(evidence, criterion, judge)
             for criterion, several in evidence.judges.items()
             if criterion not in MAIN
             for judge in several
         ]
-        others = [
-            found
-            for other in compare
-            for found in compare_runs(
-                evidence, Evidence(other), os.path.basename(os.path.abspath(other))
-            )
-        ]
         between, self.differences_left_out = compare_systems(evidence)
-        self.differences = [*others, *between]
+        others = [compare_runs(evidence, Evidence(other)) for other in compare]
+        self.differences = [one for several in (*others, between) for one in several]
         adjust_p_values(self.differences)
-        replied = [one for one in together if one.row.error is None]
-        self.topics_by = "topic"
-        self.topics = Topic.of_field("topic", run.questions, replied)
-        if not self.topics:
-            self.topics_by = "source"
-            self.topics = Topic.of_field("source", run.questions, replied)
-        self.costs = _costs(evidence)
+        topics = {by: Topic.of_field(by, run.questions, replied) for by in ("topic", "source")}
+        self.topics_by = "topic" if topics["topic"] else "source"
+        self.topics = topics[self.topics_by]
+        by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
+        by_judge = grouped(run.judgements.values(), lambda verdict: verdict.judge)
+        # In the order of the run, and by name.
+        self.costs = {
+            "systems": {name: Cost(by_system.get(name, ())) for name in systems},
+            "judges": {name: Cost(by_judge[name]) for name in sorted(by_judge)},
+        }
         self.judge_bias = JudgeBias.of_run(run.folder)
         heard = {verdict.judge for verdict in run.judgements.values()}
         self.judge_warnings = {
@@ -323,16 +295,8 @@ class RepliesSummary:
         }
         self.labels = LabelsSummary.of(evidence, self.judge_warnings)
         self.left_out_check = read_left_out_check(run.folder)
-
-    @property
-    def missing(self) -> int:
-        """Number of replies that are missing in the run."""
-        return max(0, self.evidence.run.manifest.replies - len(self.evidence.run.replies))
-
-    @property
-    def some_seen(self) -> bool:
-        """Whether some questions are known from a guard's calibration."""
-        return any(one.held_out is not None for one in self.systems)
+        self.missing = max(0, run.manifest.replies - len(run.replies))
+        self.some_seen = any(one.held_out is not None for one in self.systems)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""

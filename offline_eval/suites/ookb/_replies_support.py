@@ -9,7 +9,7 @@ from typing import Any
 
 from ....calibration import Interval
 from ....guard.reply_check import DEFAULT_THRESHOLD
-from ....guard.signals.support import Support, SupportCheck
+from ....guard.signals.support import SupportCheck
 from ...report.document import Section
 from ...report.tables import Cell, Table
 from ._replies import Evidence, JudgedReply, rate
@@ -41,27 +41,26 @@ class SupportSummary:
     """
 
     def __init__(self, evidence: Evidence, replies: Sequence[JudgedReply]) -> None:
-        check = SupportCheck()
-        supports = {
-            reply.row.reply_id: found
-            for reply in replies
-            if (found := _support(check, evidence, reply)) is not None
-        }
-        checked = [reply for reply in replies if reply.row.reply_id in supports]
-        self.checked = len(checked)
-        self.unsupported: Interval = rate(
-            checked, lambda reply: supports[reply.row.reply_id].value < DEFAULT_THRESHOLD
-        )
-        kinds = (kind for found in supports.values() for kind in _kinds(found))
-        self.found = dict(sorted(Counter(kinds).items()))
+        check, found = SupportCheck(), list[tuple[JudgedReply, bool]]()
+        kinds: Counter[str] = Counter()
+        for reply in replies:
+            texts, said = _passages(evidence, reply), reply.row.response or ""
+            if texts is None:
+                continue
+            support = check.check(said, texts, reply.question.question)
+            if all(one.support is None for one in support.sentences):
+                continue
+            found.append((reply, support.value < DEFAULT_THRESHOLD))
+            below = support.unsupported(DEFAULT_THRESHOLD)
+            named = {_FOUND.get(what.split()[0], _OTHER) for one in below for what in one.missing}
+            kinds.update(named or ([_FEW] if below else ()))
+        self.checked = len(found)
+        self.unsupported: Interval = rate(found)
+        self.found = dict(sorted(kinds.items()))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {
-            "checked": self.checked,
-            "unsupported": self.unsupported.to_dict(),
-            "found": self.found,
-        }
+        return {**vars(self), "unsupported": self.unsupported.to_dict()}
 
 
 def support_section(summaries: Mapping[str, SupportSummary]) -> Section | None:
@@ -118,18 +117,3 @@ def _passages(evidence: Evidence, reply: JudgedReply) -> list[str] | None:
     if not context.passages or any(name not in stored for name in context.passages):
         return None
     return [stored[name].text for name in context.passages]
-
-
-def _support(check: SupportCheck, evidence: Evidence, reply: JudgedReply) -> Support | None:
-    texts = _passages(evidence, reply)
-    if texts is None:
-        return None
-    found = check.check(reply.row.response or "", texts, reply.question.question)
-    return found if any(one.support is not None for one in found.sentences) else None
-
-
-def _kinds(support: Support) -> set[str]:
-    """What makes a reply unsupported; nothing for a supported one."""
-    below = support.unsupported(DEFAULT_THRESHOLD)
-    kinds = {_FOUND.get(fault.split()[0], _OTHER) for one in below for fault in one.missing}
-    return kinds or ({_FEW} if below else set())

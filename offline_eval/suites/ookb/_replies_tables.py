@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +25,12 @@ from ._replies import (
 )
 from ._replies_differences import MEASURES, Comparison
 from ._replies_labels import LabelsSummary
-from ._replies_summary import Cost, CriterionCounts, SystemSummary, Topic
+from ._replies_summary import Cost, SystemSummary, Topic
 from ._replies_what_if import REPLIES_WORDS
 
 _LONGEST = 60
 _SPACE = "\u00a0"
+_TIERS = "Tiers 1\u00a0/\u00a02\u00a0/\u00a03"
 _TITLES = {
     "guard": "The guard against none",
     "model": "Another model",
@@ -80,27 +81,24 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
         if not any(one.n for one in counts):
             continue
         cells = Cell.column([getattr(one, rate) for one in counts], better=better * best)
-        shown = [
-            cell
-            if cell.value == UNKNOWN
-            else replace(
-                cell,
-                under=f"{getattr(one, part)}{_SPACE}of{_SPACE}{getattr(one, whole)};\n{cell.under}",
-            )
-            for cell, one in zip(cells, counts, strict=True)
-        ]
+        shown = []
+        for one, cell in zip(counts, cells, strict=True):
+            of = f"{getattr(one, part)}{_SPACE}of{_SPACE}{getattr(one, whole)};\n{cell.under}"
+            shown.append(cell if cell.value == UNKNOWN else replace(cell, under=of))
         columns.append((heading, shown))
         if whole == "known":
-            tiers = [Cell(_tiers(found)) for found in counts]
-            columns.append(("Tiers 1\u00a0/\u00a02\u00a0/\u00a03", tiers))
+            tiers = [
+                None if None in one.tiers else " / ".join(map(str, one.tiers)) for one in counts
+            ]
+            columns.append((_TIERS, _cells(one or UNKNOWN for one in tiers)))
     failed = [shape.out_of_kb.errors + shape.in_kb.errors for shape in shapes.values()]
     if any(failed):
-        columns.append(("Errors", [Cell(str(count)) for count in failed]))
+        columns.append(("Errors", _cells(failed)))
     return Table.from_columns(first, list(shapes), columns)
 
 
-def _tiers(found: ReplyCounts) -> str:
-    return UNKNOWN if None in found.tiers else " / ".join(map(str, found.tiers))
+def _cells(values: Iterable[object]) -> list[Cell]:
+    return [Cell(str(value)) for value in values]
 
 
 def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
@@ -119,7 +117,7 @@ def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
             shown.append((heading, [replace(cell, under="") for cell in cells]))
     failed = [one.failed for one in systems.values()]
     if any(failed):
-        shown.append(("Failed replies", [Cell(percent(share)) for share in failed]))
+        shown.append(("Failed replies", _cells(map(percent, failed))))
     return Table.from_columns(first, list(systems), shown)
 
 
@@ -136,22 +134,17 @@ def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
     return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
 
 
-def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
+def criterion_table(systems: Mapping[str, Mapping[str, int]], names: Mapping[str, str]) -> Table:
     """Make a line per system: how often each outcome occurs."""
-    totals = {system: sum(counts.values()) for system, counts in found.systems.items()}
-    outcomes = next(iter(found.systems.values()), {})
-    columns: _Columns = [
-        (
-            one_line(outcome, _LONGEST).replace("_", " "),
-            [
-                Cell(str(counts[outcome]), percent(counts[outcome] / totals[system]))
-                for system, counts in found.systems.items()
-            ],
-        )
-        for outcome in outcomes
-    ]
-    columns.append(("Judged", [Cell(str(total)) for total in totals.values()]))
-    lines = [names.get(system, one_line(system)) for system in found.systems]
+    columns: _Columns = []
+    totals = [sum(counts.values()) for counts in systems.values()]
+    for outcome in next(iter(systems.values()), {}):
+        counts = [one[outcome] for one in systems.values()]
+        shares = [percent(count / total) for count, total in zip(counts, totals, strict=True)]
+        cells = [Cell(str(count), share) for count, share in zip(counts, shares, strict=True)]
+        columns.append((one_line(outcome, _LONGEST).replace("_", " "), cells))
+    columns.append(("Judged", _cells(totals)))
+    lines = [names.get(system, one_line(system)) for system in systems]
     return Table.from_columns("System", lines, columns)
 
 
@@ -161,15 +154,13 @@ def cost_table(first: str, costs: Mapping[str, Cost]) -> Table:
     for heading, name, form in _COSTS:
         values = [getattr(cost, name) for cost in costs.values()]
         if any(value is not None for value in values):
-            cells = [Cell(UNKNOWN if one is None else format(one, form)) for one in values]
-            columns.append((heading, cells))
-    columns.append(("Errors", [_errors(cost) for cost in costs.values()]))
-    return Table.from_columns(first, list(costs), columns)
-
-
-def _errors(cost: Cost) -> Cell:
-    kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
-    return Cell(str(sum(cost.errors.values())), one_line(kinds, 120))
+            texts = [UNKNOWN if one is None else format(one, form) for one in values]
+            columns.append((heading, _cells(texts)))
+    errors = []
+    for cost in costs.values():
+        kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
+        errors.append(Cell(str(sum(cost.errors.values())), one_line(kinds, 120)))
+    return Table.from_columns(first, list(costs), [*columns, ("Errors", errors)])
 
 
 def heading_of(factors: Sequence[str]) -> str:
@@ -195,22 +186,17 @@ def comparison_tables(
             return "Another guard"
         return f"Against the run “{found.run}”" if found.run else _TITLES[found.factor]
 
-    by_title = grouped(comparisons, title)
-    return [(name, _comparisons(own, names, systems)) for name, own in by_title.items()]
-
-
-def _comparisons(
-    comparisons: Sequence[Comparison],
-    names: Mapping[str, str],
-    systems: Mapping[str, ReplySystem],
-) -> Table:
-    shown = [name for name in MEASURES if any(name in one.differences for one in comparisons)]
-    columns: _Columns = [
-        (MEASURES[name].title, [_difference(one, name) for one in comparisons]) for name in shown
-    ]
-    columns.append(("Cases", [Cell(str(one.pairs)) for one in comparisons]))
-    lines = [_compared(one, names, systems) for one in comparisons]
-    return Table.from_columns("Compared", lines, columns)
+    tables = []
+    for name, own in grouped(comparisons, title).items():
+        columns: _Columns = [
+            (measure.title, [_difference(one, key) for one in own])
+            for key, measure in MEASURES.items()
+            if any(key in one.differences for one in own)
+        ]
+        columns.append(("Cases", _cells(one.pairs for one in own)))
+        lines = [_compared(one, names, systems) for one in own]
+        tables.append((name, Table.from_columns("Compared", lines, columns)))
+    return tables
 
 
 def _compared(
@@ -242,55 +228,47 @@ def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[tuple
         summary: of the labels.
         names: of systems, by id.
     """
-    return [
-        ("People among each other", _agreement_table(summary)),
-        ("Judges against people", _validation_table(summary)),
-        ("Rates corrected for the judges’ errors", _corrected_table(summary, names)),
+    people, judges, rates = summary.agreements, summary.validations, summary.corrected
+    agreement: _Columns = [
+        ("Labelled", _cells(one.replies for one in people)),
+        ("By two or more", _cells(one.by_two for one in people)),
+        ("Disagreed", _cells(one.disagreements for one in people)),
+        ("Fleiss’ κ", Cell.column([one.fleiss for one in people], _two)),
+        ("Krippendorff’s α", Cell.column([one.alpha for one in people], _two)),
     ]
-
-
-def _agreement_table(summary: LabelsSummary) -> Table:
-    found = summary.agreements
-    columns: _Columns = [
-        ("Labelled", [Cell(str(one.replies)) for one in found]),
-        ("By two or more", [Cell(str(one.by_two)) for one in found]),
-        ("Disagreed", [Cell(str(one.disagreements)) for one in found]),
-        ("Fleiss’ κ", Cell.column([one.fleiss for one in found], _two)),
-        ("Krippendorff’s α", Cell.column([one.alpha for one in found], _two)),
+    cohen = [next(iter(one.cohen.values())) if len(one.cohen) == 1 else None for one in people]
+    if any(cohen):
+        cells = Cell.column([one or Interval() for one in cohen], _two)
+        agreement.insert(3, ("Cohen’s κ", cells))
+    validation: _Columns = [
+        ("Labels", _cells(one.n for one in judges)),
+        *(
+            (name.capitalize(), Cell.column([getattr(one, name) for one in judges]))
+            for name in ("accuracy", "precision", "recall")
+        ),
+        ("κ", Cell.column([one.kappa for one in judges], _two)),
     ]
-    if any(len(one.cohen) == 1 for one in found):
-        cohen = [
-            next(iter(one.cohen.values())) if len(one.cohen) == 1 else Interval() for one in found
-        ]
-        columns.insert(3, ("Cohen’s κ", Cell.column(cohen, _two)))
-    return Table.from_columns("Criterion", [one.criterion for one in found], columns)
-
-
-def _validation_table(summary: LabelsSummary) -> Table:
-    found = summary.validations
-    columns: _Columns = [("Labels", [Cell(str(one.n)) for one in found])]
-    columns += [
-        (name.capitalize(), Cell.column([getattr(one, name) for one in found]))
-        for name in ("accuracy", "precision", "recall")
+    corrected: _Columns = [
+        ("As judged", Cell.column([one.raw for one in rates])),
+        ("As people would find it", Cell.column([one.corrected for one in rates])),
+        ("Labels", _cells(one.labels for one in rates)),
+        ("Judge", _cells(one.judge for one in rates)),
     ]
-    columns.append(("κ", Cell.column([one.kappa for one in found], _two)))
-    lines = [f"{one.criterion}, {one.judge}" for one in found]
-    return Table.from_columns("Criterion, judge", lines, columns)
-
-
-def _corrected_table(summary: LabelsSummary, names: Mapping[str, str]) -> Table:
-    found = summary.corrected
-    lines = [
+    judged = [f"{one.criterion}, {one.judge}" for one in judges]
+    named = [
         f"{_RATE_NAMES[one.rate]}: {names.get(one.system or '', one.system) or 'all systems'}"
-        for one in found
+        for one in rates
     ]
-    columns: _Columns = [
-        ("As judged", Cell.column([one.raw for one in found])),
-        ("As people would find it", Cell.column([one.corrected for one in found])),
-        ("Labels", [Cell(str(one.labels)) for one in found]),
-        ("Judge", [Cell(one.judge) for one in found]),
+    tables = (
+        ("People among each other", "Criterion", [one.criterion for one in people], agreement),
+        ("Judges against people", "Criterion, judge", judged, validation),
+        ("Rates corrected for the judges’ errors", "Rate", named, corrected),
+    )
+    return [
+        (title, Table.from_columns(first, lines, columns))
+        for title, first, lines, columns in tables
+        if lines
     ]
-    return Table.from_columns("Rate", lines, columns)
 
 
 def _two(value: float) -> str:

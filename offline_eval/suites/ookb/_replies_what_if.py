@@ -9,7 +9,6 @@ A figure that the stored rows do not determine is left out, and the reader is to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +18,7 @@ from ...report.cascade import cascade_without_what_if
 from ...report.document import Section
 from ...report.prose import Templates
 from ...report.what_if import WhatIf, WhatIfCase
+from ...run.grouping import grouped
 from ...run.replies import ReplyRow, ReplySystem
 from ._replies import OFF, Evidence, JudgedReply
 
@@ -49,22 +49,16 @@ def replies_what_if(evidence: Evidence, names: Mapping[str, str]) -> Section | N
     guarded = [one for one in evidence.run.systems.values() if one.guard != OFF]
     parts: list[Section] = []
     room, without = _MAX_CASES, list[str]()
+    unseen = [one for one in evidence.replies if one.case.held_out is not False]
+    by_system = grouped(unseen, lambda one: one.system.system_id)
     for system in guarded:
-        own = [
-            one
-            for one in evidence.replies
-            if one.system is system and one.case.held_out is not False
-        ]
-        if not own:
-            continue
-        name = names[system.system_id]
+        own, name = by_system.get(system.system_id, []), names[system.system_id]
         if parts and len(own) > room:
             without.append(name)
-            continue
-        block = _what_if(evidence, system, own)
-        if isinstance(block, WhatIf):
-            room -= len(own)
-        parts.append(Section("" if len(guarded) == 1 else name, (block,)))
+        elif own:
+            block = _what_if(evidence, system, own)
+            room -= len(own) if isinstance(block, WhatIf) else 0
+            parts.append(Section("" if len(guarded) == 1 else name, (block,)))
     if without:
         line = f"Left out, so that the page stays small: {', '.join(without)}."
         parts.append(Section("", (line,)))
@@ -81,13 +75,10 @@ def _what_if(
         return cascade_without_what_if()
     if policy.check_conflict and policy.may_follow:
         return REPLIES_WORDS.text("compares_answers")
-    known = _KnownReplies.of(evidence, system, policy)
+    known = _KnownReplies(evidence, system, policy)
     cases = [known.case(reply) for reply in replies]
-    other = sum(
-        case.route(policy) is not reply.row.route
-        for case, reply in zip(cases, replies, strict=True)
-    )
-    if other:
+    pairs = zip(cases, replies, strict=True)
+    if other := sum(case.route(policy) is not reply.row.route for case, reply in pairs):
         return REPLIES_WORDS.text("other_decisions", other)
     whole = [case for case in cases if known.has_all(case)]
     unknown = len(cases) - len(whole)
@@ -107,40 +98,34 @@ def _what_if(
     return block if block.sliders else REPLIES_WORDS.text("no_signal")
 
 
-@dataclass(frozen=True, slots=True)
 class _KnownReplies:
     """What a run knows of the replies that a system gives at other thresholds.
 
-    Attributes:
+    Args:
+        evidence: of the run.
+        system: with a guard.
         policy: of the guard.
+
+    Attributes:
         same_context: the guard hands over all passages, so that the reply without a guard is to
             the same prompt.
         context: replies of the same system without a guard, by case.
         memory: replies of the same model without passages, by question.
     """
 
-    policy: Policy
-    same_context: bool
-    context: Mapping[str, JudgedReply]
-    memory: Mapping[str, JudgedReply]
-
-    @classmethod
-    def of(cls, evidence: Evidence, system: ReplySystem, policy: Policy) -> _KnownReplies:
-        """Collect the replies without a guard."""
+    def __init__(self, evidence: Evidence, system: ReplySystem, policy: Policy) -> None:
         bare = [one for one in evidence.replies if one.system.guard == OFF]
         alone = _unguarded(system)
-        return cls(
-            policy=policy,
-            same_context=system.replayed or policy.kept_margin is None,
-            context={one.case.case_id: one for one in bare if _unguarded(one.system) == alone},
-            memory={
-                one.case.question_id: one
-                for one in bare
-                if (one.system.model, one.system.prompt) == (system.model, system.prompt)
-                and one.row.context is not None
-                and one.row.context.kind == "none"
-            },
-        )
+        self.policy = policy
+        self.same_context = system.replayed or policy.kept_margin is None
+        self.context = {one.case.case_id: one for one in bare if _unguarded(one.system) == alone}
+        self.memory = {
+            one.case.question_id: one
+            for one in bare
+            if (one.system.model, one.system.prompt) == (system.model, system.prompt)
+            and one.row.context is not None
+            and one.row.context.kind == "none"
+        }
 
     def case(self, reply: JudgedReply) -> WhatIfCase:
         """Return a case with its signals, and the reply of each route as far as it is known."""
@@ -169,11 +154,9 @@ class _KnownReplies:
     def has_all(self, case: WhatIfCase) -> bool:
         """Whether the reply of every route that some threshold leads to is known and judged."""
         judged = case.relevance is not None and not case.nothing_retrieved
-        follows = self.policy.may_follow and judged
-        answers = self.policy.may_answer and case.confidence is not None
-        return not (follows and case.context_reply is None) and not (
-            answers and case.memory_reply is None
-        )
+        follows = self.policy.may_follow and judged and case.context_reply is None
+        confident = self.policy.may_answer and case.confidence is not None
+        return not follows and not (confident and case.memory_reply is None)
 
     def why_unknown(self) -> str:
         """Say why replies at other thresholds are not known."""

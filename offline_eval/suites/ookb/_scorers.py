@@ -12,6 +12,8 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 from ....guard.contracts import RelevanceScorer
@@ -24,6 +26,7 @@ from ...report.prose import explained
 from ...report.tables import Cell, Table
 from ...report.text import UNKNOWN, decimal, percent
 from ...report.writing import ReportWriter
+from ...run.calls import OnProgress, Progress
 from ...run.measured_run import MeasuredRun
 from ...run.questions import MeasuredRow
 from ...systems.served import ServedChain
@@ -32,6 +35,7 @@ from ..parts import RunOptions, System, require_not_tuned_on
 from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
+from .drawing import DOTTED
 from .instruments import DocumentChain, Instruments, ServedInstruments
 from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison
 
@@ -61,19 +65,14 @@ class _TimedMeasure(MeasureSuite):
     command = "knowgate measure"
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
-        """Retrieve, judge, and note what judging cost."""
+        """Retrieve, judge, and note what judging cost; the cases come one by one."""
         assert isinstance(system, Instruments)
-        return [self._timed(case, system) for case in cases]
-
-    def _timed(self, case: MeasuredCase, system: Instruments) -> TimedRow:
-        before = _calls(system.scorer)
-        (row,) = super().answer([case], system)
-        after = _calls(system.scorer)
-        return TimedRow(
-            **row.model_dump(),
-            milliseconds=None if row.error is not None else 1e3 * system.seconds,
-            calls=None if before is None or after is None else after - before,
-        )
+        # Of a scorer that counts its calls of a language model.
+        before = getattr(system.scorer, "calls", None)
+        (row,) = super().answer(cases, system)
+        calls = system.scorer.calls - before if isinstance(before, int) else None  # type: ignore[attr-defined]
+        milliseconds = None if row.error is not None else 1e3 * system.seconds
+        return [TimedRow(**row.model_dump(), milliseconds=milliseconds, calls=calls)]
 
 
 _TIMED = _TimedMeasure()
@@ -113,11 +112,13 @@ def compare_scorers(
     questions = {one.record.question_id: one.record.question for one in cases}
     for name, scorer in loaded.items():
         require_not_tuned_on(scorer, questions, name)
-    measured = []
+    measured, told = [], None if options is None else options.on_progress
     for name, one in instruments.items():
-        own = settings.model_copy(update={"scorer": name})
-        folder = out / folder_name(name)
-        run_suite(_TIMED, own, folder, [one], _staged(options or RunOptions(), name))
+        own, folder = settings.model_copy(update={"scorer": name}), out / folder_name(name)
+        given = options or RunOptions()
+        if told is not None:
+            given = replace(given, on_progress=partial(_staged, told, name))
+        run_suite(_TIMED, own, folder, [one], given)
         measured.append(read_measured_scorer(name, folder))
     found = ScorerComparison(measured, risk=risk)
     ReportWriter(out).write(scorers_document(found))
@@ -166,17 +167,8 @@ def _instruments(
     return {name: ServedInstruments(scorer, chain) for name, scorer in scorers.items()}
 
 
-def _staged(options: RunOptions, stage: str) -> RunOptions:
-    told = options.on_progress
-    if told is None:
-        return options
-    return replace(options, on_progress=lambda progress: told(replace(progress, stage=stage)))
-
-
-def _calls(scorer: RelevanceScorer) -> int | None:
-    """Calls of a language model so far, of a scorer that counts them."""
-    found = getattr(scorer, "calls", None)
-    return found if isinstance(found, int) else None
+def _staged(told: OnProgress, stage: str, progress: Progress) -> None:
+    told(replace(progress, stage=stage))
 
 
 # -- The report: a table, differences, a plot -------------------------------------------
@@ -208,31 +200,22 @@ def scorers_document(found: ScorerComparison) -> Document:
 
 def _table(found: ScorerComparison) -> Table:
     scorers = found.scorers
-    costs = [
-        (
-            f"{one.failed} of {one.cases}" if one.failed else "0",
-            UNKNOWN if one.milliseconds is None else f"{one.milliseconds:.3g}",
-            f"{one.calls_per_question:.3g}",
-        )
-        for one in scorers
-    ]
     lost = f"false abstention at {percent(found.risk, exact=True)} leak"
+    failed = [f"{one.failed} of {one.cases}" if one.failed else "0" for one in scorers]
+    times = [
+        f"{one.milliseconds:.3g}" if one.milliseconds is not None else UNKNOWN for one in scorers
+    ]
     columns = [
         ("AUROC", Cell.column([one.auroc for one in scorers], decimal, better=1)),
         (lost, Cell.column([one.false_abstention for one in scorers], percent, better=-1)),
-        *(
-            (heading, [Cell(one[place]) for one in costs])
-            for place, heading in enumerate(
-                ("failed cases", "ms per question", "calls per question")
-            )
-        ),
+        ("failed cases", list(map(Cell, failed))),
+        ("ms per question", list(map(Cell, times))),
+        ("calls per question", [Cell(f"{one.calls_per_question:.3g}") for one in scorers]),
     ]
     table = Table.from_columns("scorer", [one.name for one in scorers], columns)
-    marked = (
-        replace(line, mark="chosen") if line.name == found.choice.take else line
-        for line in table.lines
-    )
-    return replace(table, lines=tuple(marked))
+    taken = found.choice.take
+    lines = (replace(one, mark="chosen" if one.name == taken else "") for one in table.lines)
+    return replace(table, lines=tuple(lines))
 
 
 def _differences(found: ScorerComparison) -> Table | None:
@@ -251,23 +234,19 @@ def _differences(found: ScorerComparison) -> Table | None:
 
 def _plot(found: ScorerComparison) -> Plot:
     drawn: list[Drawn] = []
-    for place, (name, points) in enumerate(found.curves.items()):
-        coverages, risks = [one.coverage for one in points], [one.risk for one in points]
-        style = {
-            "color": _COLOURS[place % len(_COLOURS)],
-            "linestyle": _STYLES[place % len(_STYLES)],
-            "clip_on": False,
-            "label": name.replace("$", r"\$"),
-        }
-        drawn.append(("plot", ([0.0, *coverages], [0.0, *risks]), style))
-    style = {"color": Colour.GREY, "linestyle": ":", "linewidth": 1.5, "label": "leak asked for"}
+    looks = zip(cycle(_COLOURS), cycle(_STYLES), found.curves.items(), strict=False)
+    for colour, style, (name, points) in looks:
+        curve = [0.0, *(one.coverage for one in points)], [0.0, *(one.risk for one in points)]
+        look = {"color": colour, "linestyle": style, "clip_on": False}
+        drawn.append(("plot", curve, {**look, "label": name.replace("$", r"\$")}))
+    bound = {"color": Colour.GREY, **DOTTED, "label": "leak asked for"}
     caption = (
         "Moving the threshold of a scorer moves along its curve; the lower right corner is the "
         "ideal."
     )
     return Plot.of_shares(
         ("coverage-leak", "Coverage against leak", caption),
-        [*drawn, ("axhline", (found.risk,), style)],
+        [*drawn, ("axhline", (found.risk,), bound)],
         (
             "coverage: answer retrieved, share that passes",
             "leak: answer left out, share that passes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....calibration import Interval
 from ....calibration.selective_metrics import OperatingPoint
@@ -31,12 +31,9 @@ from ...report.plots import Colour, Drawn, Plot
 from ...report.prose import Templates, explained
 from ...report.text import decimal, one_line, percent
 from ...report.what_if import WhatIf, WhatIfCase
-from ...run.measured_run import MeasuredRun, Review
+from ...run.measured_run import Review
 from ._signals_summary import ScoredCase, SignalsSummary, relevance_gate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+from .drawing import DOTTED, POINT, error_bars, histograms
 
 _WORDS = Templates(Path(__file__).parent / "signals.txt")
 _TITLE = "Out-of-knowledge-base report"
@@ -144,11 +141,13 @@ def signals_what_if(found: SignalsSummary) -> WhatIf | str | None:
     shown = [case for case in _promised(found) if case.counted or calibration is None]
     if not any(case.found or case.missing for case in shown):
         return None
+    policy, of = None if calibration is None else calibration.policy, run.manifest.settings
+    bare = Policy(scorer=of.scorer, aggregator=of.aggregator, relevance_threshold=None)
     # Where nothing was held out these are all of them.
     everything = calibration is not None and not calibration.test_questions
     return WhatIf(
         cases=tuple(map(_what_if_case, shown)),
-        policy=_gate(run),
+        policy=bare if policy is None else relevance_gate(policy),
         which=_WORDS.text("which_questions", None if everything else calibration),
         leave_one_out=True,
         scale="raw relevance score" if calibration is None else "relevance",
@@ -164,13 +163,6 @@ def _promised(found: SignalsSummary) -> Sequence[ScoredCase]:
         return cases
     kept = cases if guarantee.missing == "both" else [one for one in cases if not one.left_out]
     return (*kept, *found.scored_unanswerable)
-
-
-def _gate(run: MeasuredRun) -> Policy:
-    if run.calibration is not None:
-        return relevance_gate(run.calibration.policy)
-    settings = run.manifest.settings
-    return Policy(scorer=settings.scorer, aggregator=settings.aggregator, relevance_threshold=None)
 
 
 def _what_if_case(case: ScoredCase) -> WhatIfCase:
@@ -192,71 +184,50 @@ def _what_if_case(case: ScoredCase) -> WhatIfCase:
 
 
 def _cases(found: SignalsSummary) -> Iterable[Section]:
-    texts = found.run.texts
+    def first(cases: Iterable[ScoredCase], sign: int) -> Cases:
+        order = sorted(cases, key=lambda case: (sign * case.score, case.row.case_id))
+        return Cases(tuple(_shown(case, found.run.texts) for case in order[:_SHOWN]), empty=_NONE)
+
+    leaks = _WORDS.paragraphs("leaks", found)
     missing = [case for case in found.scored if not case.in_kb]
-    yield Section(
-        "Answer left out, yet most relevant",
-        (*_WORDS.paragraphs("leaks", found), _most_relevant(missing, texts)),
-    )
+    yield Section("Answer left out, yet most relevant", (*leaks, first(missing, -1)))
     if found.run.unanswerable:
-        yield Section(
-            "Unanswerable, yet most relevant",
-            (_WORDS.text("unanswerable"), _most_relevant(found.scored_unanswerable, texts)),
-        )
-    least = sorted(
-        (case for case in found.scored if case.found), key=lambda one: (one.score, one.row.case_id)
-    )
-    yield Section(
-        "Answer retrieved, yet least relevant",
-        (_WORDS.text("false_abstentions"), _first(least, texts)),
-    )
-
-
-def _most_relevant(cases: Iterable[ScoredCase], texts: Mapping[str, str]) -> Cases:
-    return _first(sorted(cases, key=lambda case: (-case.score, case.row.case_id)), texts)
-
-
-def _first(cases: Sequence[ScoredCase], texts: Mapping[str, str]) -> Cases:
-    return Cases(tuple(_shown(case, texts) for case in cases[:_SHOWN]), empty=_NONE)
+        own = (_WORDS.text("unanswerable"), first(found.scored_unanswerable, -1))
+        yield Section("Unanswerable, yet most relevant", own)
+    least = first((case for case in found.scored if case.found), 1)
+    said = _WORDS.text("false_abstentions")
+    yield Section("Answer retrieved, yet least relevant", (said, least))
 
 
 def _shown(case: ScoredCase, texts: Mapping[str, str]) -> Case:
     row = case.row
     wrong = case.passes is not None and case.passes == case.missing and not case.elsewhere
     outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
-    notes = [row.case_id]
-    if case.relevance is not None:
-        notes.append(f"relevance {decimal(case.relevance)}")
-    notes.append(f"raw score {decimal(row.raw_relevance if row.retrieved else None)}")
-    if case.held_out:
-        notes.append("held out")
-    if case.review is not None:
-        notes.append(f"reviewed: {_REVIEWED[case.review]}")
-    parts: list[CaseLine | Passages] = []
-    if not case.in_kb and case.question.passage:
-        parts.append(CaseLine(one_line(case.question.passage, _PASSAGE_LIMIT), "Left out"))
-    parts.append(_passages(case, texts) if row.retrieved else CaseLine("Nothing was retrieved."))
+    review = "" if case.review is None else f"reviewed: {_REVIEWED[case.review]}"
+    notes = (
+        row.case_id,
+        "" if case.relevance is None else f"relevance {decimal(case.relevance)}",
+        f"raw score {decimal(row.raw_relevance if row.retrieved else None)}",
+        "held out" if case.held_out else "",
+        review,
+    )
+    own, lines = case.question.own_passage, []
+    for name, score in zip(row.retrieved, row.scores, strict=True):
+        # A knowledge base may hold more than the run asked about.
+        text = one_line(texts.get(name, "(text not stored in the run)"), _PASSAGE_LIMIT)
+        # A chunk of a served chain is called after its source.
+        right = name == own or name.startswith(f"{own}#")
+        lines.append(CaseLine(text, label=decimal(score), right=right, note=name))
+    passages = Passages(tuple(lines)) if lines else CaseLine("Nothing was retrieved.")
+    gone = one_line(case.question.passage, _PASSAGE_LIMIT)
+    left_out = not case.in_kb and case.question.passage
     return Case(
         question=one_line(case.question.question, _QUESTION_LIMIT),
-        note=" · ".join(notes),
-        parts=tuple(parts),
+        note=" · ".join(filter(None, notes)),
+        parts=(CaseLine(gone, "Left out"), passages) if left_out else (passages,),
         tag=f"{outcome} wrongly" if wrong else outcome,
         wrong=wrong,
     )
-
-
-def _passages(case: ScoredCase, texts: Mapping[str, str]) -> Passages:
-    own = case.question.own_passage
-    lines = []
-    for name, score in zip(case.row.retrieved, case.row.scores, strict=True):
-        # A knowledge base may hold more than the run asked about.
-        text = texts.get(name, "(text not stored in the run)")
-        # A chunk of a served chain is called after its source.
-        right = name == own or name.startswith(f"{own}#")
-        lines.append(
-            CaseLine(one_line(text, _PASSAGE_LIMIT), label=decimal(score), right=right, note=name)
-        )
-    return Passages(tuple(lines))
 
 
 _IN_KB, _LEFT_OUT, _MISS = Colour.BLUE, Colour.VERMILION, Colour.GREY
@@ -266,67 +237,59 @@ _BINS = 20
 def _histograms(summary: SignalsSummary) -> Plot | None:
     cases, calibrated = summary.scored, summary.run.calibration is not None
     # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
-    shown = [case for case in cases if calibrated or case.row.retrieved]
+    shown, own = (
+        [case for case in among if calibrated or case.row.retrieved]
+        for among in (cases, summary.scored_unanswerable)
+    )
     if not shown:
         return None
-    own = [case for case in summary.scored_unanswerable if calibrated or case.row.retrieved]
-    kinds: list[tuple[str, str, list[ScoredCase]]] = [
+    kinds = (
         ("in knowledge base, retrieved", _IN_KB, [case for case in shown if case.found]),
         ("in knowledge base, not retrieved", _MISS, [case for case in shown if case.missed]),
         ("answer left out", _LEFT_OUT, [case for case in shown if case.left_out]),
         ("unanswerable, your own", _LEFT_OUT, own),
+    )
+    panels = [
+        (name, colour, [one.score if one.relevance is None else one.relevance for one in members])
+        for name, colour, members in kinds
+        if members
     ]
-    kinds = [kind for kind in kinds if kind[2]]
-    values = [[_value(case, calibrated) for case in members] for _, _, members in kinds]
-    edges = _edges(values, calibrated)
+    low, high = 0.0, 1.0
+    if not calibrated:
+        everything = [value for _, _, values in panels for value in values]
+        low, high = min(everything), max(everything)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
     threshold = summary.policy.threshold if summary.policy is not None else None
-
-    def draw(figure: Canvas) -> None:
-        panels = figure.subplots(len(kinds), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-        for panel, (name, colour, members), scores in zip(panels, kinds, values, strict=True):
-            panel.hist(scores, bins=edges, color=colour, edgecolor="none", rwidth=0.9)
-            panel.set_title(f"{name} ({len(members)})", loc="left", fontsize=11)
-            panel.set_ylabel("cases")
-            panel.yaxis.get_major_locator().set_params(integer=True, nbins=4)
-            panel.grid(visible=False, axis="x")
-            if threshold is not None:
-                panel.axvline(threshold, color=Colour.INK, linestyle="--", linewidth=1.5)
-        if threshold is not None:
-            # Headroom, so that the label stands above the bars.
-            panels[0].set_ylim(top=1.3 * panels[0].get_ylim()[1])
-            _name_threshold(panels[0], threshold)
-        panels[-1].set_xlabel("relevance (calibrated)" if calibrated else "raw relevance score")
-        panels[-1].set_xlim(edges[0], edges[-1])
-
-    return Plot(
-        name="scores",
-        title="How relevance is distributed",
-        caption=_WORDS.text("caption_of_scores", threshold, len(cases) - len(shown)),
-        draw=draw,
-        size=(7.4, 0.8 + 1.5 * len(kinds)),
+    caption = _WORDS.text("caption_of_scores", threshold, len(cases) - len(shown))
+    return histograms(
+        ("scores", "How relevance is distributed", caption),
+        panels,
+        [low + (high - low) * step / _BINS for step in range(_BINS + 1)],
+        "relevance (calibrated)" if calibrated else "raw relevance score",
+        threshold,
     )
 
 
 def _roc(summary: SignalsSummary) -> Plot | None:
     run, cases = summary.run, summary.scored
-    in_kb = [case for case in cases if case.in_kb]
-    found = [case for case in cases if case.found]
-    left_out = [case for case in cases if case.left_out]
+    in_kb, found, left_out = (
+        [case for case in cases if getattr(case, name)] for name in ("in_kb", "found", "left_out")
+    )
     points = _curve(in_kb, left_out)
     if not points:
         return None
-    clip: dict[str, Any] = {"clip_on": False}
     thin: dict[str, Any] = {"color": _MISS, "linewidth": 1.5}
     drawn: list[Drawn] = [
-        ("plot", points[::-1], {**clip, "color": _IN_KB, "label": "all questions"}),
+        ("plot", points[::-1], {"clip_on": False, "color": _IN_KB, "label": "all questions"}),
     ]
     if len(found) < len(in_kb) and (found_points := _curve(found, left_out)):
-        style = {**clip, **thin, "linestyle": "--", "label": "without retrieval misses"}
+        style = {**thin, "linestyle": "--", "clip_on": False, "label": "without retrieval misses"}
         drawn.append(("plot", found_points[::-1], style))
     drawn.append(("plot", ([0, 1], [0, 1]), {**thin, "linestyle": ":", "label": "chance"}))
     if run.calibration is not None:
-        at = ([_share_passing(left_out)], [_share_passing(in_kb)])
-        drawn.append(("plot", at, {**_POINT, "label": "the policy"}))
+        at = [[sum(one.passes is True for one in of) / len(of)] for of in (left_out, in_kb)]
+        drawn.append(("plot", tuple(at), {**POINT, "label": "the policy"}))
     return Plot.of_shares(
         ("roc", "ROC curve", _WORDS.text("caption_of_roc", run.calibration is not None)),
         drawn,
@@ -338,24 +301,19 @@ def _roc(summary: SignalsSummary) -> Plot | None:
 def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
     calibration = summary.run.calibration
     shown = [case for case in summary.scored if case.counted or calibration is None]
-    found = [case for case in shown if case.found]
-    left_out = [case for case in shown if case.left_out]
-    points = _curve(found, left_out)
+    points = _curve([one for one in shown if one.found], [one for one in shown if one.left_out])
     if not points:
         return None
     drawn: list[Drawn] = [
         ("plot", points, {"color": _LEFT_OUT, "clip_on": False, "label": "every threshold"}),
     ]
-    if calibration is not None and calibration.risk is not None:
-        style = {"color": Colour.INK, "linestyle": ":", "linewidth": 1.5}
-        drawn.append(("axhline", (calibration.risk,), {**style, "label": "risk asked for"}))
     if calibration is not None:
-        across, upward = (
-            kind.abstention_rate.complement() for kind in (summary.in_kb, summary.left_out)
-        )
-        bars = {"capsize": 4, "elinewidth": 1.5, "ecolor": Colour.INK}
-        errors = {"xerr": _error(across), "yerr": _error(upward)}
-        style = {**errors, **bars, "label": "the policy, 95 % intervals", **_POINT}
+        if calibration.risk is not None:
+            style = {"color": Colour.INK, **DOTTED, "label": "risk asked for"}
+            drawn.append(("axhline", (calibration.risk,), style))
+        across, upward = summary.in_kb.pass_rate, summary.left_out.pass_rate
+        bars = {"xerr": error_bars([across]), "yerr": error_bars([upward]), "capsize": 4}
+        style = {**bars, "elinewidth": 1.5, "label": "the policy, 95 % intervals", **POINT}
         drawn.append(("errorbar", (across.value, upward.value), style))
     return Plot.of_shares(
         ("risk-coverage", "Risk against coverage", _WORDS.text("caption_of_risk", which)),
@@ -368,43 +326,6 @@ def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
     )
 
 
-_POINT: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 9,
-    "color": Colour.INK,
-    "linestyle": "none",
-    "zorder": 5,
-    "clip_on": False,
-}
-
-
-def _value(case: ScoredCase, calibrated: bool) -> float:
-    return case.relevance if calibrated and case.relevance is not None else case.score
-
-
-def _edges(values: Sequence[Sequence[float]], calibrated: bool) -> list[float]:
-    low, high = 0.0, 1.0
-    if not calibrated:
-        everything = [value for kind in values for value in kind]
-        low, high = min(everything), max(everything)
-        if high - low < 1e-9:
-            low, high = low - 0.5, high + 0.5
-    return [low + (high - low) * step / _BINS for step in range(_BINS + 1)]
-
-
-def _name_threshold(panel: Axes, threshold: float) -> None:
-    right = threshold < 0.75
-    panel.annotate(
-        f"threshold {threshold:.2f}",
-        xy=(threshold, 1.0),
-        xycoords=("data", "axes fraction"),
-        xytext=(5 if right else -5, -3),
-        textcoords="offset points",
-        ha="left" if right else "right",
-        va="top",
-    )
-
-
 def _curve(
     may_pass: Sequence[ScoredCase], must_not_pass: Sequence[ScoredCase]
 ) -> tuple[list[float], ...]:
@@ -412,20 +333,5 @@ def _curve(
     points = OperatingPoint.curve(
         [case.score for case in may_pass], [case.score for case in must_not_pass]
     )
-    if not points:
-        return ()
     coverages, risks = [one.coverage for one in points], [one.risk for one in points]
-    return [0.0, *coverages], [0.0, *risks]
-
-
-def _share_passing(cases: Sequence[ScoredCase]) -> float:
-    return sum(case.passes is True for case in cases) / len(cases)
-
-
-def _error(rate: Interval) -> list[list[float]]:
-    """Compute the lengths of the error bars."""
-    # A curve over counted cases implies a rate over them.
-    assert rate.value is not None
-    assert rate.low is not None
-    assert rate.high is not None
-    return [[rate.value - rate.low], [rate.high - rate.value]]
+    return ([0.0, *coverages], [0.0, *risks]) if points else ()

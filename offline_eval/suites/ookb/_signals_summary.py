@@ -51,6 +51,12 @@ class ScoredCase:
         counted: whether the rates are about it; False without a policy.
         held_out: whether it is, and that threshold is known not to rest on the question.
         review: what a person said of it.
+        elsewhere: review found it answered by another passage: it counts in no rate.
+        in_kb: the knowledge base was whole.
+        found: it was, and its own passage was retrieved.
+        missed: it was, and its own passage was not retrieved.
+        left_out: the own passage had been left out, and no review found another that answers.
+        missing: nothing that was retrieved should answer it, so that it must not pass.
     """
 
     def __init__(self, run: MeasuredRun, row: MeasuredRow, lowest: float) -> None:
@@ -62,6 +68,12 @@ class ScoredCase:
         self.counted = self.held_out = False
         said, calibration = run.reviews.get(row.case_id), run.calibration
         self.review = None if said is None else said.verdict
+        self.elsewhere = self.review is Review.Verdict.ANSWERED
+        self.in_kb = row.kind is CaseKind.IN_KB
+        self.found = self.in_kb and not row.retrieval_miss
+        self.missed = self.in_kb and row.retrieval_miss
+        self.left_out = row.kind is CaseKind.LEFT_OUT and not self.elsewhere
+        self.missing = self.left_out or row.kind is CaseKind.UNANSWERABLE
         if calibration is None:
             return
         decision = decide_by_relevance(calibration.policy, raw)
@@ -75,36 +87,6 @@ class ScoredCase:
             # The promise may be about left-out questions alone: then nothing rests on these.
             self.counted = self.counted or name not in calibration.calibration_questions
         self.held_out = self.counted and not calibration.given_policy
-
-    @property
-    def in_kb(self) -> bool:
-        """Whether the knowledge base was whole."""
-        return self.row.kind is CaseKind.IN_KB
-
-    @property
-    def found(self) -> bool:
-        """Whether this is an in-KB case whose own passage was retrieved."""
-        return self.in_kb and not self.row.retrieval_miss
-
-    @property
-    def missed(self) -> bool:
-        """Whether this is an in-KB case whose own passage was not retrieved."""
-        return self.in_kb and self.row.retrieval_miss
-
-    @property
-    def left_out(self) -> bool:
-        """Whether the own passage had been left out, and no review found another that answers."""
-        return self.row.kind is CaseKind.LEFT_OUT and not self.elsewhere
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether review found it answered by another passage: it counts in no rate."""
-        return self.review is Review.Verdict.ANSWERED
-
-    @property
-    def missing(self) -> bool:
-        """Whether nothing that was retrieved should answer it, so that it must not pass."""
-        return self.left_out or self.row.kind is CaseKind.UNANSWERABLE
 
 
 def scored_cases(
@@ -195,10 +177,8 @@ class PolicySummary:
     def __init__(self, calibration: RunCalibration) -> None:
         policy = calibration.policy
         self.threshold = policy.relevance_threshold if policy.may_follow else None
-        self.guarantee: dict[str, Any] | None = None
-        self.words = policy.note
+        self.guarantee, self.words = policy.guarantee, policy.note
         if policy.guarantee is not None:
-            self.guarantee = policy.guarantee.model_dump(mode="json")
             self.words = policy.guarantee.statement
         elif not (policy.calibrated or policy.changed):
             self.words = "This policy was written by hand: nothing is guaranteed."
@@ -208,13 +188,10 @@ class PolicySummary:
         self.measures_more = policy.needs_estimator
 
 
-class ServedSummary:
-    """How a run asked a chain as it is served.
+def served_counts(run: MeasuredRun) -> dict[str, Any]:
+    """Count how a run asked a chain as it is served.
 
-    Args:
-        run: through a chain.
-
-    Attributes:
+    Returns:
         sources_found_by: number of questions by how the documents that hold their answer were
             told from others. `unknown` ones were measured as they are: they tell drift, and
             nothing about leak and false abstention.
@@ -223,29 +200,24 @@ class ServedSummary:
         answer_elsewhere: left-out cases in which a retrieved document still contains the whole
             answer, of at least four words, and that nobody reviewed: they count as leaks.
     """
-
-    def __init__(self, run: MeasuredRun) -> None:
-        rows = [row for row in run.rows if row.error is None]
-        left_out = [row for row in rows if row.kind is CaseKind.LEFT_OUT]
-        self.sources_found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
-        if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
-            self.sources_found_by["unknown"] = live
-        served = {row.question_id: len(row.retrieved) for row in rows if row.kind is CaseKind.IN_KB}
-        self.short_contexts = sum(
-            len(row.retrieved) < served.get(row.question_id, 0) for row in left_out
-        )
-        self.answer_elsewhere = sum(
-            row.case_id not in run.reviews and _answer_stands_in(run, row) for row in left_out
-        )
-
-
-def _answer_stands_in(run: MeasuredRun, row: MeasuredRow) -> bool:
-    answer = words_of(run.questions[row.question_id].answer)
-    if len(answer) < _SHORT_ANSWER:
-        return False
-    texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
-    wanted = f" {' '.join(answer)} "
-    return any(wanted in f" {' '.join(words_of(text))} " for text in texts)
+    found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
+    if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
+        found_by["unknown"] = live
+    kinds = grouped((row for row in run.rows if row.error is None), lambda row: row.kind)
+    served = {row.question_id: len(row.retrieved) for row in kinds.get(CaseKind.IN_KB, ())}
+    short = elsewhere = 0
+    for row in kinds.get(CaseKind.LEFT_OUT, ()):
+        short += len(row.retrieved) < served.get(row.question_id, 0)
+        answer = words_of(run.questions[row.question_id].answer)
+        if len(answer) >= _SHORT_ANSWER and row.case_id not in run.reviews:
+            texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
+            padded = (f" {' '.join(words_of(text))} " for text in texts)
+            elsewhere += any(f" {' '.join(answer)} " in text for text in padded)
+    return {
+        "sources_found_by": found_by,
+        "short_contexts": short,
+        "answer_elsewhere": elsewhere,
+    }
 
 
 class SignalsSummary:
@@ -278,6 +250,12 @@ class SignalsSummary:
         shared_words: mean share of a question's content words that its own passage holds; None
             where the passages are not stored.
         made_by: of questions that programs made, how many by each.
+        questions: number of them, without unanswerable ones.
+        cases: number of cases that are stored.
+        errors: number of cases that could not be measured.
+        live: nothing is known of where the answers are.
+        known_questions: number of questions of which it is known where their answers are.
+        note_on_makers: what to know of questions that programs made; empty without any.
     """
 
     def __init__(self, run: MeasuredRun) -> None:
@@ -306,11 +284,18 @@ class SignalsSummary:
         self.retrieval_miss_rate = Interval.wilson(self.retrieval_misses, len(in_kb))
         self.policy = None if run.calibration is None else PolicySummary(run.calibration)
         is_served = run.manifest.settings.retrieval == SERVED
-        self.served = ServedSummary(run) if is_served else None
+        self.served = served_counts(run) if is_served else None
         self.shared_words = QuestionRecord.mean_shared_words(
             (one.question, one.passage) for one in run.questions.values() if one.passage
         )
         self.made_by = Counter(one.made_by for one in run.questions.values() if one.made_by)
+        alone = {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
+        self.questions = len({row.question_id for row in run.rows} - alone)
+        self.cases, self.errors = len(run.rows), sum(self.errors_by_type.values())
+        found_by: dict[str, int] = self.served["sources_found_by"] if self.served else {}
+        self.live = set(found_by) == {"unknown"}
+        self.known_questions = self.questions - found_by.get("unknown", 0) - len(run.unmatched)
+        self.note_on_makers = QuestionRecord.note_on_makers(dict(self.made_by), self.questions)
 
     @classmethod
     def read(cls, run_dir: str | os.PathLike[str]) -> SignalsSummary:
@@ -320,38 +305,6 @@ class SignalsSummary:
             InputError: a file is missing, broken, empty or written by a newer knowgate.
         """
         return cls(MeasuredRun.read(run_dir, unfinished=True))
-
-    @property
-    def questions(self) -> int:
-        """Number of questions in the run, without unanswerable ones."""
-        alone = {row.question_id for row in self.run.rows if row.kind is CaseKind.UNANSWERABLE}
-        return len({row.question_id for row in self.run.rows} - alone)
-
-    @property
-    def cases(self) -> int:
-        """Number of cases that are stored."""
-        return len(self.run.rows)
-
-    @property
-    def errors(self) -> int:
-        """Number of cases that could not be measured."""
-        return sum(self.errors_by_type.values())
-
-    @property
-    def live(self) -> bool:
-        """Whether nothing is known of where the answers are."""
-        return self.served is not None and set(self.served.sources_found_by) == {"unknown"}
-
-    @property
-    def known_questions(self) -> int:
-        """Number of questions of which it is known where their answers are."""
-        found = {} if self.served is None else self.served.sources_found_by
-        return self.questions - found.get("unknown", 0) - len(self.run.unmatched)
-
-    @property
-    def note_on_makers(self) -> str:
-        """What to know of questions that programs made; empty without any."""
-        return QuestionRecord.note_on_makers(dict(self.made_by), self.questions) or ""
 
     @property
     def reviews(self) -> dict[str, int]:
@@ -375,7 +328,7 @@ class SignalsSummary:
 
     def _rate(self, rate: Interval, *, by_policy: bool = True) -> dict[str, Any]:
         note = self.note(rate, by_policy=by_policy)
-        return {**rate.to_dict(), "note": note} if note else dict(rate.to_dict())
+        return {**rate.to_dict(), **({"note": note} if note else {})}
 
     def _kind(self, kind: KindSummary) -> dict[str, Any]:
         return {**vars(kind), "abstention_rate": self._rate(kind.abstention_rate)}
@@ -412,17 +365,19 @@ class SignalsSummary:
             "inputs": manifest.inputs,
         }
         # What only some runs have.
-        further: dict[str, Any] = {"served": self.served and vars(self.served)}
+        further: dict[str, Any] = {
+            "served": self.served,
+            "shared_words": self.shared_words,
+            "made_by": dict(self.made_by) or None,
+            "reviews": self.reviews or None,
+        }
         if self.echo is not None:
-            echo = {name: getattr(self.echo, name) for name in ("cases", "errors", "tested")}
             rate = self._rate(self.echo.pass_rate)
-            further["echo"] = {**echo, "passed": self.echo.passed, "pass_rate": rate}
+            further["echo"] = {**vars(self.echo), "passed": self.echo.passed, "pass_rate": rate}
+            del further["echo"]["abstained"], further["echo"]["abstention_rate"]
         if self.unanswerable is not None and self.auroc_unanswerable is not None:
             further["unanswerable"] = self._kind(self.unanswerable)
             further["auroc_unanswerable"] = measured(self.auroc_unanswerable)
-        further["shared_words"] = self.shared_words
-        further["made_by"] = dict(self.made_by) or None
-        further["reviews"] = self.reviews or None
         if (refusal := run.refusal) is not None:
             further["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
         kept = {name: found for name, found in further.items() if found is not None}

@@ -18,6 +18,7 @@ from ...judging.run import judge_run
 from ...report.document import Document
 from ...report.text import counted
 from ...run import Question, RepliesRun
+from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import RepliesManifest, ReplyRow
 from ...run.table import TableSpec
@@ -260,21 +261,20 @@ def _run(cases: Sequence[Asked]) -> SystemRun:
 
 def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list[Question]]:
     """Return made-up questions by knowledge base: those of the folder, or else new ones."""
-    found: dict[str, list[Question]] = {}
     if (folder / "manifest.json").exists() and RepliesRun.is_in(folder):
         before = RepliesRun.read(folder)
-        for case in before.cases.values():
-            if case.kind is CaseKind.SYNTHETIC:
-                question = before.questions[case.question_id]
-                found.setdefault(case.knowledge_base, []).append(question)
-        return found
-    for base in prepared.bases:
-        made = run.synthetic_questions(base.records, seed=prepared.settings.seed)
-        found[base.name] = [
+        cases = [case for case in before.cases.values() if case.kind is CaseKind.SYNTHETIC]
+        asked = (before.questions[case.question_id] for case in cases)
+        return grouped(asked, lambda question: question.knowledge_base)
+    return {
+        base.name: [
             Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
-            for name, text in made.items()
+            for name, text in run.synthetic_questions(
+                base.records, seed=prepared.settings.seed
+            ).items()
         ]
-    return found
+        for base in prepared.bases
+    }
 
 
 class _KnowsGuards:

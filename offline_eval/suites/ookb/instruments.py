@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
@@ -38,8 +38,7 @@ from ._signals_summary import SERVED
 from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What a retriever found for a case.
 
     Attributes:
@@ -52,13 +51,11 @@ class Found:
     passages: tuple[object, ...]
     missed: bool
 
-
-def echoed(case: Case, found: Found) -> Found:
-    """The question as the first passage, in the place of the last of those found."""
-    kept = max(0, len(found.ids) - 1)
-    return Found(
-        (case.case_id, *found.ids[:kept]), (case.question, *found.passages[:kept]), found.missed
-    )
+    def echoed(self, case: Case) -> Found:
+        """The question as the first passage, in the place of the last of those found."""
+        kept = max(0, len(self.ids) - 1)
+        ids, passages = (case.case_id, *self.ids[:kept]), (case.question, *self.passages[:kept])
+        return Found(ids, passages, self.missed)
 
 
 class Instruments(System):
@@ -119,8 +116,7 @@ class Instruments(System):
             # may quote the question: only its type is kept.
             raise SignalError("retrieval", f"raised {type(error).__name__}") from error
         missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
-        found = Found(ids, tuple(base.passages[name] for name in ids), missed)
-        return echoed(case, found) if case.kind is CaseKind.ECHO else found
+        return Found(ids, tuple(base.passages[name] for name in ids), missed)
 
     def _retrieved(self, base: KnowledgeBase, asked: MeasuredCase) -> list[str]:
         if self._index is None:
@@ -231,27 +227,17 @@ class ServedInstruments(Instruments):
         """
         labels: Sequence[str] = getattr(self.chain, "labels", ())
         self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out, labels)
-        self.search.find(
-            {
-                one.record.question_id: one.record
-                for one in cases
-                if one.case.kind is not CaseKind.UNANSWERABLE
-            }
-        )
-        unknown = {
-            name for name, one in self.search.sources.items() if one.found_by is FoundBy.UNKNOWN
-        }
-        asked = [
-            replace(one, case=question_case(one.record, CaseKind.LIVE))
-            if one.case.question_id in unknown
-            else one
-            for one in cases
-        ]
-        unit = self.search.unit
-        return [
-            replace(one, unit=unit.get(one.case.question_id, ""))
-            for one in {one.case_id: one for one in asked}.values()
-        ]
+        known = [one.record for one in cases if one.case.kind is not CaseKind.UNANSWERABLE]
+        self.search.find({record.question_id: record for record in known})
+        asked = {}
+        for one in cases:
+            name, case = one.case.question_id, one.case
+            source = self.search.sources.get(name)
+            if source is not None and source.found_by is FoundBy.UNKNOWN:
+                case = question_case(one.record, CaseKind.LIVE)
+            unit = self.search.unit.get(name, "")
+            asked[case.case_id] = replace(one, case=case, unit=unit)
+        return list(asked.values())
 
     def found(self, asked: MeasuredCase) -> Found:
         """Retrieve for a case; where the source is left out, as many documents as are served.
@@ -274,10 +260,18 @@ class ServedInstruments(Instruments):
         if source is not None and case.kind.leaves_out:
             wide = self.chain.documents(record.question, max(WIDE, 4 * len(served)))
             chosen = self._without(source, record.question, served, wide)
+        assert self.run is not None
         key = self.settings.source_key
-        self._store(chosen)
-        found = Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
-        return echoed(case, found) if case.kind is CaseKind.ECHO else found
+        # The texts that were judged are kept with the run.
+        self.run[MeasuredRun.PASSAGES].extend(
+            StoredPassage(
+                passage_id=name,
+                text=one.page_content,
+                source=str(one.metadata[key]) if key in one.metadata else None,
+            )
+            for name, one in {chunk_id(one, key): one for one in chosen}.items()
+        )
+        return Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
 
     def _without(
         self, source: Source, question: str, served: list[Document], wide: list[Document]
@@ -293,19 +287,6 @@ class ServedInstruments(Instruments):
             if len(more) <= len(wide):
                 return kept
             wide = more
-
-    def _store(self, chosen: Sequence[Document]) -> None:
-        """Keep the texts that were judged with the run."""
-        assert self.run is not None
-        key = self.settings.source_key
-        self.run[MeasuredRun.PASSAGES].extend(
-            StoredPassage(
-                passage_id=name,
-                text=one.page_content,
-                source=str(one.metadata[key]) if key in one.metadata else None,
-            )
-            for name, one in {chunk_id(one, key): one for one in chosen}.items()
-        )
 
 
 def _require_text(scorer: RelevanceScorer) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import compress
 from pathlib import Path
 
 from langchain_core.documents import Document
@@ -72,9 +74,7 @@ class Source:
 
     def _holds(self, document: Document) -> bool:
         words = words_of(document.page_content)
-        if self.passage:
-            return overlap(self.passage, words)
-        return bool(self.answer) and holds_answer(words, self.answer)
+        return overlap(self.passage, words) if self.passage else holds_answer(words, self.answer)
 
     def _labelled(self, document: Document) -> bool:
         return same_source(document.metadata.get(self.key), self.label)
@@ -110,14 +110,13 @@ def find_source(
     passage = tuple(words_of(record.passage)) if record.passage else ()
     answer = tuple(words_of(record.answer))
     labelled = Source(FoundBy.METADATA, record.source or "", passage, key=key)
-    own = [one for one in wide if labelled._labelled(one)]
-    if own or exists:
-        stands = any(holds_answer(words_of(one.page_content), answer) for one in own)
+    holders = [one for one in wide if holds_answer(words_of(one.page_content), answer)]
+    if exists or any(map(labelled._labelled, wide)):
+        stands = any(map(labelled._labelled, holders))
         return replace(labelled, answer=answer if stands else ())
     if passage:
         return Source(FoundBy.PASSAGE, passage=passage, key=key)
-    holding = sum(holds_answer(words_of(one.page_content), answer) for one in wide) if answer else 0
-    if 0 < holding <= max(1, int(_EVERYWHERE * len(wide))):
+    if 0 < len(holders) <= max(1, int(_EVERYWHERE * len(wide))):
         return Source(FoundBy.ANSWER, answer=answer, key=key)
     return Source(FoundBy.UNKNOWN, key=key)
 
@@ -202,8 +201,13 @@ def passages_together(
     """
     if leave_out is LeaveOut.SOURCE:
         return {name: frozenset({name}) for name in base.passages}, {n: n for n in base.passages}
-    pages = _pages(records, base)
-    wide = pages if leave_out is LeaveOut.PAGE else _on_topic(base, pages)
+    pages = wide = _pages(records, base)
+    if leave_out is LeaveOut.TOPIC:
+        encoder, texts = BiEncoderScorer(), list(base.passages.values())
+        wide = {}
+        for name, text in base.passages.items():
+            near = compress(base.passages, on_topic([text], texts, encoder))
+            wide[name] = pages[name].union(*(pages[other] for other in near))
     holding: dict[Label, set[str]] = defaultdict(set)
     for name, own in pages.items():
         for page in own:
@@ -229,21 +233,6 @@ def _pages(records: Sequence[QuestionRecord], base: KnowledgeBase) -> dict[str, 
     }
 
 
-def _on_topic(base: KnowledgeBase, pages: Mapping[str, set[Label]]) -> dict[str, set[Label]]:
-    """Return with the pages of each passage those that hold a passage on its topic."""
-    encoder, texts = BiEncoderScorer(), list(base.passages.values())
-    return {
-        name: pages[name].union(
-            *(
-                pages[other]
-                for other, near in zip(base.passages, on_topic([text], texts, encoder), strict=True)
-                if near
-            )
-        )
-        for name, text in base.passages.items()
-    }
-
-
 def left_out_together(
     cases: Sequence[MeasuredCase], settings: MeasureSettings
 ) -> list[MeasuredCase]:
@@ -264,12 +253,8 @@ def left_out_together(
             hint="leaving one out needs at least two: leave out less, or name other questions",
         )
     return [
-        replace(
-            one,
-            left_out=left_out[one.case.passage_id],
-            unit=unit[one.case.passage_id],
-        )
-        if one.case.passage_id
+        replace(one, left_out=left_out[own], unit=unit[own])
+        if (own := one.case.passage_id)
         else one
         for one in cases
     ]
@@ -407,27 +392,19 @@ class SourceSearch:
         name, named = record.question_id, Label.of(record.source)
         if named is not None and self._spelled and not self._carried(named):
             # What is asked for may be far from the question: a retrieval miss, not a wrong label.
-            self._look_further(record)
+            with suppress(KnowgateError):  # it cannot be asked for so many
+                wide = self._chain.documents(record.question, WIDEST)
+                self._keep(name, max(self._wide[name], wide, key=len))
             if not self._carried(named):
-                self.unmatched[name] = self._unmatched_source(record.source or "")
+                source, there = record.source or "", list(self._spelled)
+                close = get_close_matches(source, there, n=_SHOWN, cutoff=0.5) or there[:_SHOWN]
+                nearest = ", ".join(map(repr, close))
+                self.unmatched[name] = UnmatchedSourceError(
+                    f"the source {source!r} is that of no document (nearest: {nearest})"
+                )
                 return
         exists = named is not None and bool(self._carried(named))
         self.sources[name] = find_source(record, self._wide[name], self._key, exists=exists)
-
-    def _look_further(self, record: QuestionRecord) -> None:
-        try:
-            wide = self._chain.documents(record.question, WIDEST)
-        except KnowgateError:
-            return  # it cannot be asked for so many
-        self._keep(record.question_id, max(self._wide[record.question_id], wide, key=len))
-
-    def _unmatched_source(self, named: str) -> UnmatchedSourceError:
-        there = list(self._spelled)
-        nearest = get_close_matches(named, there, n=_SHOWN, cutoff=0.5) or there[:_SHOWN]
-        return UnmatchedSourceError(
-            f"the source {named!r} is that of no document (nearest: "
-            f"{', '.join(map(repr, nearest))})"
-        )
 
     def _require_one_match(self, records: Mapping[str, QuestionRecord]) -> None:
         named = [name for name in self._wide if records[name].source]
@@ -453,21 +430,12 @@ class SourceSearch:
             if named is not None:
                 pages.add(named.whole)
             if encoder is not None:
-                pages |= self._on_topic(encoder, one, wide)
+                own = [document.page_content for document in wide if one.answers(document)]
+                if not (one.passage or one.answer):
+                    own = own[:1]  # nobody knows which chunk of the source: the nearest one
+                near = on_topic(own, [document.page_content for document in wide], encoder)
+                pages |= {page_of(document, self._key) for document in compress(wide, near)}
             self.sources[name] = replace(one, pages=frozenset(pages))
-
-    def _on_topic(
-        self, encoder: BiEncoderScorer, one: Source, wide: Sequence[Document]
-    ) -> set[Label]:
-        own = [document.page_content for document in wide if one.answers(document)]
-        if not (one.passage or one.answer):
-            own = own[:1]  # nobody knows which chunk of the source: the nearest to the question
-        near = on_topic(own, [document.page_content for document in wide], encoder)
-        return {
-            page_of(document, self._key)
-            for document, is_near in zip(wide, near, strict=True)
-            if is_near
-        }
 
     def _parts(self, sources: Mapping[str, Source]) -> dict[str, set[object]]:
         """What is left out for each question: labels, and chunks that were found."""

@@ -10,7 +10,7 @@ from ....guard.errors import InputError
 from ....guard.fingerprint import CascadeRule, default_aggregator
 from ....guard.policy import Policy, default_calibrator
 from ...run.measured_run import MeasuredRun
-from ...run.questions import CaseKind
+from ...run.questions import CaseKind, MeasuredRow
 from ._signals_summary import decide_by_relevance
 
 _Key = tuple[str, CaseKind]
@@ -35,14 +35,16 @@ def replayed_decisions(
             both runs did not measure the same passages.
     """
     rule, verdicts = _cascade(run, policy, judged)
-    for row in run.rows:
-        if row.error is not None or row.kind is CaseKind.ECHO:
-            continue
+    for row in _decided(run):
         raw, stage = row.raw_relevance if row.retrieved else None, None
         if raw is not None and rule is not None:
             verdict = verdicts.get((row.question_id, row.kind))
             raw, stage = rule.value(raw, verdict), rule.stage(raw, verdict)
         yield decide_by_relevance(policy, raw, stage)
+
+
+def _decided(run: MeasuredRun) -> list[MeasuredRow]:
+    return [row for row in run.rows if row.error is None and row.kind is not CaseKind.ECHO]
 
 
 def _cascade(
@@ -93,10 +95,8 @@ def _verdicts(run: MeasuredRun, judged: MeasuredRun) -> dict[_Key, float]:
     level = default_calibrator(judged.manifest.settings.scorer)
     rows = {(row.question_id, row.kind): row for row in judged.rows}
     found = {}
-    for row in run.rows:
+    for row in _decided(run):
         key = row.question_id, row.kind
-        if row.error is not None or row.kind is CaseKind.ECHO:
-            continue
         if key not in rows or (rows[key].error is None and rows[key].retrieved != row.retrieved):
             raise InputError(
                 f"question {row.question_id!r} was not measured on the same passages as in --run",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from ....calibration import Interval
 from ....calibration.selective_metrics import OperatingPoint, PairedScores
@@ -50,18 +49,10 @@ class MeasuredScorer:
     calls: int | None = None
 
 
-class Outcome(StrEnum):
-    """What a comparison ends with.
-
-    One is better than all others; one is the cheapest and no other is better by more than the
-    margin; that cannot be told from so few questions; only one can be taken; or none.
-    """
-
-    BETTER = "better"
-    AS_GOOD = "as_good"
-    CANNOT_BE_TOLD = "cannot_be_told"
-    ONLY_ONE = "only_one"
-    NONE = "none"
+Outcome = Literal["better", "as_good", "cannot_be_told", "only_one", "none"]
+"""What a comparison ends with: one is better than all others; one is the cheapest and no other is
+better by more than the margin; that cannot be told from so few questions; only one can be taken;
+or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +100,6 @@ class ScorerNumbers:
         """What a question costs: calls of a language model first, then time."""
         return self.calls_per_question, math.inf if self.milliseconds is None else self.milliseconds
 
-    def costs_as_little_as(self, least: tuple[float, float]) -> bool:
-        """Whether it makes no more calls, and takes not much more time."""
-        calls, milliseconds = self.cost
-        return calls <= least[0] and milliseconds <= _SAME_TIME * least[1]
-
     @property
     def unfit(self) -> str:
         """Why it is not to be taken; empty where it may be."""
@@ -137,13 +123,6 @@ class ScorerDifference:
     auroc: Interval
     false_abstention: Interval
 
-    def against(self, name: str) -> tuple[float, float]:
-        """Interval of how much better the other scorer's AUROC is than that of `name`."""
-        assert self.auroc.low is not None
-        assert self.auroc.high is not None
-        low, high = self.auroc.low, self.auroc.high
-        return (low, high) if name == self.second else (-high, -low)
-
 
 class ScorerComparison:
     """Several scorers on the same cases.
@@ -158,6 +137,7 @@ class ScorerComparison:
         retrieval_misses: questions whose passage was not retrieved: only their left-out cases
             count.
         scorers: in the order in which they were named.
+        failed: cases that failed, of all scorers.
         differences: of each pair.
         choice: which one to take.
         curves: per scorer its operating points, the strictest first.
@@ -172,6 +152,7 @@ class ScorerComparison:
         self.questions = len({row.question_id for row in measured[0].run.rows})
         self.passages, self.risk = paired.count, risk
         self.scorers = [_numbers(one, paired, risk) for one in measured]
+        self.failed = sum(one.failed for one in self.scorers)
         usable = [n.name for n in self.scorers if paired.positives[n.name] and n.failed < n.cases]
         pairs = list(combinations(usable, 2))
         # Bonferroni: the intervals of all pairs hold together.
@@ -190,11 +171,6 @@ class ScorerComparison:
             name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
             for name in usable
         }
-
-    @property
-    def failed(self) -> int:
-        """Cases that failed, of all scorers."""
-        return sum(one.failed for one in self.scorers)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; the curves are not in it."""
@@ -220,33 +196,35 @@ def choose_scorer(
     """
     fit = [one for one in scorers if not one.unfit]
     if not fit:
-        return ScorerChoice(Outcome.NONE, None, SCORERS_WORDS.text("none_fit", scorers))
+        return ScorerChoice("none", None, SCORERS_WORDS.text("none_fit", scorers))
     if passages < _FEWEST:
         why = SCORERS_WORDS.text("too_few", passages, _FEWEST)
-        return ScorerChoice(Outcome.CANNOT_BE_TOLD, None, why)
+        return ScorerChoice("cannot_be_told", None, why)
     # Per scorer and other scorer, the interval of how much better the other one is.
     against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
     for one in differences:
         if one.first in against and one.second in against:
-            against[one.first][one.second] = one.against(one.first)
-            against[one.second][one.first] = one.against(one.second)
+            low, high = one.auroc.low or 0.0, one.auroc.high or 0.0
+            against[one.first][one.second] = -high, -low
+            against[one.second][one.first] = low, high
     not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
-    least = min(one.cost for one in not_worse)
-    cheapest = [one for one in not_worse if one.costs_as_little_as(least)]
-    take = max(cheapest, key=lambda one: one.auroc.value or 0.0)
+    calls, milliseconds = min(one.cost for one in not_worse)
+    most = calls, _SAME_TIME * milliseconds
+    cheapest = [
+        one for one in not_worse if all(a <= b for a, b in zip(one.cost, most, strict=True))
+    ]
+    take, best = (max(of, key=lambda one: one.auroc.value or 0.0) for of in (cheapest, fit))
     better_by = against[take.name]
     maybe_better = {name: ends for name, ends in better_by.items() if ends[1] > _MARGIN}
+    outcome: Outcome = "as_good"
     if maybe_better:
-        outcome = Outcome.CANNOT_BE_TOLD
+        outcome = "cannot_be_told"
     elif not better_by:
-        outcome = Outcome.ONLY_ONE
+        outcome = "only_one"
     elif all(high < 0 for _, high in better_by.values()):
-        outcome = Outcome.BETTER
-    else:
-        outcome = Outcome.AS_GOOD
-    best = max(fit, key=lambda one: one.auroc.value or 0.0)
+        outcome = "better"
     unfit = [one for one in scorers if one.unfit]
-    reason = SCORERS_WORDS.text(outcome.value, take, maybe_better, best, unfit)
+    reason = SCORERS_WORDS.text(outcome, take, maybe_better, best, unfit)
     return ScorerChoice(outcome, take.name, reason)
 
 
@@ -299,17 +277,16 @@ def _score(row: MeasuredRow) -> float:
 
 
 def _numbers(one: MeasuredScorer, paired: PairedScores, risk: float) -> ScorerNumbers:
-    rows = one.run.rows
-    errors = error_types(rows)
-    failed, known = sum(errors.values()), sum(errors.values()) < len(rows)
+    cases, errors = len(one.run.rows), error_types(one.run.rows)
+    failed = sum(errors.values())
     return ScorerNumbers(
         name=one.name,
         # Of a scorer that never answered there is no number, not one of a coin.
-        auroc=paired.auroc(one.name) if known else Interval(),
-        false_abstention=paired.false_abstention(one.name, risk) if known else Interval(),
-        cases=len(rows),
+        auroc=paired.auroc(one.name) if failed < cases else Interval(),
+        false_abstention=paired.false_abstention(one.name, risk) if failed < cases else Interval(),
+        cases=cases,
         failed=failed,
         errors=errors,
         milliseconds=median(one.milliseconds) if one.milliseconds else None,
-        calls_per_question=(one.calls or 0) / len(rows),
+        calls_per_question=(one.calls or 0) / cases,
     )

@@ -276,7 +276,7 @@ class MethodMetrics:
         mean: Sampled = (float(np.mean(values)), np.mean(draws, axis=0))
         # Of the four, the one with the fewest questions bounds what their mean rests on.
         fewest = min(one.questions for one in four)
-        interval = QuestionResamples.share_interval(*mean, fewest)
+        interval = Interval.of_draws(*mean, fewest)
         if fewest:
             interval = replace(interval, n=self.overall.questions)
         found = copy(self.overall)
