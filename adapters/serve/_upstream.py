@@ -216,10 +216,12 @@ class UpstreamClient:
         """A response with status 200, of which nothing was read."""
         with _typed():
             response = await self._client.send(request, stream=True)
-        if response.status_code == 200:
+        # Not asked for, and of any size: it may be packed again and again.
+        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        if response.status_code == 200 and not packed:
             return response
         try:
-            raise await _rejection(response)
+            raise _invalid("a reply that is not packed") if packed else await _rejection(response)
         finally:
             with suppress(Exception):
                 await response.aclose()
