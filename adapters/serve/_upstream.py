@@ -204,11 +204,13 @@ class UpstreamClient:
         """A response with status 200, of which nothing was read."""
         with _typed():
             response = await self._client.send(request, stream=True)
-        if response.status_code == 200:
+        # Not asked for, and of any size: it may be packed again and again.
+        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        if response.status_code == 200 and not packed:
             return response
         async with _closing(response):
-            rejection = await _rejection(response)
-        raise rejection
+            rejected = "a reply that is not packed"
+            raise _invalid(rejected) if packed else await _rejection(response)
 
 
 @asynccontextmanager

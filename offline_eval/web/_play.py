@@ -106,6 +106,11 @@ class Playground:
             yield {"event": "end"}
         except KnowgateError as error:
             yield {"event": "error", "message": str(error)}
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise  # the page has left
+            yield {"event": "error", "message": "the chain raised CancelledError"}
         except Exception as error:  # noqa: BLE001 - its text may hold a key
             yield {"event": "error", "message": f"the chain raised {type(error).__name__}"}
 

@@ -56,22 +56,22 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
         for rho in (0.0, 0.3, 0.7, 1.0) if full else (0.3, 1.0):
             broken = selective_by_group(groups, each, rho, draws)
             what = f"{groups} documents of {each} questions, correlation {rho:g}"
-            yield Outcome(f"wrong answers of {what}: breaks its bound", draws, broken, _most(draws))
+            yield Outcome(f"wrong answers of {what}: breaks its bound", draws, broken, most(draws))
     for kind in ("clustered", "duplicated", "tied", "noisy") if full else ():
         yield Outcome(
             f"a leak of {kind} records breaks its bound",
             draws,
             unkind_leaks(kind, draws),
-            _most(draws),
+            most(draws),
         )
     for passages, each in ((30, 1), (40, 1), (80, 1), (300, 1), (30, 5)) if full else ():
         draws = 60 if passages < 300 else 20
         for kind, missed in missed_intervals(passages, each, draws).items():
             name = f"the 95 % interval of {kind}, {passages} passages of {each}, misses the truth"
-            yield Outcome(name, draws, missed, _most(draws, 0.07))
+            yield Outcome(name, draws, missed, most(draws, 0.07))
 
 
-def _most(draws: int, share: float = DELTA) -> int:
+def most(draws: int, share: float = DELTA) -> int:
     """That share, and what a simulation of so many draws may be off by."""
     return int(draws * share + 2 * np.sqrt(draws * share * (1 - share)))
 
@@ -301,8 +301,8 @@ def _laxest(relevance: NDArray[np.float64], wrong: NDArray[np.bool_], level: flo
     return float(tested[-1]) if len(tested) else 1.0
 
 
-def edits(*, full: bool) -> Outcome:
-    """Change every number of a certified policy, one after another, and load it."""
+def certified(*, full: bool) -> Policy:
+    """A policy with a guarantee on a leak."""
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(200 if full else 60, 2)) + np.asarray([2.0, 0.0])
     records = [
@@ -310,10 +310,15 @@ def edits(*, full: bool) -> Outcome:
         for i, (there, missing) in enumerate(scores.tolist())
         for record in CalibrationRecord.leave_one_out_pair(f"q{i}", there, missing)
     ]
-    policy = fit_policy(records, Leak(RISK), delta=DELTA).policy
+    return fit_policy(records, Leak(RISK), delta=DELTA).policy
+
+
+def edits(*, full: bool) -> Outcome:
+    """Change every number of a certified policy, one after another, and load it."""
+    policy = certified(full=full)
     stored = json.loads(policy.to_json())
     tried, through = 0, []
-    for path in _numbers(stored):
+    for path in numbers(stored):
         changed = json.loads(policy.to_json())
         place = changed
         for key in path[:-1]:
@@ -331,10 +336,11 @@ def edits(*, full: bool) -> Outcome:
     )
 
 
-def _numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where numbers stand in JSON, as keys and places."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in items:
-            yield from _numbers(inner, (*path, key))
+            yield from numbers(inner, (*path, key))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path

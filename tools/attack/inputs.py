@@ -20,9 +20,7 @@ from .command_line import knowgate
 from .outcome import Outcome, tally
 
 _MOST_SECONDS, _MOST_BYTES = 20.0, 1 << 30
-_ENTITIES = "".join(
-    f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else "x" * 1000}">' for i in range(10)
-)
+ENTITIES = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else "x" * 1000}">' for i in range(10))
 _RDF = (
     '<?xml version="1.0"?><!DOCTYPE rdf:RDF [{declared}]>'
     '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
@@ -50,18 +48,18 @@ DOCUMENTS: dict[str, Callable[[], bytes]] = {
     "line.md": lambda: b"# " + b"a " * 3_000_000,
     "quotes.md": lambda: b">" * 100_000 + b" deep",
     "brackets.md": lambda: b"[" * 100_000,
-    "entities.html": f"<!DOCTYPE html [{_ENTITIES}]><p>&e9;</p>".encode,
-    "entities.xhtml": f"<!DOCTYPE html [{_ENTITIES}]><html>&e9;</html>".encode,
+    "entities.html": f"<!DOCTYPE html [{ENTITIES}]><p>&e9;</p>".encode,
+    "entities.xhtml": f"<!DOCTYPE html [{ENTITIES}]><html>&e9;</html>".encode,
     "objects.pdf": lambda: _objects(100_000),
     "header.pdf": lambda: b"%PDF-1.7\n" + bytes(1_000_000),
     "numbers.jsonl": ('{"question": ' + "9" * 100_000 + "}\n").encode,
     "many.jsonl": lambda: b"{}\n" * 500_000,
 }
 GRAPHS: dict[str, Callable[[], bytes]] = {
-    "entities.rdf": lambda: _RDF.format(declared=_ENTITIES).encode(),
-    "entities.xml": lambda: _RDF.format(declared=f"<!-- ]> -->{_ENTITIES}").encode(),
-    "entities.owl": lambda: _RDF.format(declared=_ENTITIES).encode("utf-16"),
-    "entities.rdf.gz": lambda: gzip.compress(_RDF.format(declared=_ENTITIES).encode()),
+    "entities.rdf": lambda: _RDF.format(declared=ENTITIES).encode(),
+    "entities.xml": lambda: _RDF.format(declared=f"<!-- ]> -->{ENTITIES}").encode(),
+    "entities.owl": lambda: _RDF.format(declared=ENTITIES).encode("utf-16"),
+    "entities.rdf.gz": lambda: gzip.compress(_RDF.format(declared=ENTITIES).encode()),
     "external.rdf": lambda: _RDF.format(declared='<!ENTITY e9 SYSTEM "/etc/hostname">').encode(),
     "deep.ttl": lambda: b"<a:a> <a:b> " + b"[ <a:b> " * 20_000 + b"]" * 20_000 + b" .",
     "deep.jsonld": lambda: b"[" * 100_000 + b"]" * 100_000,

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,7 +47,7 @@ HOSTILE_TEXTS = (
 )
 
 
-def _hostile_run(folder: Path) -> Path:
+def hostile_run(folder: Path, texts: Sequence[str] = HOSTILE_TEXTS) -> Path:
     """A run of logged replies in which every text of the user's is hostile."""
     log = INPUTS / "gpt_runs" / "few_BASIC_RAG_basic.jsonl"
     for source, field in ((INPUTS / "few.jsonl", "question"), (log, "response")):
@@ -55,10 +55,10 @@ def _hostile_run(folder: Path) -> Path:
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines()):
             row = json.loads(line)
             # The id tells questions with one text apart; files are named by nobody else.
-            row[field] = f"{number} {HOSTILE_TEXTS[number % len(HOSTILE_TEXTS)]}"
+            row[field] = f"{number} {texts[number % len(texts)]}"
             if field == "question":
-                row["answer"] = f"{number} {HOSTILE_TEXTS[(number + 5) % len(HOSTILE_TEXTS)]}"
-                row["topic"] = HOSTILE_TEXTS[(number + 7) % len(HOSTILE_TEXTS)]
+                row["answer"] = f"{number} {texts[(number + 5) % len(texts)]}"
+                row["topic"] = texts[(number + 7) % len(texts)]
             lines.append(json.dumps(row))
         (folder / source.name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     run, signals = folder / "run", folder / "run" / "signals"
@@ -218,7 +218,7 @@ def patterns(characters: int) -> Outcome:
 
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     """Write hostile pages, ask the server from elsewhere, and read repetitive texts."""
-    run = _hostile_run(folder)
+    run = hostile_run(folder)
     yield pages(run)
     yield requests(run)
     yield patterns(40_000 if full else 4_000)

@@ -20,6 +20,8 @@ MODULES = (
     "echo",
     "mentions",
     "certificates",
+    "policies",
+    "alarms",
     "model_folders",
     "damaged_models",
     "exits",
@@ -32,8 +34,12 @@ MODULES = (
     "concurrency",
     "kills",
     "interrupted",
+    "writers",
+    "endpoints",
     "pages",
+    "browser",
     "served",
+    "streams",
 )
 
 

@@ -6,9 +6,11 @@ with all its values; that is why pages are ordered.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +27,14 @@ from tenacity import (
 )
 
 from ...._version import __version__
-from ....guard.errors import InputError, KnowgateError, optional_import
+from ....guard.deadlines import DeadlineRunner
+from ....guard.errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    InputError,
+    KnowgateError,
+    optional_import,
+)
 from ._building import GraphBuilder
 from .graph import (
     ALIASES,
@@ -58,6 +67,8 @@ _IRI = re.compile(r"https?://[^\x00-\x20<>\"{}|^`\\]+")
 _WIKIDATA = "http://www.wikidata.org/prop/direct/"
 _BATCH = 150
 _MOST_NAMES = 1_000_000
+# Of all answers together, in sizes of the largest one.
+_MOST_ANSWERS = 16
 Progress = Callable[[int], None]
 Row = tuple[Any, ...]
 
@@ -140,8 +151,14 @@ class SparqlClient:
         self._end = time.monotonic() + settings.deadline
         self._last = float("-inf")
         self._client = self._httpx.Client(
-            headers={"User-Agent": settings.user_agent, "Accept": _JSON}, timeout=settings.timeout
-        )
+            headers={
+                "User-Agent": settings.user_agent, "Accept": _JSON, "Accept-Encoding": "gzip",
+            },
+            timeout=settings.timeout,
+        )  # fmt: skip
+        self._received = 0
+        # Headers that come letter by letter keep a request for as long as the server likes.
+        self._threads = DeadlineRunner(settings.max_attempts)
 
     def __enter__(self) -> Self:
         return self
@@ -168,10 +185,13 @@ class SparqlClient:
             wait=self._wait,
             reraise=True,
         )
+        triple = self._oxigraph.Triple
         for row in (rows := retrying(self._attempt, query, names)):
-            for name, value in zip(names[:needed], row, strict=False):
-                if value is None:
+            for place, (name, value) in enumerate(zip(names, row, strict=True)):
+                if value is None and place < needed:
                     raise SparqlError(f"{self.name}: an answer in which ?{name} is missing")
+                if name != "o" and isinstance(value, triple):
+                    raise SparqlError(f"{self.name}: an answer in which ?{name} is a triple")
         return rows
 
     def pages(self, query: str, names: Sequence[str], most: int, needed: int) -> Iterator[Row]:
@@ -195,25 +215,41 @@ class SparqlClient:
         except self._httpx.TimeoutException:
             within = f"{self._settings.timeout:g} s"
             raise _TransientError(f"{self.name}: no answer within {within}") from None
-        except self._httpx.HTTPError as error:
+        except (self._httpx.HTTPError, zlib.error) as error:
             kind = type(error).__name__
             raise _TransientError(f"{self.name}: cannot be reached ({kind})") from None
         finally:
             self._last = time.monotonic()
-        try:
+        rows = self._parsed(body, names)
+        if rows is None:
+            # Servers that run out of time in the middle of an answer just stop.
+            raise _TransientError(f"{self.name}: the answer is not SPARQL's JSON, or is cut off")
+        return rows
+
+    def _parsed(self, body: bytes, names: Sequence[str]) -> list[Row] | None:
+        # No error keeps what the parser made: it may be dropped on this thread only.
+        with contextlib.suppress(SyntaxError, ValueError, AttributeError):
             found = self._oxigraph.parse_query_results(body, self._oxigraph.QueryResultsFormat.JSON)
             known = {variable.value for variable in found.variables}
             return [
                 tuple(solution[name] if name in known else None for name in names)
                 for solution in found
             ]
-        except (SyntaxError, ValueError, AttributeError) as error:
-            # Servers that run out of time in the middle of an answer just stop.
-            message = f"{self.name}: the answer is not SPARQL's JSON, or is cut off"
-            raise _TransientError(message) from error
+        return None
 
     def _body(self, query: str) -> bytes:
-        end = time.monotonic() + min(self._settings.timeout, self._time_left())
+        seconds = min(self._settings.timeout, self._time_left())
+        try:
+            body = self._threads.call(lambda: self._sent(query, seconds), seconds + 1.0)
+        except (DeadlineExceededError, AllWorkersBusyError):
+            raise _TransientError(f"{self.name}: no answer within {seconds:g} s") from None
+        self._received += len(body)
+        if self._received > _MOST_ANSWERS * self._settings.max_bytes:
+            raise self._too_large(f"answers of more than {_MOST_ANSWERS} times")
+        return body
+
+    def _sent(self, query: str, seconds: float) -> bytes:
+        end = time.monotonic() + seconds
         body = bytearray()
         with self._client.stream("POST", self._url, data={"query": query}) as response:
             status = response.status_code
@@ -223,14 +259,22 @@ class SparqlClient:
                     after = _retry_after(response.headers.get("Retry-After"))
                     raise _TransientError(message, after)
                 raise SparqlError(message)
-            for part in response.iter_bytes():
-                body += part
+            # A library would unpack what was packed again and again, and all of a part at once.
+            packing = response.headers.get("Content-Encoding", "").strip().lower()
+            if packing not in ("", "identity", "gzip"):
+                raise SparqlError(f"{self.name}: an answer that is packed otherwise than by gzip")
+            unpacker = zlib.decompressobj(wbits=31) if packing == "gzip" else None
+            for part in response.iter_raw():
+                room = self._settings.max_bytes - len(body) + 1
+                body += part if unpacker is None else unpacker.decompress(part, room)
                 if len(body) > self._settings.max_bytes:
-                    most = f"{self._settings.max_bytes:,} bytes"
-                    raise SparqlError(f"{self.name}: an answer of more than {most}")
+                    raise self._too_large("an answer of more than")
                 if time.monotonic() > end:
                     raise _TransientError(f"{self.name}: an answer that does not end in time")
         return bytes(body)
+
+    def _too_large(self, what: str) -> SparqlError:
+        return SparqlError(f"{self.name}: {what} {self._settings.max_bytes:,} bytes")
 
     def _wait(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
@@ -422,7 +466,7 @@ class _Fetch:
         self.digest.update(f"{subject} <{predicate}> {obj}\n".encode())
         if see:
             for term in (subject, obj):
-                if not hasattr(term, "datatype"):
+                if hasattr(term, "value") and not hasattr(term, "datatype"):
                     self._see(term.value)
         if self._on_progress is not None and self._builder.triples % 1000 == 0:
             self._on_progress(self._builder.triples)

@@ -169,13 +169,18 @@
   const read = async (answer, anew, isMine) => {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
+    let ended = false;
     for (;;) {
       const { done, value } = await reader.read();
+      if (done && !ended) throw new Error("the reply was cut off.");
       if (done) return;
       const lines = (rest + value).split("\n");
       rest = lines.pop();
       if (!isMine()) return;
-      lines.filter(Boolean).forEach((line) => take(JSON.parse(line), anew));
+      for (const event of lines.filter(Boolean).map((line) => JSON.parse(line))) {
+        ended ||= event.event === "end" || event.event === "error";
+        take(event, anew);
+      }
     }
   };
 

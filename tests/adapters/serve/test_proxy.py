@@ -286,6 +286,11 @@ def late(number: int) -> httpx.Response:
     raise httpx.ReadTimeout("late")
 
 
+def packed() -> httpx.Response:
+    headers = {"content-encoding": "gzip, gzip", "content-type": "text/event-stream"}
+    return httpx.Response(200, headers=headers, stream=_Pieces(b"x"))
+
+
 FAULTS = pytest.mark.parametrize(
     ("fault", "status", "code", "attempts"),
     [
@@ -303,13 +308,14 @@ FAULTS = pytest.mark.parametrize(
         (late, 504, "upstream_timeout", 1),
         (lambda n: httpx.Response(200, text="<html>"), 502, "upstream_invalid", 1),
         (lambda n: httpx.Response(200, text=""), 502, "upstream_invalid", 1),
+        (lambda n: packed(), 502, "upstream_invalid", 1),
         (lambda n: httpx.Response(200, json={"choices": []}), 502, "upstream_invalid", 1),
         (lambda n: httpx.Response(200, text="[" * 100_000), 502, "upstream_invalid", 1),
         (lambda n: httpx.Response(200, text='{"choices": [1e999]}'), 502, "upstream_invalid", 1),
     ],
     ids=[
-        "500", "429", "401", "302", "404", "refused", "late", "html", "empty", "no choices", "deep",
-        "infinite",
+        "500", "429", "401", "302", "404", "refused", "late", "html", "empty", "packed",
+        "no choices", "deep", "infinite",
     ],
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from tools.attack import pages
 
 
 def test_hostile_texts_and_requests_do_nothing(tmp_path: Path, socket_enabled: None) -> None:
-    run = pages._hostile_run(tmp_path)
+    run = pages.hostile_run(tmp_path)
     assert pages.pages(run).held
     assert pages.requests(run).held
 

@@ -1,0 +1,43 @@
+"""`kg generate` and an endpoint that is hostile: the cheap part of the attack, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from knowgate.offline_eval.data.graph._building import GraphBuilder
+from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlError, load_endpoint
+from tools.attack.endpoints import HostileEndpoint, answers
+
+_SETTINGS = EndpointSettings(pause=0, timeout=0.2, deadline=0.5, max_bytes=2**22)
+
+
+@pytest.fixture
+def endpoint(socket_enabled: None) -> Iterator[HostileEndpoint]:
+    found = HostileEndpoint()
+    yield found
+    found.close()
+
+
+def _load(endpoint: HostileEndpoint, answer: str) -> None:
+    endpoint.answer = answers(endpoint.private)[answer]
+    load_endpoint(endpoint.url, GraphBuilder(("en",)), languages=("en",), settings=_SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("redirect 307 to another port", "status 307"),
+        ("packed once", "more than 4,194,304 bytes"),
+        ("packed twice", "packed otherwise than by gzip"),
+        ("an endless body", "more than 4,194,304 bytes|does not end in time|not done within"),
+        ("headers that drip", "no answer within|not done within"),
+        ("rows of triples", "in which .p is a triple"),
+        ("entities in XML that says it is JSON", "is not SPARQL's JSON"),
+    ],
+)
+def test_a_hostile_answer_is_one_error(endpoint: HostileEndpoint, answer: str, said: str) -> None:
+    with pytest.raises(SparqlError, match=said):
+        _load(endpoint, answer)
+    assert endpoint.asked == 0
