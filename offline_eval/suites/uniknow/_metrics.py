@@ -225,32 +225,10 @@ class MethodMetrics:
         resamples: QuestionResamples,
         contexts: Mapping[str, str],
     ) -> None:
-<<<<<<< HEAD
-        counts = _counts(rows, resamples)
-        exact = _exact_matches(counts)
-        self.overall = counts[ALL].rates(_sampled(counts[ALL]))
-        self.including_agreement = counts[_ALL_KINDS].rates(_sampled(counts[_ALL_KINDS]))
-        self.scenarios = {
-            name: counts[name].rates({"em": em, **_sampled(counts[name])})
-            for name, em in exact.items()
-        }
-        # Of the four, the one with the fewest questions bounds what their mean rests on.
-        fewest = min(counts[scenario].questions for scenario in SCORED_SCENARIOS)
-        mean = Interval.of_draws(*exact[ALL], fewest)
-        if fewest:
-            mean = replace(mean, n=counts[ALL].questions)
-        self.scenarios[ALL] = replace(self.overall, shares={"em": mean, **self.overall.shares})
-        outcomes = Counts(
-            _scored(rows),
-            resamples,
-            lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
-            len(_OUTCOMES),
-=======
         usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
         scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
         self.overall, self.including_agreement = (
             _shares(some, resamples) for some in (scored, usual)
->>>>>>> h2
         )
         self.scenarios = {
             scenario.value: _shares(
@@ -412,26 +390,6 @@ def paired_difference(
         bootstrap: number of draws over questions.
         seed: of the draws.
     """
-<<<<<<< HEAD
-    usable = measured(rows)
-    first = {row.case_key: row for row in usable if row.method == method}
-    second = {row.case_key: row for row in usable if row.method == base}
-    shared = sorted(first.keys() & second.keys())
-    ours, theirs = [first[key] for key in shared], [second[key] for key in shared]
-    resamples = QuestionResamples(question_keys(ours), resamples=bootstrap, seed=seed)
-    above, below = headline_shares(ours, resamples), headline_shares(theirs, resamples)
-    return PairedDifference(
-        method=method,
-        base=base,
-        cases=len(shared),
-        metrics={
-            name: Interval.of_draws(
-                value - below[name][0][0], draws - below[name][0][1], n, difference=True
-            )
-            for name, ((value, draws), n) in above.items()
-        },
-    )
-=======
     sides: list[dict[str, UniKnowRow]] = [
         {row.case_key: row for row in measured(rows) if row.method == name}
         for name in (method, base)
@@ -441,10 +399,9 @@ def paired_difference(
     resamples = QuestionResamples(question_keys(own[0]), resamples=bootstrap, seed=seed)
     ours, theirs = (MethodMetrics(some, resamples, {}).compared for some in own)
     metrics = {
-        name: QuestionResamples.difference_interval(
-            value - theirs[name][0][0], draws - theirs[name][0][1], n
+        name: Interval.of_draws(
+            value - theirs[name][0][0], draws - theirs[name][0][1], n, difference=True
         )
         for name, ((value, draws), n) in ours.items()
     }
     return PairedDifference(method, base, len(shared), metrics)
->>>>>>> h2
