@@ -216,8 +216,8 @@ class Guard:
         that the passages suffice, and abstains otherwise. `content` says what passages hold:
         chunks of `documents`, or short `answers` such as those of FAQs, where the scorer's values
         lie higher. With `accurate` a cross-encoder reads the best three passages, too
-        (`sufficiency_cross`), which `knowgate models ms-marco` has to download once, and which takes
-        some ten times as long. Nothing is guaranteed: the policy
+        (`sufficiency_cross`), which `knowgate models ms-marco` has to download once, and which
+        takes some ten times as long. Nothing is guaranteed: the policy
         says so in `note`, the metric `knowgate_guards_total` in its label `calibrated`, and
         one line of the log. Calibrate with `knowgate calibrate`, then use `Guard.load`.
 
