@@ -30,7 +30,9 @@ BUNDLED_SHA256 = MappingProxyType(
 CROSS_ENCODER_SHA256 = MappingProxyType(
     {
         "adapter_config.json": "7661afd022d7b92cc8881f3119d752b12b09e7eb050cb3c704157949e6249138",
-        "adapter_model.safetensors": "e452a7597ac3fe8dc95dd126e48b352ed168bcd40e41b28bc1547f6ae1997d48",
+        "adapter_model.safetensors": (
+            "e452a7597ac3fe8dc95dd126e48b352ed168bcd40e41b28bc1547f6ae1997d48"
+        ),
         "head.safetensors": "d0a33559ddf36ae0198b68253f78be7d98bb3ca3275f4b3b68b9fd3784c0b773",
         "mix.json": "2af9453d83fce734bbcbeb8fa28ecb7137ebe5577b7cf7a6df5c82ab95c80706",
     }
