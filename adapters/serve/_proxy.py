@@ -457,9 +457,9 @@ class EventStream(StreamingResponse):
             ServeError: it does not begin.
         """
         upstream = AsyncExitStack()
-        pieces = marked(events_in(await upstream.enter_async_context(stream)), extension)
+        pieces = marked(await upstream.enter_async_context(stream), extension)
         if gate is not None:
-            pieces = gate.streamed(pieces)
+            pieces = gate.streamed(events_in(pieces))
         response = cls(pieces, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
         response._upstream = upstream
         return response

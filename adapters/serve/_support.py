@@ -238,13 +238,21 @@ async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield held if held.endswith(b"\n\n") else held + b"\n\n"
 
 
-async def marked(events: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:
-    """The events of a stream, with the field `knowgate` in the first that is a JSON object."""
-    is_marked = False
-    async for event in events:
-        own = None if is_marked else _with_field(event, extension)
-        is_marked = is_marked or own is not None
-        yield own or event
+async def marked(pieces: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:
+    """The pieces of a stream as they come, with the field `knowgate` in its first JSON object."""
+    held, is_marked = b"", False
+    async for piece in pieces:
+        held += piece
+        while not is_marked and (found := _END_OF_EVENT.search(held)):
+            event, held = held[: found.end()], held[found.end() :]
+            own = _with_field(event, extension)
+            is_marked = own is not None
+            yield own or event
+        if held and (is_marked or len(held) > _MOST_HELD):
+            yield held
+            held = b""
+    if held:
+        yield held
 
 
 def _with_field(event: bytes, extension: dict[str, Any]) -> bytes | None:
