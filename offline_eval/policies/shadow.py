@@ -267,6 +267,9 @@ class ShadowSummary:
         periods: the same over time.
         measures: the shares that need labels; empty without.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
+        certified: the policy promises something; None where its file is not there.
+        problems: why the log is no reason to enforce the policy; empty where nothing speaks
+            against it.
     """
 
     def __init__(
@@ -291,6 +294,10 @@ class ShadowSummary:
         self.compared = [Comparison(log, other) for other in compared]
         self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
         self.measures = {name: self._measured(*one) for name, one in _MEASURES.items() if labels}
+        guarantee = None if log.policy is None else log.policy.guarantee
+        certified = guarantee is not None and guarantee.certified
+        self.certified = None if log.policy is None else certified and not log.policy.changed
+        self.problems = _WORDS.paragraphs("problems", self, _MAX_FAILED)
 
     def labelled(
         self, chosen: Callable[[LoggedDecision, Label], bool]
@@ -307,19 +314,6 @@ class ShadowSummary:
         counting = self.labelled(counts)
         hits = {one.at for one, label in counting if hit(one, label)}
         return share_of([one for one, _ in counting], lambda one: one.at in hits)
-
-    @property
-    def certified(self) -> bool | None:
-        """Whether the policy promises anything; None where its file is not there."""
-        policy = self.log.policy
-        if policy is None:
-            return None
-        return policy.guarantee is not None and policy.guarantee.certified and not policy.changed
-
-    @property
-    def problems(self) -> list[str]:
-        """Why the log is no reason to enforce the policy; empty where nothing speaks against it."""
-        return _WORDS.paragraphs("problems", self, _MAX_FAILED)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what `report.json` holds."""

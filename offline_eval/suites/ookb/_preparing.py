@@ -11,10 +11,8 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
-from ...data.questions import PassageKind
 from ...judging.contract import Judge
 from ...run import Question
-from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, RepliesAsked, ReplyCase, StoredPassage
 from ...systems.comparison import Comparison, SystemRun, Systems
@@ -81,17 +79,6 @@ class Prepared(Sequence[Asked]):
     def tested(self) -> tuple[SystemUnderTest, ...]:
         """All systems, those of the logs last."""
         return (*self.systems.live, *self.replay.systems)
-
-    @property
-    def passage_kind(self) -> PassageKind:
-        """What passages hold; the answers where logs alone are in the run."""
-        known = self.settings.passage or PassageKind.ANSWER
-        return self.bases[0].knowledge_base.kind if self.bases else known
-
-    @property
-    def inputs(self) -> list[InputFile]:
-        """The files that the run is made from."""
-        return [*(base.file for base in self.bases), *map(InputFile.of, self.settings.replay)]
 
     @cached_property
     def asked(self) -> RepliesAsked:

@@ -9,7 +9,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,39 +27,41 @@ MAIN = (Judgement.ABSTENTION, Judgement.FACTUALITY)
 _RESAMPLES, _SEED = 1000, 0
 
 
-@dataclass(frozen=True, slots=True)
 class JudgedReply:
     """A reply with its case, question, system and verdicts.
 
-    Attributes:
+    Args:
         row: as stored.
         case: that it answers.
         question: likewise.
         system: that gave it.
+        outcomes: the verdicts that count, by criterion.
+
+    Attributes:
         abstained: None where no judge said.
         tier: of its factuality; None where it abstained, or no judge said.
         failure: kind of a wrong answer; None where no judge said.
+        wrong: it states something unacceptable; None where that is not known.
+        out_of_kb: the knowledge base does not hold the answer: abstaining is right.
     """
 
-    row: ReplyRow
-    case: ReplyCase
-    question: Question
-    system: ReplySystem
-    abstained: bool | None
-    tier: str | None
-    failure: str | None
-
-    @property
-    def out_of_kb(self) -> bool:
-        """Whether the knowledge base does not hold the answer: abstaining is right."""
-        return self.case.kind is not CaseKind.IN_KB
-
-    @property
-    def wrong(self) -> bool | None:
-        """Whether it states something unacceptable; None where that is not known."""
+    def __init__(
+        self,
+        row: ReplyRow,
+        case: ReplyCase,
+        question: Question,
+        system: ReplySystem,
+        outcomes: Mapping[str, str | None],
+    ) -> None:
+        said, tier = outcomes.get(Judgement.ABSTENTION), outcomes.get(Judgement.FACTUALITY)
+        self.row, self.case, self.question, self.system = row, case, question, system
+        self.abstained = None if said is None else said == "yes"
+        self.tier = tier if tier in Judgement.TIERS and not self.abstained else None
+        self.failure = None if self.abstained else outcomes.get(Judgement.FAILURE)
+        self.wrong = None if self.tier is None else self.tier == Judgement.TIERS[2]
         if self.abstained:
-            return False
-        return None if self.tier is None else self.tier == Judgement.TIERS[2]
+            self.wrong = False
+        self.out_of_kb = case.kind is not CaseKind.IN_KB
 
 
 class Evidence:
@@ -148,17 +149,8 @@ class Evidence:
         return {name: None if one is None else one.outcome for name, one in found.items()}
 
     def _judged(self, row: ReplyRow, outcomes: Mapping[str, str | None]) -> JudgedReply:
-        said, tier = outcomes.get(Judgement.ABSTENTION), outcomes.get(Judgement.FACTUALITY)
-        abstained = None if said is None else said == "yes"
-        return JudgedReply(
-            row=row,
-            case=self.run.case_of(row),
-            question=self.run.question_of(row),
-            system=self.run.systems[row.system_id],
-            abstained=abstained,
-            tier=tier if tier in Judgement.TIERS and not abstained else None,
-            failure=None if abstained else outcomes.get(Judgement.FAILURE),
-        )
+        run, system = self.run, self.run.systems[row.system_id]
+        return JudgedReply(row, run.case_of(row), run.question_of(row), system, outcomes)
 
 
 class ReplyCounts:

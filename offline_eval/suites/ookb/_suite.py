@@ -13,12 +13,14 @@ from langchain_core.runnables import Runnable
 from ....guard.decision import Route
 from ....guard.engine import BiEncoderScorer
 from ...data.embedding import Encoder
+from ...data.questions import PassageKind
 from ...judging.contract import Judge, JudgedReply, Verdict
 from ...judging.run import judge_run
 from ...report.document import Document
 from ...report.text import counted
 from ...run import Question, RepliesRun
 from ...run.grouping import grouped
+from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import RepliesManifest, ReplyRow
 from ...run.table import TableSpec
@@ -132,9 +134,12 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     ) -> RepliesManifest:
         """Name what decides the replies: systems, questions, models and retriever."""
         prepared, run = _prepared(cases), _run(cases)
+        # What passages hold: the answers where logs alone are in the run.
+        kind = settings.passage or PassageKind.ANSWER
+        files = [*(base.file for base in prepared.bases), *map(InputFile.of, settings.replay)]
         stored = {
             **settings.manifest(),
-            "passage": prepared.passage_kind.value,
+            "passage": (prepared.bases[0].knowledge_base.kind if prepared.bases else kind).value,
             "scorer": settings.scorer,
             "writer": settings.writer,
             "models": run.systems.fingerprints(),
@@ -142,7 +147,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             if run.searches(prepared.items)
             else None,
         }
-        return prepared.asked.manifest(stored, prepared.inputs)
+        return prepared.asked.manifest(stored, files)
 
     def files(
         self, settings: OokbSettings, cases: Sequence[Asked]

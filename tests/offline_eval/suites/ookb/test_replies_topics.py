@@ -29,9 +29,7 @@ def breakdown(asked: dict[str, Question], field: str) -> list[Topic]:
             case=ReplyCase(case_id=name, question_id=name, kind=CaseKind.LEFT_OUT),
             question=question,
             system=SYSTEM,
-            abstained=True,
-            tier=None,
-            failure=None,
+            outcomes={"abstention": "yes"},
         )
         for name, question in asked.items()
     ]
