@@ -69,7 +69,7 @@ class _Watch:
         self.found: list[str] = []
         self.shown = 0
 
-    def open(self, name: str, address: str, ready: str = "body") -> Any:
+    def open(self, address: str, ready: str = "body") -> Any:
         """Open a page, wait until it shows what it has, and note what its texts did."""
         page = self._context.new_page()
         self.found.clear()
@@ -140,19 +140,19 @@ def _playground(folder: Path) -> Playground:
 def reports(watch: _Watch, run: Path) -> Iterator[tuple[str, bool]]:
     """Open the reports of a run from the disk."""
     for path in sorted(run.rglob("*.html")):
-        page = watch.open(path.name, path.as_uri())
+        page = watch.open(path.as_uri())
         yield watch.close(page, f"report {path.parent.name}/{path.name}")
 
 
 def viewing(watch: _Watch, run: Path) -> Iterator[tuple[str, bool]]:
     """Look through the run, search for hostile texts, and read cases."""
     with open_index([run]) as index, _served(view_app(index)) as url:
-        page = watch.open("view", url)
+        page = watch.open(url)
         links = [link.get_attribute("href") for link in page.query_selector_all("a[href^='/']")]
         root = url[: url.index("/", 8)]
         yield watch.close(page, "view")
         for link in list(dict.fromkeys(filter(None, links)))[:12]:
-            page = watch.open(link, root + link)
+            page = watch.open(root + link)
             yield watch.close(page, f"view {link[:40]}")
 
 
@@ -160,7 +160,7 @@ def labelling(watch: _Watch, run: Path) -> Iterator[tuple[str, bool]]:
     """Label hostile replies."""
     session = LabelSession.annotate(RepliesRun.read(run), "anna", size=8, seed=1)
     with _served(label_app(session)) as url:
-        page = watch.open("label", url)
+        page = watch.open(url)
         for _ in range(len(session)):
             page.wait_for_load_state("networkidle")
             page.keyboard.press("y")
@@ -170,7 +170,7 @@ def labelling(watch: _Watch, run: Path) -> Iterator[tuple[str, bool]]:
 def playing(watch: _Watch, folder: Path) -> Iterator[tuple[str, bool]]:
     """Ask a chain whose passages, titles, examples and replies are hostile, and strike some out."""
     with _served(play_app(_playground(folder))) as url:
-        page = watch.open("play", url)
+        page = watch.open(url)
         for text in (_TEXTS[1], _TEXTS[0]):
             page.fill("#search", text)
             page.keyboard.press("Enter")
@@ -178,7 +178,7 @@ def playing(watch: _Watch, folder: Path) -> Iterator[tuple[str, bool]]:
             page.wait_for_selector(_IDLE, state="attached")
         yield watch.close(page, "play")
         for name, text in _STREAMS.items():
-            page = watch.open("play", url)
+            page = watch.open(url)
             page.route(
                 "**/ask", lambda route, _, text=text: route.fulfill(body=text, headers=_LINES)
             )

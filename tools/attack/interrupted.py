@@ -52,14 +52,8 @@ _COMMANDS = (
         "--tasks CK --evidence NC,HPC --out conflict",
         "conflict",
     ),
-    ("kg generate microworld --per-type 4 --out asked", "asked"),
-    ("apply --scorer lexical --input pairs.jsonl --output scores.jsonl", "scores.jsonl"),
-    (
-        "check --questions in/few.jsonl --scorer lexical --risk 0.6 --delta 0.5 --write-anyway "
-        "--out checked",
-        "checked",
-    ),
-    ("index in/docs --scorer bi_encoder --out passages", "passages"),
+    ("kg generate microworld --per-type 3 --examples 4 --out asked", "asked"),
+    ("apply --input in/pairs.jsonl --output scores.jsonl --scorer lexical", "scores.jsonl"),
     ("dashboards --out dashboards", "dashboards"),
     ("init --questions in/few.jsonl", "knowgate.toml"),
 )
@@ -171,7 +165,6 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     start = folder / "start"
     start.mkdir()
     shutil.copytree(INPUTS, start / "in", ignore=shutil.ignore_patterns("__pycache__", "*.py"))
-    _write_pairs(start)
     for number, (line, made) in enumerate(_COMMANDS):
         command, whole = _Command(line, made), folder / f"whole{number}"
         shutil.copytree(start, whole)
@@ -197,11 +190,6 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
             break
     if (start / "replies").exists():
         yield _labels(folder / "labels", start / "replies", chance, 8 if full else 2)
-
-
-def _write_pairs(folder: Path) -> None:
-    line = json.dumps({"question": "When does it open?", "passages": ["It opens at nine."] * 3})
-    (folder / "pairs.jsonl").write_text(f"{line}\n" * 40, encoding="utf-8")
 
 
 def _can_mount() -> bool:

@@ -34,7 +34,7 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     """Load policies that were made large; copy guards and chains."""
     stored = json.loads(certified(full=full).to_json())
     path = folder / "policy.json"
-    cases = [
+    cases: list[tuple[str, tuple[tuple[Any, ...], Any]]] = [
         (f"{'/'.join(map(str, place))} = {value:.3g}" if value != 10**400 else f"{place} = 1e400",
          (place, value))
         for place in numbers(stored)
@@ -113,7 +113,7 @@ def copies() -> Outcome:
             return True
         if isinstance(found, Guard):
             return found.decide("When?", ["nine"]).route != "follow_context"
-        return found.invoke("When?").answer != "said"
+        return str(found.invoke("When?").answer) != "said"
 
     cases = [
         (f"{name}, {way_name}", (one, way))
