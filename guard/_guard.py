@@ -26,6 +26,7 @@ from ._options import GuardOptions
 from ._routing_signals import RelevanceSignal, routing_signals
 from ._signal import Veto
 from ._signal_runner import Patience, SignalRunner
+from ._turns import Turns
 from .artefacts import require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import DeadlineRunner
@@ -157,6 +158,7 @@ class Guard:
             self._metrics,
             self._observers,
             DeadlineRunner(_MAX_CHECKERS),
+            Turns(_MAX_CHECKERS, options.max_wait),
         )
 
     def __copy__(self) -> Guard:
