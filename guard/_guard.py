@@ -21,7 +21,7 @@ from ._options import GuardOptions
 from ._signal import Veto, bound_vetoes
 from .artefacts import require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from .deadlines import DeadlineRunner
+from .deadlines import DeadlineRunner, Turns
 from .decision import Decision, Mode, OnError, SignalName
 from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionError
 from .fingerprint import Content
@@ -155,6 +155,7 @@ class Guard:
             self._metrics,
             self._observers,
             DeadlineRunner(_MAX_CHECKERS),
+            Turns(_MAX_CHECKERS, options.max_wait),
         )
 
     def __copy__(self) -> Guard:

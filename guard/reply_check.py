@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Literal
 
 from ._metrics import MetricsOfGuard
 from ._observers import Observers
-from .deadlines import DeadlineRunner
+from .deadlines import DeadlineRunner, Turns
 from .decision import OnError
 from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
     InputError,
     KnowgateError,
+    NoTurnError,
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
+    SignalWaitError,
 )
 from .signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 
@@ -49,6 +51,9 @@ class ReplyChecker:
         acts: False in shadow mode, where replies are only counted.
         metrics: counts; None for none.
         observers: are told of each verdict; None for none.
+        threads: of calls under a deadline.
+        turns: replies that are checked share the interpreter: each waits for its turn, with which
+            its deadline begins.
     """
 
     check: SupportCheck
@@ -60,6 +65,7 @@ class ReplyChecker:
     metrics: MetricsOfGuard | None
     observers: Observers | None
     threads: DeadlineRunner
+    turns: Turns
 
     @property
     def threshold(self) -> float:
@@ -91,8 +97,11 @@ class ReplyChecker:
         started = time.perf_counter()
         found: Support | Exception
         try:
-            found = self.threads.call(
-                lambda: self.check.check(reply, passages, question), self.seconds
+            found = self.turns.call(
+                lambda: self.threads.call(
+                    lambda: self.check.check(reply, passages, question), self.seconds
+                ),
+                self.seconds,
             )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
@@ -106,8 +115,11 @@ class ReplyChecker:
         started = time.perf_counter()
         found: Support | Exception
         try:
-            found = await self.threads.acall(
-                lambda: self.check.check(reply, passages, question), self.seconds
+            found = await self.turns.acall(
+                lambda: self.threads.acall(
+                    lambda: self.check.check(reply, passages, question), self.seconds
+                ),
+                self.seconds,
             )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
@@ -178,6 +190,8 @@ def _require_passages(passages: object) -> None:
 def _typed(error: Exception) -> KnowgateError:
     if isinstance(error, DeadlineExceededError):
         return SignalTimeoutError(SUPPORT, "the reply was not checked in time")
+    if isinstance(error, NoTurnError):
+        return SignalWaitError(SUPPORT, "earlier replies took all the time that a reply may wait")
     if isinstance(error, AllWorkersBusyError):
         return SignalOverloadError(SUPPORT, "earlier replies are still being checked")
     if isinstance(error, KnowgateError):

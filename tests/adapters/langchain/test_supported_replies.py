@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from functools import reduce
 from operator import add
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from knowgate import GuardedRAG
 from knowgate.adapters.langchain import AbstainedError, RagOptions
 from knowgate.guard import DecisionLog, Guard, GuardMetrics, GuardOptions, Policy
+from knowgate.guard.signals.support import Support, SupportCheck
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies.shadow import ShadowLog  # type: ignore[attr-defined]
 from tests.adapters.langchain.agents import agent, asking, call, run, streamed
@@ -238,3 +240,23 @@ def test_checked_replies_are_logged_without_text_unless_asked(tmp_path: Path, te
     assert len(replies[0]["sentences"]) == 2
     assert (GOOD in json.dumps(replies)) is text
     assert len(ShadowLog.read([tmp_path]).decisions) == 2
+
+
+class OneAtATime:
+    """A check whose callers share one interpreter."""
+
+    fingerprint = SupportCheck().fingerprint
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def check(self, *_: object) -> Support:
+        with self.lock:
+            time.sleep(0.15)
+        return Support(1.0)
+
+
+def test_a_dozen_checks_at_once_do_not_time_each_other_out() -> None:
+    made = chain(GOOD, on_unsupported="flag", support=OneAtATime(), deadlines={"support": 1.0})
+    answers = made.batch(["When are claims paid?"] * 12, {"max_concurrency": 12})
+    assert [one.supported for one in answers] == [True] * 12
