@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from knowgate.offline_eval.data.graph._building import GraphBuilder
-from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlError, load_endpoint
+from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlError
+from knowgate.offline_eval.data.graph.loading import load_graph
 from tools.attack.endpoints import HostileEndpoint, answers
 
 _SETTINGS = EndpointSettings(pause=0, deadline=600, max_attempts=1, max_bytes=2**22)
@@ -24,7 +24,7 @@ def endpoint(socket_enabled: None) -> Iterator[HostileEndpoint]:
 def _load(endpoint: HostileEndpoint, answer: str) -> None:
     endpoint.answer = answers(endpoint.private)[answer]
     settings = replace(_SETTINGS, timeout=0.5 if "endless" in answer or "drip" in answer else 60)
-    load_endpoint(endpoint.url, GraphBuilder(("en",)), languages=("en",), settings=settings)
+    load_graph(endpoint.url, languages=("en",), endpoint=settings)
 
 
 @pytest.mark.parametrize(
