@@ -18,7 +18,7 @@ from ...guard.errors import InputError, ModelFolderError, optional_import
 from ...guard.files import new_folder, write_json
 from ...guard.model_files import MS_MARCO_CONVERSION, MS_MARCO_SHA256, SOURCE_FILE, Converted
 from ._packages import PackagedModel
-from ._quantised_weights import quantised_weights
+from .quantised_weights import quantised_weights
 
 # As `knowgate.guard.engine` names what is in an exported folder.
 _GRAPH, _TOKENIZER = "model.onnx", "tokenizer.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.adapters.huggingface._quantised_weights import quantised_weights
+from knowgate.adapters.huggingface.quantised_weights import quantised_weights
 from knowgate.guard.model_files import reranker_folder
 
 CONFIGURATION = {

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from knowgate.adapters.huggingface import PACKAGED_MODELS, _gguf, get_model, model_folder
-from knowgate.adapters.huggingface._quantised_weights import quantised_weights
+from knowgate.adapters.huggingface.quantised_weights import quantised_weights
 from knowgate.guard import Guard, Policy
 from knowgate.guard.engine.reader import as_graphs_take_them
 from knowgate.guard.errors import InputError, ModelFolderError
