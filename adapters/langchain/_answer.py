@@ -103,7 +103,7 @@ class GuardedAnswer(AIMessage):
     carries the decision; the documents come with the first one only, and what the
     check of the reply found with the last.
 
-    Args:
+    Attributes:
         answer: the text to show: generated, or the reply of an abstention. The text of
             a structured output is its JSON.
         decision: what the guard decided, and why. In shadow mode it is made beside the

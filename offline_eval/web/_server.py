@@ -7,8 +7,13 @@ import json
 import logging
 import re
 import secrets
+import signal
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import cookie_parser
@@ -242,7 +247,8 @@ class PageServer:
         Raises:
             KeyboardInterrupt: after Ctrl-C, once the requests under way have ended.
         """
-        self._server.run(sockets=[self._listening])
+        with _hangup_ends(self._server):
+            self._server.run(sockets=[self._listening])
 
     def stop(self) -> None:
         """End `serve_forever`, called from another thread."""
@@ -254,3 +260,28 @@ class PageServer:
     def __exit__(self, *raised: object) -> None:
         """Stop listening."""
         self._listening.close()
+
+
+@contextmanager
+def _hangup_ends(server: BoundedServer) -> Iterator[None]:
+    """End a server whose terminal was closed as after Ctrl-C: requests under way are answered."""
+    before = signal.getsignal(signal.SIGHUP)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is signal.SIG_IGN:  # as by nohup
+        yield
+        return
+    caught: list[tuple[int, FrameType | None]] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        caught.append((number, frame))
+        server.should_exit = True
+
+    signal.signal(signal.SIGHUP, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    if caught and callable(before):
+        before(*caught[0])
+    elif caught:
+        raise KeyboardInterrupt

@@ -95,8 +95,12 @@ class Plan(Stored):
         write_json(run.folder / _PLAN, value)
 
     @classmethod
-    def read(cls, run: Run) -> Plan | None:
+    def read(cls, run: Run, *, with_cases: bool = True) -> Plan | None:
         """Return the stored plan; None if the run was killed before it was complete.
+
+        Args:
+            run: of the suite.
+            with_cases: read the cases, too.
 
         Raises:
             InputError: a file is damaged.
@@ -106,6 +110,8 @@ class Plan(Stored):
             return None
         value = Manifest.read_versioned(path, hint=START_AGAIN)
         plan = cls.checked(value, where=str(path), hint=START_AGAIN)
+        if not with_cases:
+            return plan
         plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
@@ -385,7 +391,9 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="name a run made with `knowgate eval uniknow`",
         )
     run = Run.read(folder, UniKnowManifest)
-    plan = _plan(run)
+    plan = Plan.read(run, with_cases=False)
+    if plan is None:
+        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
     if not SIGNALS.path(run.folder).exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
@@ -393,7 +401,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="run it with --methods all, or with guard_naive among them",
         )
     found = run[SIGNALS].rows()
-    if len(found) < len(plan.cases):
+    if len(found) < plan.training_cases + plan.evaluation_cases:
         raise InputError(
             "not all signals are measured yet", where=str(SIGNALS.path(run.folder)), hint=_GO_ON
         )
