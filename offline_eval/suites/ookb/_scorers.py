@@ -85,6 +85,7 @@ def compare_scorers(
     *,
     risk: float,
     options: RunOptions | None = None,
+    price: float | None = None,
 ) -> ScorerComparison:
     """Measure each scorer on the same cases, compare them, and write the report.
 
@@ -97,6 +98,7 @@ def compare_scorers(
         out: folder with a run folder for each scorer, and the report.
         risk: share α of the left-out questions that may pass, in (0, 1).
         options: retries, progress; the stage of the progress is the scorer.
+        price: of a call of a language model; None where it is not known.
 
     Raises:
         InputError: fewer than two scorers, one that cannot be loaded, was tuned on these
@@ -120,7 +122,7 @@ def compare_scorers(
             given = replace(given, on_progress=partial(_staged, told, name))
         run_suite(_TIMED, own, folder, [one], given)
         measured.append(read_measured_scorer(name, folder))
-    found = ScorerComparison(measured, risk=risk)
+    found = ScorerComparison(measured, risk=risk, price=price)
     ReportWriter(out).write(scorers_document(found))
     return found
 
@@ -212,6 +214,9 @@ def _table(found: ScorerComparison) -> Table:
         ("ms per question", list(map(Cell, times))),
         ("calls per question", [Cell(f"{one.calls_per_question:.3g}") for one in scorers]),
     ]
+    if found.price is not None:
+        costs = [Cell(found.cost_of_1000(one)) for one in scorers]
+        columns.append(("cost of 1,000 questions", costs))
     table = Table.from_columns("scorer", [one.name for one in scorers], columns)
     taken = found.choice.take
     lines = (replace(one, mark="chosen" if one.name == taken else "") for one in table.lines)

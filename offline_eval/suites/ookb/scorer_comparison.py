@@ -130,6 +130,7 @@ class ScorerComparison:
     Args:
         measured: at least two, which measured the same cases.
         risk: share of the left-out questions that may pass, in (0, 1).
+        price: of a call of a language model, in any currency; None where it is not known.
 
     Attributes:
         questions: that were asked.
@@ -146,7 +147,10 @@ class ScorerComparison:
         InputError: the cases differ.
     """
 
-    def __init__(self, measured: Sequence[MeasuredScorer], *, risk: float) -> None:
+    def __init__(
+        self, measured: Sequence[MeasuredScorer], *, risk: float, price: float | None = None
+    ) -> None:
+        self.price = price
         cases, self.retrieval_misses = _same_cases(measured)
         paired = _paired(measured, cases)
         self.questions = len({row.question_id for row in measured[0].run.rows})
@@ -172,11 +176,16 @@ class ScorerComparison:
             for name in usable
         }
 
+    def cost_of_1000(self, scorer: ScorerNumbers) -> str:
+        """What the calls for 1,000 questions cost, where the price of one is known."""
+        return f"{1000 * scorer.calls_per_question * (self.price or 0.0):.2f}"
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON; the curves are not in it."""
         names = ("questions", "passages", "retrieval_misses", "risk", "scorers", "differences")
         found = {name: as_json(getattr(self, name)) for name in (*names, "choice")}
-        return {"schema_version": 1, **found}
+        priced = {} if self.price is None else {"price": self.price}
+        return {"schema_version": 1, **priced, **found}
 
 
 def choose_scorer(

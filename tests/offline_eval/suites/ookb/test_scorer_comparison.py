@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,19 @@ def test_the_numbers_are_those_computed_by_hand(write_run: WriteRun, tmp_path: P
     value = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert value["scorers"][0]["auroc"]["value"] == 14 / 16
     assert value["choice"]["outcome"] == "cannot_be_told"
+
+
+def test_the_price_of_a_call_says_what_1000_questions_cost(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    rows = pairs([4, 3, 2, 1], [2.5, 0, -1, -2])
+    one = _scorer(write_run, tmp_path, "one", rows)
+    asks = replace(_scorer(write_run, tmp_path, "asks", rows), calls=12)  # in eight cases
+    found = ScorerComparison([one, asks], risk=0.25, price=0.0004)
+    assert [found.cost_of_1000(scorer) for scorer in found.scorers] == ["0.00", "0.60"]
+    assert found.to_dict()["price"] == 0.0004
+    assert "cost of 1,000 questions" in str(scorers_document(found))
+    assert "cost of 1,000" not in str(scorers_document(ScorerComparison([one, asks], risk=0.25)))
 
 
 def test_a_retrieval_miss_says_nothing_about_a_scorer(write_run: WriteRun, tmp_path: Path) -> None:
