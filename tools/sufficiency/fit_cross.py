@@ -34,6 +34,9 @@ from tools.sufficiency.pairs import read_pairs
 
 _RIDGE = 1e-3
 _SETS_AT_ONCE = 64
+FEATURES = "features.npy"
+# Sets with a passage that only names the subject are rarer where nobody attacks.
+_NAMED_WEIGHT = 0.2
 
 
 def main() -> None:
@@ -42,6 +45,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--per-source", type=int, default=60, help="questions of each source")
     parser.add_argument("--named", type=float, default=0.5, help="share with a passage that names")
+    parser.add_argument("--weight", type=float, default=_NAMED_WEIGHT, help="of such a set")
     given = parser.parse_args()
     # The weights are not used: features are computed before the mix.
     blank = CrossMix(bias=0.0, embedded=1.0, best=0.0, margin=0.0)
@@ -49,20 +53,18 @@ def main() -> None:
     scorer = CrossSufficiencyScorer(cross_folder=given.folder)
     honest = development_cases(read_pairs([given.pack / "dev.jsonl.xz"]), given.per_source)
     cases = [*honest, *with_named(honest, given.named)]
-    rows: list[list[float]] = []
-    for start in range(0, len(cases), _SETS_AT_ONCE):
-        part = cases[start : start + _SETS_AT_ONCE]
-        found = scorer.cross_features([c.question for c in part], [c.passages for c in part])
-        rows += [CrossMix.values(embedded, read) for embedded, read in found]
-        print(f"{len(rows)}/{len(cases)}", end="\r", flush=True)
-    values = np.array(rows)
+    # Kept, so that another share of named sets costs no time.
+    kept = given.folder / FEATURES
+    values = np.load(kept) if kept.is_file() else features_of(scorer, cases)
+    np.save(kept, values)
     labels = np.array([float(case.sufficient) for case in cases])
     sources = np.array([case.source for case in cases])
     plain = np.array([not case.compound for case in cases])
     named = np.arange(len(cases)) >= len(honest)
+    counts = np.where(named, given.weight, 1.0)
     for source in sorted(set(sources)):
         own = sources == source
-        mix = fit_cross_mix(values[~own], labels[~own], sources[~own])
+        mix = fit_cross_mix(values[~own], labels[~own], sources[~own], counts[~own])
         mixed = values @ np.array([mix.embedded, mix.best, mix.margin])
         right, wrong = own & plain & (labels == 1), own & plain & (labels == 0)
         shown = [
@@ -72,9 +74,20 @@ def main() -> None:
         ]
         print(source, *(f"{one:.3f}" for one in shown), flush=True)
     note = f"{len(cases)} sets from {len(set(sources))} sources of the pack"
-    mix = fit_cross_mix(values, labels, sources).model_copy(update={"fitted_on": note})
+    mix = fit_cross_mix(values, labels, sources, counts).model_copy(update={"fitted_on": note})
     (given.folder / MIX_FILE).write_text(mix.model_dump_json(indent=1) + "\n", encoding="utf-8")
     print(mix)
+
+
+def features_of(scorer: CrossSufficiencyScorer, cases: Sequence[SetCase]) -> NDArray[np.float64]:
+    """What a mix is fitted on, of shape (sets, 3)."""
+    rows: list[list[float]] = []
+    for start in range(0, len(cases), _SETS_AT_ONCE):
+        part = cases[start : start + _SETS_AT_ONCE]
+        found = scorer.cross_features([c.question for c in part], [c.passages for c in part])
+        rows += [CrossMix.values(embedded, read) for embedded, read in found]
+        print(f"{len(rows)}/{len(cases)}", end="\r", flush=True)
+    return np.array(rows)
 
 
 def with_named(cases: Sequence[SetCase], share: float) -> list[SetCase]:
@@ -91,7 +104,10 @@ def with_named(cases: Sequence[SetCase], share: float) -> list[SetCase]:
 
 
 def fit_cross_mix(
-    rows: NDArray[np.float64], labels: NDArray[np.float64], sources: NDArray[np.str_]
+    rows: NDArray[np.float64],
+    labels: NDArray[np.float64],
+    sources: NDArray[np.str_],
+    counts: NDArray[np.float64] | None = None,
 ) -> CrossMix:
     """Fit the weights, none of them below 0, by penalised logistic regression.
 
@@ -99,9 +115,11 @@ def fit_cross_mix(
         rows: of shape (sets, 3), as `CrossMix.values` gives them.
         labels: 1 where the set suffices.
         sources: of the sets; each counts as much as another, or as `FIT_WEIGHTS` says.
+        counts: how much each set counts within its source; None for all the same.
     """
-    counts = Counter(sources.tolist())
-    weights = np.array([FIT_WEIGHTS.get(one, 1.0) / counts[one] for one in sources.tolist()])
+    of = Counter(sources.tolist())
+    weights = np.array([FIT_WEIGHTS.get(one, 1.0) / of[one] for one in sources.tolist()])
+    weights *= 1.0 if counts is None else counts
     weights /= weights.sum()
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
