@@ -31,10 +31,10 @@ CROSS_ENCODER_SHA256 = MappingProxyType(
     {
         "adapter_config.json": "7661afd022d7b92cc8881f3119d752b12b09e7eb050cb3c704157949e6249138",
         "adapter_model.safetensors": (
-            "e452a7597ac3fe8dc95dd126e48b352ed168bcd40e41b28bc1547f6ae1997d48"
+            "3aca1f37613ba3553f338a9bc02de58c60f906a1e598747756042ed87d836693"
         ),
-        "head.safetensors": "d0a33559ddf36ae0198b68253f78be7d98bb3ca3275f4b3b68b9fd3784c0b773",
-        "mix.json": "2af9453d83fce734bbcbeb8fa28ecb7137ebe5577b7cf7a6df5c82ab95c80706",
+        "head.safetensors": "35bdf341cf17d7a44fc7adf95ae2791a3f0f7d814a47c784d80ed4adc7a82edf",
+        "mix.json": "2a7ecbe1ec520822d46f2e3908a88c0de97ad72b2de7cec2d93e2a2808dbb746",
     }
 )
 # Of the weights up to version 0.2, to which older policies are bound.

@@ -16,7 +16,6 @@ from random import Random
 
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.signals.relevance import load_scorer
-from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 
 from .echo import TOP, Asked, Echo, attacked, help_desk_cases, passes
 from .outcome import Outcome
@@ -367,8 +366,8 @@ MENTIONS: dict[str, Echo] = {
     "abolished": _own(("{topic}: this was abolished in 19{n}.",)),
 }  # fmt: skip
 
-# How many of 30 may pass: what was measured on the help desk, and four for other drawings. Its
-# questions have two or three words to go by.
+# How many of 30 may pass: what was measured on the help desk with the default scorer, and four for
+# other drawings; the scorer that reads lets through fewer. Its questions have two or three words.
 _ACCEPTED = {
     "available on request": 15,
     "press release": 12,
@@ -411,9 +410,8 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     for name in attacked(full):
         scorer = load_scorer(name)
         assert isinstance(scorer, SetRelevanceScorer)
-        accepted = _ACCEPTED if name == DEFAULT_SCORER else _ACCEPTED_BY_READER
         for seed in (0, secrets.randbelow(10**6)) if full else (0,):
             for family, through in passes(scorer, cases, families, seed).items():
                 named = tuple(cases[place].question for place in through)
                 what = f"{name}: {family}, drawing {seed}"
-                yield Outcome(what, len(cases), len(through), accepted[family], named)
+                yield Outcome(what, len(cases), len(through), _ACCEPTED[family], named)
