@@ -153,7 +153,7 @@ def exit_codes(cases: Sequence[tuple[str, str]]) -> list[int]:
     command = [sys.executable, "-m", __name__, *(f"{way}/{scorer}" for way, scorer in cases)]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        command, env=env, capture_output=True, text=True, check=True, timeout=10 * len(cases) + 60
+        command, env=env, capture_output=True, text=True, check=True, timeout=10 * len(cases) + 300
     )
     return [int(line) for line in done.stdout.split()]
 
