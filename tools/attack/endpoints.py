@@ -269,13 +269,14 @@ def answers(target: str) -> dict[str, Answer]:
 
 
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
-    """Ask an endpoint that gives each of the answers, for a property and for all of them."""
+    """Ask an endpoint that gives each of the answers, for a property or all of them."""
     with contextlib.closing(HostileEndpoint()) as endpoint:
         cases = list(answers(endpoint.private).items())
         chosen = [
             (f"{name}{', one property' * named}", (answer, named))
             for name, answer in (cases if full else cases[::12])
-            for named in (False, True)[: 2 if full else 1]
+            # What is no answer to the query is the same to both.
+            for named in ((False, True) if full and "rows" in name else (False,))
         ]
         yield tally(
             "hostile answers of an endpoint to `kg generate`",

@@ -173,18 +173,17 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
         if ended.code not in (0, 3):
             raise RuntimeError(f"{line}: {ended}")
         if full or command.name in _QUICK:
-            tries, most = (3 if full else 1), _largest(whole / made)
+            tries, most = (2 if full else 1), _largest(whole / made)
             moments = int(counted.read_text("ascii"))
             limits = [Limits(most_bytes=chance.randrange(most)) for _ in range(tries)]
             yield _interrupted(command, "files that may not grow", start, whole, limits)
-            dies = chance.sample(range(moments), min(moments, 4 if full else 1))
+            dies = chance.sample(range(moments), min(moments, 2 if full else 1))
             kills = [Limits(dies_at=one) for one in dies]
             yield _interrupted(command, "SIGKILL", start, whole, kills)
             if _can_mount():
                 room, written = _on_disk(start), _on_disk(whole) - _on_disk(start)
-                sizes = [room + chance.randrange(written + 1) for _ in range(min(tries, 2))]
-                disks = [Limits(disk=size // 4096 * 4096) for size in sizes]
-                yield _interrupted(command, "full disk", start, whole, disks)
+                size = (room + chance.randrange(written + 1)) // 4096 * 4096
+                yield _interrupted(command, "full disk", start, whole, [Limits(disk=size)])
         start = whole
         if not full and command.name == _QUICK[-1]:
             break

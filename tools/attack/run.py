@@ -52,7 +52,7 @@ def attack_of(name: str) -> Attack:
 def run(names: list[str], *, full: bool) -> bool:
     """Run modules one after the other, print a table; True if everything held."""
     held = True
-    print(f"{'attack':<72} {'tried':>7} {'through':>7} {'wanted':>6}")
+    print(f"{'attack':<72} {'tried':>7} {'through':>7} {'wanted':>6}", flush=True)
     for name in names:
         started = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
