@@ -34,7 +34,7 @@ CROSS_ENCODER_SHA256 = MappingProxyType(
             "3aca1f37613ba3553f338a9bc02de58c60f906a1e598747756042ed87d836693"
         ),
         "head.safetensors": "35bdf341cf17d7a44fc7adf95ae2791a3f0f7d814a47c784d80ed4adc7a82edf",
-        "mix.json": "2a7ecbe1ec520822d46f2e3908a88c0de97ad72b2de7cec2d93e2a2808dbb746",
+        "mix.json": "bebb5842a50a23cffc4fd42087d4593dc5800258611c060604da39ebcb4ed897",
     }
 )
 # Of the weights up to version 0.2, to which older policies are bound.
