@@ -65,3 +65,12 @@ def test_the_default_guard_decides_and_says_that_it_is_not_calibrated(
     )
     said = [one for one in caplog.records if "not calibrated on your data" in one.getMessage()]
     assert len(said) == 1
+
+
+def test_the_accurate_default_reads_and_names_its_own_threshold(ms_marco: None) -> None:
+    guard = Guard.default(accurate=True, metrics=False)
+    assert guard.policy.scorer.kind == "sufficiency_cross"
+    opens = "When does the library open?"
+    assert guard.decide(opens, ["The library opens at nine."]).route is Route.FOLLOW_CONTEXT
+    told = "Details on when the library opens are available on request."
+    assert guard.decide(opens, [told, "Dogs must be registered."]).route is Route.ABSTAIN
