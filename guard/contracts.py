@@ -190,6 +190,9 @@ class RelevanceScorer(Protocol):
     Scores are raw: any finite scale on which higher means more sufficient. The
     policy's calibrator makes a probability of the aggregated value.
 
+    The `kind` of its fingerprint is the name that it is registered under, if it is registered:
+    a guard that is loaded from a policy finds it by that.
+
     A scorer that calls `guard.deadlines.check_deadline` before each pass of its model ends in
     time when it is abandoned. One whose own class has `checks_deadline = True` besides is
     measured on the caller's thread by the sync forms, which costs less; this is not inherited.

@@ -3,7 +3,15 @@
     settings ─► cases ─► [prepare] ─► answer (per system) ─► rows ─► score ─► report
                                       └─ model, alone and behind each guard
 
-A suite is a subclass of `Suite` and an instance of it:
+A suite is a subclass of `Suite` and an instance of it, or the class itself:
+
+    from knowgate.guard import InputError
+    from knowgate.guard.files import read_jsonl    # line numbers and objects, or InputError
+    from knowgate.offline_eval.report.document import Document, Figure, Figures, Section
+    from knowgate.offline_eval.run import RowError, Stored
+    from knowgate.offline_eval.suites import Suite, SuiteSettings
+    from knowgate.offline_eval.suites.base import SuiteRun      # type of `run`
+    from knowgate.offline_eval.suites.parts import System       # type of `system` in `answer`
 
     class Settings(SuiteSettings):            # each field becomes a command-line option
         data: Path = Field(description="Questions, JSON lines.")
@@ -19,16 +27,26 @@ A suite is a subclass of `Suite` and an instance of it:
         name, settings, row = "capitals", Settings, Row
 
         def cases(self, settings): ...        # read the data; InputError where it is wrong
-        def row_id(self, case, system): return f"{system}/{case.question_id}"
+        def row_id(self, case, system):       # needed unless cases have a `case_id`
+            return f"{system}/{case.question_id}"       # here `system` is the name
         def answer(self, cases, system): ...  # one row per case, in order; no storing here
         def score(self, run): ...             # run.rows → numbers
         def report(self, summary): ...        # numbers → Document
 
-    register(Capitals())        # or: knowgate eval python:module:attribute
+From a shell, in the folder of the module `mine`:
 
-That is enough for `knowgate eval capitals`, `knowgate report`, gates, and `run_suite`: run
-folder with manifest and lock, resume after a kill without asking twice, `--retry-failed`,
-`--timeout`, `--limit`, `--dry-run`, guards in front of the model, progress.
+    knowgate eval python:mine:Capitals --data questions.jsonl --out run
+    knowgate report run --suite python:mine:Capitals
+
+An installed package has an entry point `capitals = "mine:Capitals"` of the group
+`knowgate.suites`; then `knowgate eval capitals` and `knowgate report run` do. `register` makes
+a suite known in one Python process only, for `find_suite`, `read_suite_run` and `write_report`.
+
+That is enough for gates and `run_suite`, too: run folder with manifest and lock, resume after
+a kill without asking twice, `--retry-failed`, `--calls timeout=SECONDS`, `--limit`, `--dry-run`,
+guards in front of the model, progress. A value that a class of the data rejects is to be raised
+as `InputError(what, where="questions.jsonl:3")`, which is one line for the user; any other
+error of `cases` is a traceback.
 
 **Answering.** A plain `answer` gets a batch (`batches`) and returns one row per case. If it
 raises, the batch is asked case by case, and cases that fail become rows by `failed`; an
@@ -130,7 +148,8 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         name: of the command and in the manifest.
         command: that makes runs; empty for `knowgate eval <name>`.
         settings: model of the settings.
-        row: model of a row, with a field `error` (`RowError | None`).
+        row: model of a row, with a field `error` (`RowError | None`); without it failed cases
+            count as answered.
         key: field of the row that identifies it.
         manifest_model: what manifests of this suite are checked against.
         takes_model: whether the command has `--model`, `--guard` and `--scorer`.

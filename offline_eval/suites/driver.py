@@ -276,7 +276,8 @@ def write_report(
     """Write the report of a run folder; nothing is written if the run is damaged.
 
     Args:
-        run_dir: folder that a suite wrote; the report of an unfinished run says so.
+        run_dir: folder that a suite wrote, which is built in, registered or of an installed
+            package; the report of an unfinished run says so.
         out_dir: folder for the files, made where missing; None: the run folder.
         compare: folders of other runs, for suites that compare runs.
         formats: some of `html`, `md`, `json`, `csv` (if the suite has rows) and `junit` (if it
