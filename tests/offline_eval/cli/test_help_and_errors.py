@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from knowgate import __version__
 from knowgate.offline_eval.cli._app import COMMANDS
 from tests.offline_eval.cli.commands import Knowgate, refused
 
@@ -21,16 +20,6 @@ def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
     assert {"init", "check", "serve"} <= set(named)
     assert len(named) <= 10
     assert "knowgate --help" in found
-
-
-@pytest.mark.parametrize("arguments", [[], ["eval"]])
-def test_without_a_command_the_help_is_shown(knowgate: Knowgate, arguments: list[str]) -> None:
-    outcome = knowgate(*arguments)
-
-    assert outcome.code == 2
-    assert "Usage: knowgate" in outcome.out + outcome.err
-    assert "error" not in outcome.err
-    assert "--help" in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize(
@@ -86,19 +75,6 @@ def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
     refused(outcome, "holds no run (found 'questions.jsonl')")
     assert [p.name for p in folder.iterdir()] == ["questions.jsonl"]
     assert (folder / "questions.jsonl").read_bytes() == content
-
-
-@pytest.mark.slow
-def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None:
-    outcome = knowgate("doctor", "--json")
-
-    findings = {finding["what"]: finding for finding in json.loads(outcome.out)}
-    assert outcome.code == 0
-    assert all(finding["ok"] for finding in findings.values())
-    assert findings["knowgate"]["detail"] == __version__
-    assert {"python", "torch", "device", "embedded weights", "bi_encoder", "lexical"} <= set(
-        findings
-    )
 
 
 @pytest.mark.parametrize(

@@ -15,24 +15,6 @@ def run(tmp_path: Path) -> Path:
     return write_replies_run(tmp_path / "run", toys("yyy3"))
 
 
-def test_a_failed_gate_is_exit_code_1_after_the_report_is_written(
-    knowgate: Knowgate, run: Path
-) -> None:
-    done = knowgate(
-        *("report", run, "--fail-if", "abstention_rate<0.9", "--fail-if", "tier_3>1"),
-        *("--fail-if", "false_abstention_rate>0.1"),
-    )
-
-    assert done.code == 1
-    assert done.err.splitlines() == [
-        "gate failed: abstention_rate is 0.75 (fail if abstention_rate<0.9)",
-        "gate failed: false_abstention_rate is undefined: nothing was measured that it rests on "
-        "(fail if false_abstention_rate>0.1)",
-    ]
-    assert f"report → {run / 'report.html'}" in done.out
-    assert (run / "report.md").exists()
-
-
 @pytest.mark.slow
 def test_more_than_one_in_twenty_failed_replies_fail_every_gate(
     knowgate: Knowgate, tmp_path: Path

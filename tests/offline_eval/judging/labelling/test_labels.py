@@ -13,7 +13,32 @@ from knowgate.offline_eval.judging.labelling import Agreement, Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, open_sample
 from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
 from knowgate.offline_eval.run import RepliesRun
-from tests.offline_eval.judging.labelling.votes import human_labels
+
+
+def human_labels(annotator: str, words: str, reply: str = "r{}") -> tuple[HumanLabel, ...]:
+    """What somebody said of replies.
+
+    Args:
+        annotator: who said it.
+        words: one per reply, `yes` or `no` (it abstains), `-` (not labelled), or a digit, the
+            tier of a reply that does not abstain.
+        reply: pattern of the reply's id, with its number.
+    """
+    found = []
+    for number, word in enumerate(words.split()):
+        values = [("abstention", word)] if word != "-" else []
+        if word.isdigit():
+            values = [("abstention", "no"), ("factuality", f"tier_{word}")]
+        found += [
+            HumanLabel(
+                reply_id=reply.format(number),
+                criterion=criterion,
+                outcome=outcome,
+                annotator=annotator,
+            )
+            for criterion, outcome in values
+        ]
+    return tuple(found)
 
 
 def said(**votes: str) -> Labels:
