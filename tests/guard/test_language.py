@@ -102,13 +102,7 @@ def test_a_scorer_that_breaks_on_one_question_fails_that_one_only() -> None:
     assert [d.reason for d in found] == [Reason.SUFFICIENT_CONTEXT, Reason.RELEVANCE_FAILED]
 
 
-SUPPORTED = [
-    "When?",
-    "2 + 2 = ?",
-    "Bibliothèque ?",
-    "What does 图书馆 mean?",
-    "Straße?",
-]
+SUPPORTED = ["When?", "2 + 2 = ?", "Bibliothèque ?", "What does 图书馆 mean?", "Straße?"]
 UNSUPPORTED = [
     CHINESE,
     "когда открывается",
@@ -142,9 +136,7 @@ def test_scorers_over_the_same_model_support_the_same(bi_encoder: BiEncoderScore
             assert other.supports(question) is bi_encoder.supports(question), question
 
 
-def test_the_bi_encoder_gives_no_number_for_a_chinese_question(
-    bi_encoder: BiEncoderScorer,
-) -> None:
+def test_the_bi_encoder_gives_no_number_for_a_chinese_question(bi_encoder: BiEncoderScorer) -> None:
     policy = Policy(scorer=bi_encoder.fingerprint, relevance_threshold=0.0)
     found = Guard(policy, scorer=bi_encoder, metrics=False).decide(CHINESE, ["图书馆九点开门。"])
     assert (found.relevance, found.reason) == (None, Reason.UNSUPPORTED_LANGUAGE)

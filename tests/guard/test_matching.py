@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.matching import (
-    SentenceMatcher,
-    is_refusal,
-    normalise_answer,
-    same_answer,
-)
+from knowgate.guard.matching import SentenceMatcher, is_refusal, normalise_answer, same_answer
 
 
 def test_an_answer_is_normalised_as_worked_out_by_hand() -> None:

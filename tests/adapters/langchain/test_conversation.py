@@ -14,11 +14,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from knowgate.adapters.langchain import (
-    Conversation,
-    RetrievalError,
-    SmallTalk,
-)
+from knowgate.adapters.langchain import Conversation, RetrievalError, SmallTalk
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Reason, Route
 from knowgate.guard.prompts import Prompt
@@ -289,10 +285,7 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
         checked.append(reply)
         return False
 
-    setting = Setting(
-        conversation=Conversation(small_talk=SmallTalk()),
-        check_reply=check,
-    )
+    setting = Setting(conversation=Conversation(small_talk=SmallTalk()), check_reply=check)
     setting.context_model.speak = lambda prompt: "Hello to you!"
 
     [answer] = await way(setting.chain, ("hello",))

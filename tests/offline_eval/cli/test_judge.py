@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 

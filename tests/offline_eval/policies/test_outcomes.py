@@ -19,10 +19,7 @@ from tests.offline_eval.suites.ookb.test_signals import EVIL
 from tests.support.report_page import Page
 
 POLICY = Policy(
-    scorer=SCORER,
-    relevance_threshold=0.5,
-    confidence_threshold=0.7,
-    allowed_routes=tuple(Route),
+    scorer=SCORER, relevance_threshold=0.5, confidence_threshold=0.7, allowed_routes=tuple(Route)
 )
 
 

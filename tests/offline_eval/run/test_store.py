@@ -33,10 +33,7 @@ def test_rows_come_back_as_they_were_in_order_and_with_their_place(tmp_path: Pat
         assert list(store.done) == ["b\n\u2028ä", "a\0"]
 
     path = tmp_path / "new" / "replies.jsonl"
-    assert stored_rows(path) == [
-        (f"{path}:1", rows[0]),
-        (f"{path}:2", rows[1]),
-    ]
+    assert stored_rows(path) == [(f"{path}:1", rows[0]), (f"{path}:2", rows[1])]
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -13,11 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from knowgate.guard import LanguageModel
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.systems.factory import (
-    load_chat_model,
-    load_language_model,
-    load_object,
-)
+from knowgate.offline_eval.systems.factory import load_chat_model, load_language_model, load_object
 from knowgate.offline_eval.systems.plan import PROMPTS, load_system_prompt, split_citation
 
 MODULE = """

@@ -90,9 +90,7 @@ def test_a_guard_can_be_an_object_of_the_users_own(
 def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
     guard = calibrated_run(tmp_path)
     comparison = Comparison(
-        models={"reader": reader()},
-        retrievals=("direct", "basic_rag"),
-        guards=("off", guard),
+        models={"reader": reader()}, retrievals=("direct", "basic_rag"), guards=("off", guard)
     )
     seen: list[str] = []
 

@@ -97,9 +97,7 @@ def test_damaged_sizes_tokenizers_and_layers_are_one_line(
     assert damaged_models.disorderly(damaged_models.score, encoder, damaged_models.PARTS) == []
 
 
-def test_weights_of_a_model_with_fewer_layers_are_not_filled_at_random(
-    cross_encoder: Path,
-) -> None:
+def test_weights_of_a_model_with_fewer_layers_are_not_filled_at_random(cross_encoder: Path) -> None:
     folder = damaged_models.damaged(
         cross_encoder, damaged_models.CONFIGS["num_hidden_layers = 1000000000"]
     )

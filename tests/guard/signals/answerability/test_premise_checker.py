@@ -49,8 +49,7 @@ def test_conditions_are_told_apart_in_both_languages(question: str, passages: li
 
 
 @pytest.mark.parametrize(
-    "leaders",
-    ["Mary Lund", "Bo Rask, Mary Lund", "Mary Lund of Rill", "Mary Lundt"],
+    "leaders", ["Mary Lund", "Bo Rask, Mary Lund", "Mary Lund of Rill", "Mary Lundt"]
 )
 def test_whom_both_conditions_may_mean_is_never_ruled_out(leaders: str) -> None:
     found = OPEN.detect(BOTH, [f"Who leads Rill? {leaders}", MOTHER])

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard.contracts import EntailmentModel
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.signals.conflict import (
-    AnswerConflict,
-    CrossEncoderEntailment,
-    SameMeaning,
-)
+from knowgate.guard.signals.conflict import AnswerConflict, CrossEncoderEntailment, SameMeaning
 from knowgate.guard.testing import ScriptedLanguageModel
 
 

@@ -31,10 +31,7 @@ def test_equal_but_for_spelling_is_a_duplicate_of_the_first() -> None:
     left, found = remove_duplicates(texts)
 
     assert left == [0, 1, 4]
-    assert found == [
-        TooNear(2, 0, 0.0, exact=True),
-        TooNear(3, 1, 0.0, exact=True),
-    ]
+    assert found == [TooNear(2, 0, 0.0, exact=True), TooNear(3, 1, 0.0, exact=True)]
 
 
 def test_the_same_words_in_another_order_are_near_duplicates() -> None:
@@ -115,11 +112,7 @@ def test_the_selection_is_that_of_the_described_algorithm(seed: int, dimensions:
 
 @settings(max_examples=20, deadline=None)
 @given(
-    arrays(
-        np.int64,
-        st.tuples(st.integers(1, 40), st.integers(1, 4)),
-        elements=st.integers(-2, 2),
-    ),
+    arrays(np.int64, st.tuples(st.integers(1, 40), st.integers(1, 4)), elements=st.integers(-2, 2)),
     st.sampled_from([0.2, 0.3, 0.9]),
 )
 def test_of_equally_distant_items_the_first_is_picked(grid: NDArray[np.int64], at: float) -> None:

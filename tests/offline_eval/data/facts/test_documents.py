@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
 from knowgate.offline_eval.data.facts._blocks import BlockKind, Content, DocumentError
-from knowgate.offline_eval.data.facts._documents import (
-    find_documents,
-    read_content,
-)
+from knowgate.offline_eval.data.facts._documents import find_documents, read_content
 
 
 def pdf_bytes(pages: Sequence[Sequence[str]]) -> bytes:

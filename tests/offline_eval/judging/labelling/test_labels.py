@@ -185,10 +185,7 @@ def test_a_reply_settled_as_an_answer_is_asked_for_its_tier_where_nobody_gave_on
     session = LabelSession.consensus(run, "carol")
     session.label(0, "abstention", "no")
 
-    assert [step["criterion"] for step in session.item(0)["steps"]] == [
-        "abstention",
-        "factuality",
-    ]
+    assert [step["criterion"] for step in session.item(0)["steps"]] == ["abstention", "factuality"]
 
 
 def test_replies_to_one_question_are_no_independent_evidence(run: RepliesRun) -> None:

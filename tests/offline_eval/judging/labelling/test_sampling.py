@@ -18,9 +18,7 @@ from knowgate.offline_eval.judging.labelling._criteria import (
     open_sample,
 )
 from knowgate.offline_eval.judging.llm_judge import Criterion
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.run.replies import Judgement
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 

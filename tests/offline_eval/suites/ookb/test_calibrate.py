@@ -52,9 +52,7 @@ def test_the_policy_rests_on_one_part_and_is_reported_on_the_other(toy: Path) ->
     assert (abstention.value, abstention.n) == (kept / 30, 30)
 
 
-def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others(
-    toy: Path,
-) -> None:
+def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others(toy: Path) -> None:
     found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1, write_anyway=True)
 
     run = MeasuredRun.read(toy / "run")

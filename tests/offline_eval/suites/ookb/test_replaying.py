@@ -11,16 +11,10 @@ import pytest
 
 from knowgate.guard import InputError, Route
 from knowgate.offline_eval.data.questions import PassageKind
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.suites.ookb._settings import OokbSettings
 from knowgate.offline_eval.systems.comparison import Comparison
-from tests.offline_eval.systems.asked import (
-    answering_policy,
-    calibrated_run,
-    run,
-)
+from tests.offline_eval.systems.asked import answering_policy, calibrated_run, run
 from tests.support.scripted_chat import ScriptedTextChat
 
 

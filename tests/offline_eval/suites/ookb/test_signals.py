@@ -75,9 +75,7 @@ def test_a_retrieval_miss_is_no_false_abstention(write_run: WriteRun) -> None:
     assert summary.retrieval_miss_rate.n == 2
 
 
-def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(
-    write_run: WriteRun,
-) -> None:
+def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(write_run: WriteRun) -> None:
     rows = [missed(0, 0.1), case(0, "left_out", 0.5)]
     rows += [case(1, "in_kb", 0.9), case(1, "left_out", 0.3)]
 

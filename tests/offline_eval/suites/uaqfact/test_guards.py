@@ -77,10 +77,7 @@ def asked(kind: Answerability, mother: str) -> UaqItem:
 
 
 def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None:
-    questions = (
-        asked(UA, "Mary Lund"),
-        asked(AB, "Bo Rask"),
-    )
+    questions = (asked(UA, "Mary Lund"), asked(AB, "Bo Rask"))
     folder = write_layout(UaqData(questions), tmp_path / "set")
     run = run_uaqfact(
         ScriptedLanguageModel(default="Bo Rask"),

@@ -23,11 +23,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Question,
     UniKnowSignal,
 )
-from knowgate.offline_eval.suites.uniknow._guard import (
-    SignalMeter,
-    calibrate_guard,
-    guarded,
-)
+from knowgate.offline_eval.suites.uniknow._guard import SignalMeter, calibrate_guard, guarded
 from knowgate.offline_eval.suites.uniknow._suite import Parts
 from knowgate.offline_eval.suites.uniknow.methods import Method, prompted_method
 from knowgate.offline_eval.testbed.check import microworld_model_path

@@ -135,9 +135,7 @@ def test_what_has_no_cases_is_undefined_and_never_zero() -> None:
 
 replies = st.lists(
     st.tuples(
-        st.integers(0, 5),
-        st.integers(0, 19),
-        st.sampled_from(["right", "wrong", "declined"]),
+        st.integers(0, 5), st.integers(0, 19), st.sampled_from(["right", "wrong", "declined"])
     ),
     min_size=1,
     max_size=30,

@@ -42,12 +42,7 @@ HABITS = {
     "guard_naive": ((0.59, 0.65, 0.81, 0.93, 0.61), 0.05),
     "guard_coiecd": ((0.71, 0.70, 0.81, 0.93, 0.63), 0.05),
 }
-_SCENARIOS = (
-    Scenario.CONFLICT,
-    Scenario.EXTERNAL_ONLY,
-    Scenario.PARAMETRIC_ONLY,
-    Scenario.UNKNOWN,
-)
+_SCENARIOS = (Scenario.CONFLICT, Scenario.EXTERNAL_ONLY, Scenario.PARAMETRIC_ONLY, Scenario.UNKNOWN)
 _KNOWLEDGE = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.KNOWN, Knowledge.UNKNOWN)
 
 

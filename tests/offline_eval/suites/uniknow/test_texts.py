@@ -93,9 +93,7 @@ def test_the_window_that_shares_rare_words_with_the_question_wins() -> None:
 
 PROMPTS = PromptSet("{question}", "{context} {question}", "{question}", "{context} {question}")
 DATASET = Dataset(
-    "texts",
-    (Question("q", "when?", ("noon",), "texts", "g", ("word " * 300 + "noon",)),),
-    PROMPTS,
+    "texts", (Question("q", "when?", ("noon",), "texts", "g", ("word " * 300 + "noon",)),), PROMPTS
 )
 
 

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging.labelling._review_cases import (
-    ReviewCase,
-    ReviewPassage,
-    _place,
-)
+from knowgate.offline_eval.judging.labelling._review_cases import ReviewCase, ReviewPassage, _place
 from knowgate.offline_eval.judging.labelling.review_session import ReviewSession
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 from tests.offline_eval.cli.commands import read_lines
