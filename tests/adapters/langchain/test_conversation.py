@@ -21,6 +21,7 @@ from knowgate.guard.prompts import Prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
 from tests.support.deadlines import awith_enough_time, with_enough_time
+from tests.support.tables import table
 
 HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
 FOLLOW_UP = {"question": "what about yearly?", "chat_history": HISTORY}
@@ -298,45 +299,12 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
 
 
 def test_messages_of_small_talk() -> None:
-    for text in [
-        "thanks!",
-        "Thank you so much :)",
-        "hello",
-        "Hi there!!",
-        "ok, thanks",
-        "Great, thanks! 👍",
-        "Hi! How are you?",
-        "that’s all, thank you. Bye",
-        "How's it going?",
-        "THANKS",
-        "你好!",
-        "谢谢你",
-        "你好，谢谢",
-        "Got it, thanks again 🙏",
-    ]:
+    for text in table(__file__, "messages of small talk"):
         assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
 def test_messages_that_ask_something() -> None:
-    for text in [
-        "thanks, and what about yearly?",
-        "what about yearly?",
-        "hello, how much is a permit?",
-        "yes",
-        "no",
-        "ok",
-        "hi-fi",
-        "thanksgiving opening hours",
-        "",
-        "?",
-        "👍",
-        "high",
-        "great deals",
-        "How are you billing me?",
-        "谢谢，多少钱？",
-        "cool down period",
-        "see you in court costs",
-    ]:
+    for text in table(__file__, "messages that ask something"):
         assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 

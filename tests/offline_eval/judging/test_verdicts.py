@@ -13,6 +13,7 @@ from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
 from knowgate.offline_eval.judging.multiple_choice import MultipleChoice
 from tests.offline_eval.judging.runs import ScriptedJudge
+from tests.support.tables import table
 
 TOML = """
 name = "tone"
@@ -75,42 +76,14 @@ YES_NO = ("yes", "no")
 
 
 def test_a_verdict_is_read_however_it_is_decorated() -> None:
-    for text in [
-        "<abstention>yes</abstention>",
-        "<ABSTENTION>YES</ABSTENTION>",
-        "< abstention > yes < / abstention >",
-        "Reasons.\n```xml\n<abstention>yes</abstention>\n```",
-        "<abstention>**Yes.**</abstention>",
-        '<abstention>"yes"</abstention>',
-        "<abstention><abstention>yes</abstention></abstention>",
-        "<verdict><abstention>\n  yes\n</abstention></verdict>",
-        "<abstention>yes",
-        "<abstention>yes<abstention>",
-        "<abstention>no</abstention> On second thought: <abstention>yes</abstention>",
-        "<abstention>yes</abstention> not <abstention>perhaps</abstention>",
-        "<abstention>yes</abstention></abstention>",
-        "<abstention><b>no</b></abstention><abstention>yes</abstention>.",
-    ]:
+    for text in table(__file__, "a verdict is read however it is decorated"):
         found = Criterion.parse_tag(text, "abstention", YES_NO)
         assert found is not None
         assert found.outcome == "yes"
 
 
 def test_anything_else_is_no_verdict() -> None:
-    for text in [
-        "",
-        "yes",
-        "<abstention></abstention>",
-        "<abstention>maybe</abstention>",
-        "<abstention>yes, it declines</abstention>",
-        "<abstention>yes or no</abstention>",
-        "<abstention>yes. More words",
-        "abstention>yes</abstention>",
-        "<abstentions>yes</abstentions>",
-        "</abstention>yes<abstention>",
-        "&lt;abstention&gt;yes&lt;/abstention&gt;",
-        "<factuality>yes</factuality>",
-    ]:
+    for text in table(__file__, "anything else is no verdict"):
         assert Criterion.parse_tag(text, "abstention", YES_NO) is None
 
 
@@ -158,51 +131,7 @@ OPTIONS = ["Ann Li", "Bo Ek", "Ann Li of Rill", "1999"]
 
 @pytest.mark.parametrize(
     ("reply", "wanted"),
-    [
-        ("A", "A"),
-        ("b", "B"),
-        ("(B)", "B"),
-        ("(b)", "B"),
-        ("B.", "B"),
-        ("B) Bo Ek", "B"),
-        ("**B**", "B"),
-        ("**Answer:** B", "B"),
-        ("Answer: B and D", "BD"),
-        ("Answer: A, B, and D.", "ABD"),
-        ("A/C", "AC"),
-        ("A & C", "AC"),
-        ("The answer is (C).", "C"),
-        ("The correct option is B because the passage says so.", "B"),
-        ("The correct answers are: (A) and (D)", "AD"),
-        ("Final answer: options B, D", "BD"),
-        ("I would choose option D.", "D"),
-        ("\\boxed{B}", "B"),
-        ("\\boxed{\\text{B}}", "B"),
-        ("<answer>D</answer>", "D"),
-        ('{"explanation": "…", "answer": "B"}', "B"),
-        ('{"answers": ["A", "D"]}', "A"),
-        ("答案：B", "B"),
-        ("答案是（A）和（D）。", "AD"),
-        ("正确答案为Ａ、Ｄ", "AD"),
-        ("我选B", "B"),
-        ("Let me think. (A) is wrong. The passage states 1999, so (D) fits.", "D"),
-        ("Explanation: A is out of date.\n\nB", "B"),
-        ("Explanation: it was so.\nA and B", "AB"),
-        ("It must have been Bo Ek.", "B"),
-        ("Ann Li of Rill", "C"),
-        ("Ann Li", "A"),
-        ("Not Ann Li, but Bo Ek.", "B"),
-        ("Options were Ann Li, Bo Ek and 1999. In the end it is 1999.", "D"),
-        ("The answer is Bo Ek", "B"),
-        ("First I thought the answer is A. On reflection, the answer is D.", "D"),
-        ("", None),
-        ("   \n", None),
-        ("I cannot tell.", None),
-        ("A person from Rill.", None),
-        ("I do not know a better one.", None),
-        ("E", None),
-        ("None of these.", None),
-    ],
+    table(__file__, "letters are read"),
 )
 def test_letters_are_read(reply: str, wanted: str | None) -> None:
     assert MultipleChoice.parse(reply, OPTIONS) == (None if wanted is None else tuple(wanted))

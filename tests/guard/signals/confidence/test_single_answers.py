@@ -18,40 +18,11 @@ from knowgate.guard.signals.confidence._token_probability import TokenProbabilit
 from knowgate.guard.signals.confidence.hidden_state import FittedProbe, HiddenStateProbe
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.local_models import ScoringLM, StatefulLM
+from tests.support.tables import table
 
 
 def test_numbers_and_words_in_two_languages_are_read() -> None:
-    for reply, expected in [
-        ("80%", 0.8),
-        ("80％", 0.8),
-        ("0.8", 0.8),
-        (".85", 0.85),
-        ("1.0", 1.0),
-        ("80", 0.8),
-        ("1", 0.01),
-        ("100", 1.0),
-        ("0", 0.0),
-        ("80/100", 0.8),
-        ("8 out of 10", 0.8),
-        ("about 70-80%", 0.75),
-        ("I am 80 percent sure", 0.8),
-        ("Confidence: 85", 0.85),
-        ("The answer is 1987. Confidence: 85", 0.85),
-        ("90\nQuestion: how many are 7?", 0.9),
-        ("very sure", 0.9),
-        ("I'm not very sure", 0.35),
-        ("I am not sure.", 0.3),
-        ("very unlikely", 0.05),
-        ("八成", 0.8),
-        ("八成五", 0.85),
-        ("九成把握", 0.9),
-        ("百分之八十", 0.8),
-        ("百分之八十五", 0.85),
-        ("百分之85", 0.85),
-        ("百分百", 1.0),
-        ("不太确定", 0.35),
-        ("完全确定", 0.98),
-    ]:
+    for reply, expected in table(__file__, "numbers and words in two languages are read"):
         assert spoken_confidence(reply) == pytest.approx(expected)
 
 
@@ -124,17 +95,7 @@ def test_a_reply_that_says_neither_is_an_error_and_no_number() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "verdict"),
-    [
-        (" **Yes**, it is", True),
-        ("true", True),
-        ("No", False),
-        ("not right", False),
-        ("不是", False),
-        ("是的", True),
-        ("Nobody", None),
-        ("yesterday", None),
-        ("", None),
-    ],
+    table(__file__, "replies are read by whole words"),
 )
 def test_replies_are_read_by_whole_words(reply: str, verdict: bool | None) -> None:
     assert says_yes(reply) is verdict

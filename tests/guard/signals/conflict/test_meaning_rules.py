@@ -10,34 +10,9 @@ from hypothesis import strategies as st
 
 from knowgate.guard.signals.conflict.meaning_rules import Rule, read_answer
 from tests.support.paths import SHARED_DATA
+from tests.support.tables import table
 
-SAME = [
-    ("Paris", "paris."),
-    ("Paris", "It is Paris, the capital of France"),
-    ("Paris", "The capital of France is Paris."),
-    ("Paris", "Paris, not London"),
-    ("Gustave Eiffel", "It was designed by Gustave Eiffel."),
-    ("Austria", "Salzburg, Austria"),
-    ("23", "twenty-three"),
-    ("23", "It was 23 people."),
-    ("9", "nine seasons"),
-    ("1,000", "a thousand"),
-    ("2.5 million", "2,500,000"),
-    ("Louis XIV", "Louis 14"),
-    ("Super Bowl LI", "Super Bowl 51"),
-    ("14 December 1972 UTC", "December 1972"),
-    ("1972-12-14", "December 14th, 1972"),
-    ("10 March 1990", "March 10, 1990"),
-    ("1990", "since 1990"),
-    ("5 km", "5 kilometres"),
-    ("$5", "5 dollars"),
-    ("50%", "fifty percent"),
-    ("Yes", "Yes, it is."),
-    ("No", "No, it never was"),
-    ("巴黎", "答案是巴黎。"),
-    ("二十三", "23"),
-    ("1990年", "一九九〇年"),
-]
+SAME = table(__file__, "same")
 DIFFERENT = [
     ("23", "32"),
     ("23", "23 million"),

@@ -14,32 +14,12 @@ from knowgate.offline_eval.data.facts._documents import ReadDocument, read_conte
 from knowgate.offline_eval.data.facts._rows import SentenceKind
 from knowgate.offline_eval.data.facts._sentences import sentences_of, split_sentences
 from tests.offline_eval.cli.commands import read_lines
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize(
     ("question", "answer", "fault"),
-    [
-        ("What is the speed limit in a tunnel?", "50 km/h", None),
-        ("隧道内的限速是多少？", "每小时50公里", None),
-        ("Is it an offence to park on a double yellow line?", "Yes.", None),
-        ("What must drivers do when it rains?", "Slow down.", None),
-        ("What must a driver do before they leave their car?", "Lock it.", None),
-        ("Which documents must a learner carry?", "The licence.", None),
-        ("What is in the title of the book of rules?", "Its year.", None),
-        ("According to the passage, what is the limit?", "50 km/h", "refers_to_document"),
-        ("What does this handbook say about tyres?", "Check them.", "refers_to_document"),
-        ("What is mentioned above?", "Lanes.", "refers_to_document"),
-        ("What do the given road sentences state?", "Keep left.", "refers_to_document"),
-        ("根据本文，限速是多少？", "50公里", "refers_to_document"),
-        ("When does it open?", "At nine.", "unclear_reference"),
-        ("What are these for?", "Parking.", "unclear_reference"),
-        ("它什么时候开门？", "九点。", "unclear_reference"),
-        ("Is the limit 50 km/h or 60 km/h?", "50 km/h", "answer_in_question"),
-        ("What colour is the red light?", "Red.", "answer_in_question"),
-        ("限速是50公里吗？", "50公里", "answer_in_question"),
-        ("The speed limit is", "50 km/h", "not_a_question"),
-        ("What is the limit?", "  ", "empty_question"),
-    ],
+    table(__file__, "a question is refused for its fault"),
 )
 def test_a_question_is_refused_for_its_fault(question: str, answer: str, fault: str | None) -> None:
     found = question_fault(question, answer)
@@ -56,18 +36,7 @@ def documents(*contents: str) -> list[ReadDocument]:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        (
-            "Dr. Tan of the U.S. office pays $5.50, e.g. on Jan. 3. He left. See Fig. 3 (s. 4).",
-            ["Dr. Tan of the U.S. office pays $5.50, e.g. on Jan. 3.", "He left.",
-             "See Fig. 3 (s. 4)."],
-        ),
-        ("The limit is 50 km/h. Do not exceed it.", ["The limit is 50 km/h.", "Do not exceed it."]),
-        ("“Really?” she asked. Yes!", ["“Really?” she asked.", "Yes!"]),
-        ("他在北京。今天是2020年！你好吗？", ["他在北京。", "今天是2020年！", "你好吗？"]),
-        ("no end at all", ["no end at all"]),
-        ("", []),
-    ],
+    table(__file__, "sentences end where they end"),
 )  # fmt: skip
 def test_sentences_end_where_they_end(text: str, expected: list[str]) -> None:
     assert split_sentences(text) == expected

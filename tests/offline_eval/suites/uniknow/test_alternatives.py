@@ -23,6 +23,7 @@ from knowgate.offline_eval.suites.uniknow._matching import (
 )
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
+from tests.support.tables import table
 
 
 def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:
@@ -42,16 +43,7 @@ def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("question", "asked"),
-    [
-        ("What is the name of the quarterback who won?", "quarterback"),
-        ("What type of school was it?", "school"),
-        ("What is the largest city of Texas?", "city"),
-        ("What was the last name of the player?", "player"),
-        ("Which forest is burning?", "forest"),
-        ("He and she where what kind of geographers?", "geographers"),
-        ("Where was he born?", "where"),
-        ("What is another name for it?", "what"),
-    ],
+    table(__file__, "what a question asks for"),
 )
 def test_what_a_question_asks_for(question: str, asked: str) -> None:
     assert answer_shape(question, "x").asked == asked
