@@ -25,6 +25,7 @@ from knowgate.guard.text import (
 )
 from tests.support.fakes import FakeSetScorer
 from tests.support.guards import guard_with, policy_with
+from tests.support.tables import table
 
 CHINESE = "图书馆几点开门？"
 Ask = Callable[[Guard], Decision]
@@ -195,16 +196,7 @@ def test_a_question_in_a_known_language_is_told(language: str) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "",
-        "1 + 1 = ?",
-        "Who sings la vida es un carnaval?",
-        "what is the meaning of que sera sera",
-        "Do I need a licence to go to a shop?",
-        "When was Der Name der Rose written?",
-        "Is São Paulo near the sea?",
-        "What does 'Wie geht es dir?' mean?",
-    ],
+    table(__file__, "english questions with foreign words stay english"),
 )
 def test_english_questions_with_foreign_words_stay_english(question: str) -> None:
     assert foreign_language(question) is None
@@ -241,14 +233,7 @@ def test_the_error_says_which_scorer_to_take() -> None:
 
 ENGLISH = "The library is open from nine to five on weekdays, and it is closed on the first of May."
 GERMAN = "Die Bibliothek ist werktags von neun bis fünf Uhr offen und am ersten Mai geschlossen."
-OTHER_LANGUAGES = [
-    "图书馆平时几点开门？",
-    "В котором часу открывается библиотека?",
-    "في أي ساعة تفتح المكتبة أبوابها؟",
-    "Wie lange ist die Bibliothek von Montag bis Freitag offen?",
-    "À quelle heure est ouverte la bibliothèque dans la semaine?",
-    "¿A qué hora abre la biblioteca por la mañana?",
-]
+OTHER_LANGUAGES = table(__file__, "other languages")
 
 
 @pytest.mark.parametrize("question", OTHER_LANGUAGES)

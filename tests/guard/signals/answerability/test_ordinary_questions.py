@@ -80,13 +80,7 @@ def test_what_may_be_short_for_a_name_may_be_it(first: str, second: str, expecte
 
 @pytest.mark.parametrize(
     ("question", "passages"),
-    [
-        ("What did Apple release in 2001?", ["When did Apple first release the iPhone? 2007"]),
-        ("What did Bell Air stream in 2010?", ["When did Bell Air start streaming in Arn? 2014"]),
-        ("Where did Ann Lund work in 1990?", ["When did Ann Lund start working for Acme? 2001"]),
-        ("What award did Ann Lund win in 1990?",
-         ["When did Ann Lund first win the Bell Prize? 1995"]),
-    ],
+    table(__file__, "the beginning of one thing is not that of all"),
 )  # fmt: skip
 def test_the_beginning_of_one_thing_is_not_that_of_all(question: str, passages: list[str]) -> None:
     assert not refused(OPEN, question, passages)
@@ -159,13 +153,7 @@ def test_a_number_or_a_word_is_not_taken_for_an_impossible_time() -> None:
 
 @pytest.mark.parametrize(
     ("question", "passage"),
-    [
-        ("Which law was passed on 30 February 1712?", "February 30, 1712 was a day in Sweden."),
-        ("Which law was passed on February 30?", "The 30th of February was a day in Sweden."),
-        ("2月30日通过了什么法律？", "瑞典1712年2月30日通过了新法律。"),
-        ("Who won in 2999?", "The film is set in 2999."),
-        ("Who led Rill from 1912 to 1907?", "The list runs from 1912 back to 1907."),
-    ],
+    table(__file__, "an impossible time that the passages speak of is left to them"),
 )
 def test_an_impossible_time_that_the_passages_speak_of_is_left_to_them(
     question: str, passage: str

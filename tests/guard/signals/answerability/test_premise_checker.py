@@ -63,13 +63,7 @@ def test_half_of_the_facts_settles_nothing() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [
-        "Who leads Rillstead? Bo Rask",
-        "Who leads New Rill? Bo Rask",
-        "Whom does Rill lead? Bo Rask",
-        "Who led the choir of Rill? Bo Rask",
-        "Who leads Rill? Unknown",
-    ],
+    table(__file__, "an answer to another question is no answer"),
 )
 def test_an_answer_to_another_question_is_no_answer(other: str) -> None:
     assert OPEN.detect(BOTH, [other, MOTHER]).premise is Premise.UNDECIDED
@@ -89,14 +83,7 @@ AWARDS = "what award did Ann Lund receive ? Prix Rill, Bell Medal"
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ("Order of Arn or Cape Cross", "false_options"),
-        ("Bell Medal or Cape Cross", "answerable"),
-        ("Cape Cross or Bell Medal", "answerable"),
-        ("Bell Medal or Prix Rill", "undecided"),
-        ("Bell Medal of Honour or Cape Cross", "undecided"),
-        ("Cape Cross or Bell Medall", "undecided"),
-    ],
+    table(__file__, "two options are held against the answers"),
 )
 def test_two_options_are_held_against_the_answers(options: str, expected: str) -> None:
     assert fault(OPEN.detect(f"what award did Ann Lund receive, {options} ?", [AWARDS])) == expected
@@ -151,13 +138,7 @@ def test_a_time_outside_of_what_is_stated_is_impossible() -> None:
 
 @pytest.mark.parametrize(
     ("question", "expected"),
-    [
-        ("1907年至1912年期间,让·蒙塔拉在哪里担任职务?", "impossible_time"),
-        ("让·蒙塔拉在1990年期间担任什么位置？", "impossible_time"),
-        ("1955-1960年期间，让·蒙塔拉担任什么位置？", "undecided"),
-        ("1907年至1912年期间,让·蒙塔拉二世在哪里担任职务?", "undecided"),
-        ("1907年至1912年期间,小让·蒙塔拉在哪里担任职务?", "undecided"),
-    ],
+    table(__file__, "chinese times are read"),
 )
 def test_chinese_times_are_read(question: str, expected: str) -> None:
     clues = [
@@ -291,15 +272,7 @@ def test_a_far_future_that_the_passages_speak_of_is_left_to_them() -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Who wrote Pride and Prejudice?",
-        "Is it black or white?",
-        "What is the capital of France?",
-        "To be, or not to be?",
-        "你好还是再见",
-        "?",
-        "and",
-    ],
+    table(__file__, "ordinary questions are left alone"),
 )
 def test_ordinary_questions_are_left_alone(question: str) -> None:
     passages = ["Who wrote Emma? Jane Austen", "Paris — capital of — France", "It is black."]

@@ -38,6 +38,7 @@ from knowgate.offline_eval.data.diversity.uniqueness import (
 )
 from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
+from tests.support.tables import table
 
 
 def test_equal_but_for_spelling_is_a_duplicate_of_the_first() -> None:
@@ -225,13 +226,7 @@ def test_a_text_is_compared_with_what_is_kept_only() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("What's 1,200.50 % of it?", ["what", "s", "1200_50", "of", "it"]),
-        ("Ｆｕｌｌ ﬁle ÉTÉ", ["full", "file", "ete"]),
-        ("税金 tax42", ["税", "金", "tax42"]),
-        ("snake_case", ["snake", "case"]),
-        ("…", []),
-    ],
+    table(__file__, "words are what is left without spelling"),
 )
 def test_words_are_what_is_left_without_spelling(text: str, words: list[str]) -> None:
     assert words_of(text) == words
@@ -274,15 +269,7 @@ def _records(*texts: str) -> list[QuestionRecord]:
     return [QuestionRecord(str(at), text, f"answer {at}") for at, text in enumerate(texts)]
 
 
-_TEXTS = (
-    "what is painted red",
-    "What is painted RED",
-    "is painted what red",
-    "who thinks about things blue",
-    "who thinks about things blue blue green",
-    "where do others see crimson",
-    "when shall everything become green",
-)
+_TEXTS = table(__file__, "texts")
 
 
 def test_each_stage_drops_for_its_own_reason() -> None:

@@ -30,25 +30,9 @@ from tests.offline_eval.data.formats.knowornot_experiments import (
     store,
     verdict,
 )
+from tests.support.tables import table
 
-_NAMES = (
-    "metadata",
-    "experiment_metadata",
-    "evaluation_metadata",
-    "responses",
-    "questions",
-    "source_context_qa",
-    "prompt_to_llm",
-    "identifier",
-    "question",
-    "answer",
-    "llm_response",
-    "experiment_input",
-    "response",
-    "citation",
-    "evaluations",
-    "additional_tags_info",
-)
+_NAMES = table(__file__, "names")
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
     lambda inner: (
