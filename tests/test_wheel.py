@@ -211,9 +211,7 @@ def test_without_extras_a_chain_is_guarded_by_the_embedded_scorer(python: Path) 
 
 
 @pytest.mark.slow
-def test_without_extras_everything_but_the_offline_evaluation_can_be_imported(
-    python: Path,
-) -> None:
+def test_without_extras_everything_but_the_offline_evaluation_can_be_imported(python: Path) -> None:
     names = [
         name
         for name in modules("guard", "calibration", "adapters")

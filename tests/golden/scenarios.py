@@ -52,9 +52,7 @@ def _steps(*lines: str) -> list[Step]:
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
-        "help",
-        [Step(f"{name} --help".strip(), options=True) for name in COMMANDS],
-        slow=True,
+        "help", [Step(f"{name} --help".strip(), options=True) for name in COMMANDS], slow=True
     ),
     Scenario(
         "refusals",

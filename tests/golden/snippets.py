@@ -31,9 +31,7 @@ from knowgate.offline_eval.data.diversity.filter import (
     SemanticMethod,
 )
 from knowgate.offline_eval.judging.labelling.session import LabelSession
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
 from tools.microworld.check import check_microworld
 
 # Of so many documents of the microworld one is kept.

@@ -8,19 +8,49 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from scipy.stats import binom
 
+from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, Leak, RiskTarget, fit_policy
 from knowgate.calibration.risk.risks import LossTable, Risk
 from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
 from knowgate.guard._leak_test import binomial_tail, hoeffding_bentkus
 from knowgate.guard.policy import _digest, fault_of
 from knowgate.guard.testing import FakeEstimator, FakeScorer
-from tests.support.fitted import fitted_records
+
+
+def fitted_records(
+    *, leak: bool = False, per_passage: int = 1, questions: int = 240, seed: int = 0
+) -> list[CalibrationRecord]:
+    """Records whose signals tell right from wrong well, but not always."""
+    rng = np.random.default_rng(seed)
+    if leak:
+        return [
+            record
+            for i in range(questions)
+            for record in CalibrationRecord.leave_one_out_pair(
+                f"q{i}",
+                float(rng.normal(2.0, 1.0)),
+                float(rng.normal(0.0, 1.0)),
+                group=f"p{i // per_passage}",
+            )
+        ]
+    return [
+        CalibrationRecord(
+            f"q{i}",
+            relevance=float(np.clip(rng.normal(0.8 if right else 0.2, 0.15), 0, 1)),
+            confidence=float(np.clip(rng.normal(0.75 if known else 0.25, 0.15), 0, 1)),
+            context_right=bool(right),
+            closed_book_right=bool(known),
+        )
+        for i, (right, known) in enumerate(rng.random((questions, 2)) < 0.6)
+    ]
+
 
 BINDING_KINDS: dict[str, Risk] = {
     "selective": 0.2,

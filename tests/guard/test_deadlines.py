@@ -16,14 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import (
-    Confidence,
-    Fingerprint,
-    Guard,
-    Reason,
-    Route,
-    SignalTimeoutError,
-)
+from knowgate.guard import Confidence, Fingerprint, Guard, Reason, Route, SignalTimeoutError
 from knowgate.guard.deadlines import DeadlineRunner
 from knowgate.guard.errors import (
     AllWorkersBusyError,

@@ -15,14 +15,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from knowgate.guard import (
-    DecisionLog,
-    Guard,
-    GuardMetrics,
-    Mode,
-    Policy,
-    Route,
-)
+from knowgate.guard import DecisionLog, Guard, GuardMetrics, Mode, Policy, Route
 from knowgate.guard.testing import FakeScorer
 from tests.support.guards import guard_with
 from tests.support.paths import ROOT

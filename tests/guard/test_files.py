@@ -70,11 +70,7 @@ def test_text_that_is_not_utf8_is_refused_with_its_line(file: Path) -> None:
     assert raised.value.where == f"{file}:3"
 
 
-readers: list[Callable[[Any], object]] = [
-    read_text,
-    read_json,
-    lambda path: list(read_jsonl(path)),
-]
+readers: list[Callable[[Any], object]] = [read_text, read_json, lambda path: list(read_jsonl(path))]
 
 
 @pytest.mark.parametrize("read", readers)
@@ -204,9 +200,7 @@ def test_what_an_open_descriptor_leads_to_is_continued_not_replaced(file: Path) 
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(
-    file: Path,
-) -> None:
+def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(file: Path) -> None:
     plain = file.parent / "plain"
     plain.touch()
     write_text(file, "new")

@@ -73,10 +73,7 @@ def test_a_conflict_keeps_every_passage_that_takes_part() -> None:
             return finding
 
     policy = policy_with(
-        kept_margin=0.0,
-        check_conflict=True,
-        conflict_between="passages",
-        on_conflict="show_both",
+        kept_margin=0.0, check_conflict=True, conflict_between="passages", on_conflict="show_both"
     )
     guard = guard_with(policy, scorer=FakeScorer(SCORES), conflict_detector=Detector())
     assert guard.decide("When?", PASSAGES).kept == (0, 1, 3, 4)
@@ -95,8 +92,7 @@ def test_the_margin_is_stored_and_left_out_where_there_is_none(tmp_path: Path) -
     st.lists(
         st.lists(st.floats(-9, 0.5), min_size=1, max_size=6).flatmap(
             lambda scores: st.tuples(
-                st.just(scores),
-                st.lists(st.integers(0, len(scores) - 1), min_size=1, unique=True),
+                st.just(scores), st.lists(st.integers(0, len(scores) - 1), min_size=1, unique=True)
             )
         ),
         min_size=1,

@@ -25,6 +25,7 @@ from knowgate.guard.text import (
 )
 from tests.support.fakes import FakeSetScorer
 from tests.support.guards import guard_with, policy_with
+from tests.support.tables import table
 
 CHINESE = "图书馆几点开门？"
 Ask = Callable[[Guard], Decision]
@@ -102,13 +103,7 @@ def test_a_scorer_that_breaks_on_one_question_fails_that_one_only() -> None:
     assert [d.reason for d in found] == [Reason.SUFFICIENT_CONTEXT, Reason.RELEVANCE_FAILED]
 
 
-SUPPORTED = [
-    "When?",
-    "2 + 2 = ?",
-    "Bibliothèque ?",
-    "What does 图书馆 mean?",
-    "Straße?",
-]
+SUPPORTED = ["When?", "2 + 2 = ?", "Bibliothèque ?", "What does 图书馆 mean?", "Straße?"]
 UNSUPPORTED = [
     CHINESE,
     "когда открывается",
@@ -142,9 +137,7 @@ def test_scorers_over_the_same_model_support_the_same(bi_encoder: BiEncoderScore
             assert other.supports(question) is bi_encoder.supports(question), question
 
 
-def test_the_bi_encoder_gives_no_number_for_a_chinese_question(
-    bi_encoder: BiEncoderScorer,
-) -> None:
+def test_the_bi_encoder_gives_no_number_for_a_chinese_question(bi_encoder: BiEncoderScorer) -> None:
     policy = Policy(scorer=bi_encoder.fingerprint, relevance_threshold=0.0)
     found = Guard(policy, scorer=bi_encoder, metrics=False).decide(CHINESE, ["图书馆九点开门。"])
     assert (found.relevance, found.reason) == (None, Reason.UNSUPPORTED_LANGUAGE)
@@ -203,16 +196,7 @@ def test_a_question_in_a_known_language_is_told(language: str) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "",
-        "1 + 1 = ?",
-        "Who sings la vida es un carnaval?",
-        "what is the meaning of que sera sera",
-        "Do I need a licence to go to a shop?",
-        "When was Der Name der Rose written?",
-        "Is São Paulo near the sea?",
-        "What does 'Wie geht es dir?' mean?",
-    ],
+    table(__file__, "english questions with foreign words stay english"),
 )
 def test_english_questions_with_foreign_words_stay_english(question: str) -> None:
     assert foreign_language(question) is None
@@ -249,14 +233,7 @@ def test_the_error_says_which_scorer_to_take() -> None:
 
 ENGLISH = "The library is open from nine to five on weekdays, and it is closed on the first of May."
 GERMAN = "Die Bibliothek ist werktags von neun bis fünf Uhr offen und am ersten Mai geschlossen."
-OTHER_LANGUAGES = [
-    "图书馆平时几点开门？",
-    "В котором часу открывается библиотека?",
-    "في أي ساعة تفتح المكتبة أبوابها؟",
-    "Wie lange ist die Bibliothek von Montag bis Freitag offen?",
-    "À quelle heure est ouverte la bibliothèque dans la semaine?",
-    "¿A qué hora abre la biblioteca por la mañana?",
-]
+OTHER_LANGUAGES = table(__file__, "other languages")
 
 
 @pytest.mark.parametrize("question", OTHER_LANGUAGES)

@@ -78,10 +78,7 @@ async def test_a_confidence_that_comes_after_its_deadline_is_not_accepted(
     kind: type[FakeEstimator],
 ) -> None:
     guard = guard_with(estimator=kind(), deadlines={"confidence": SOON})
-    decisions = [
-        await guard.adecide("q", []),
-        *await guard.adecide_batch(["q"] * 2, [[]] * 2),
-    ]
+    decisions = [await guard.adecide("q", []), *await guard.adecide_batch(["q"] * 2, [[]] * 2)]
     assert {decision.reason for decision in decisions} == {Reason.CONFIDENCE_FAILED}
 
 

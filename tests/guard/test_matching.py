@@ -6,64 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.matching import (
-    SentenceMatcher,
-    is_refusal,
-    normalise_answer,
-    same_answer,
-)
+from knowgate.guard.matching import SentenceMatcher, is_refusal, normalise_answer, same_answer
+from tests.support.tables import table
 
 
 def test_an_answer_is_normalised_as_worked_out_by_hand() -> None:
-    for text, normalised in [
-        ("", ""),
-        ("  Paris. ", "paris"),
-        ("The  Eiffel\tTower", "eiffel tower"),
-        ("a an the", "a an the"),
-        ("A", "a"),
-        ("(a)", "a"),
-        ("theatre", "theatre"),
-        ("1.5", "1.5"),
-        ("15.", "15"),
-        ("€1,250.50", "€1250.50"),
-        ("1 000 000", "1000000"),
-        ("1\u202f000", "1000"),
-        ("1’000", "1000"),
-        ("10, 20", "10 20"),
-        ("12,34", "12 34"),
-        ("-5 °C", "-5 °c"),
-        ("x-5", "x 5"),
-        ("50%", "50%"),
-        ("% off", "off"),
-        ("9:30", "9:30"),
-        ("24/7", "24/7"),
-        ("and/or", "and or"),
-        ("O'Brien’s", "obriens"),
-        ("ﬁne", "fine"),
-        ("Ｆｕｌｌ", "full"),
-        ("STRASSE", "strasse"),
-        ("Straße", "strasse"),
-        ("(yes)", "yes"),
-        ("你好。", "你好"),
-    ]:
+    for text, normalised in table(__file__, "an answer is normalised as worked out by hand"):
         assert normalise_answer(text) == normalised
 
 
 @pytest.mark.parametrize(
     ("first", "second", "same"),
-    [
-        ("Paris.", "paris", True),
-        ("the Beatles", "Beatles", True),
-        ("1,000", "1000", True),
-        ("1.5", "15", False),
-        ("-5", "5", False),
-        ("", "", False),
-        ("...", "!!!", False),
-        ("the", "a", False),
-        ("A.", "a", True),
-        ("café", "cafe\u0301", True),
-        ("\ud800", "\ud800", True),
-    ],
+    table(__file__, "two answers are the same or not"),
 )
 def test_two_answers_are_the_same_or_not(first: str, second: str, same: bool) -> None:
     assert same_answer(first, second) is same
@@ -88,43 +42,12 @@ def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> N
 
 
 def test_a_reply_that_says_there_is_no_answer_is_a_refusal() -> None:
-    for text in [
-        "",
-        "  ",
-        "I don't know.",
-        "I don’t know",
-        "I do not know who that is",
-        "We cannot answer this.",
-        "Unknown",
-        "unanswerable",
-        "I'm not sure",
-        "No idea!",
-        "The answer is not given in the text.",
-        "The answer to this question is not available in the answer box.",
-        "The director is not specified",
-        "No, I'm not able to provide that answer.",
-        "I DON'T KNOW",
-        "我不知道。",
-        "無法回答",
-    ]:
+    for text in table(__file__, "a reply that says there is no answer is a refusal"):
         assert is_refusal(text)
 
 
 def test_an_answer_is_no_refusal() -> None:
-    for text in [
-        "Ada",
-        "1.5",
-        "no",
-        "Notting Hill",
-        "Knowles",
-        "They don't",
-        "Idea",
-        "sure",
-        'The song "I Don\'t Like Mondays" came out in 1979.',
-        "He is in charge of issues not mentioned in the constitution.",
-        "The first climber is not known for being a teacher.",
-        "the Tomb of the Unknown Soldier",
-    ]:
+    for text in table(__file__, "an answer is no refusal"):
         assert not is_refusal(text)
 
 

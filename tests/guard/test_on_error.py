@@ -95,9 +95,7 @@ async def test_an_error_never_opens_a_route_that_the_policy_closed(
     form: str, changes: dict[str, Any]
 ) -> None:
     guard = guard_with(
-        policy_with(**changes),
-        on_error="follow_context",
-        **parts_failing_at(SignalName.CONFIDENCE),
+        policy_with(**changes), on_error="follow_context", **parts_failing_at(SignalName.CONFIDENCE)
     )
     decision = await decided(form, guard, "q", ["p"])
     assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.CONFIDENCE_FAILED)

@@ -1,4 +1,4 @@
-"""No raw score is taken for a probability: policies fit the output of their scorer."""
+"""Policies fit the output of their scorer, and say where programs made their questions."""
 
 from __future__ import annotations
 
@@ -103,3 +103,34 @@ def test_a_raw_score_beyond_a_probability_is_a_failure_not_a_certainty(value: fl
     calibrated = policy.model_copy(update={"relevance_calibrator": LOG_ODDS})
     again = Guard(calibrated, scorer=scorer, metrics=False).decide("q", ["passage"])
     assert again.relevance == pytest.approx(LOG_ODDS.apply(value))
+
+
+def policy(generated: float, **fields: Any) -> Policy:
+    return Policy(
+        scorer=FakeScorer().fingerprint,
+        relevance_threshold=0.5,
+        calibration_set_sha256="0" * 64,
+        note="Rules made them.",
+        generated=generated,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "state"), [(0.0, "costs"), (0.1, "costs"), (0.11, "generated"), (1.0, "generated")]
+)
+def test_more_than_a_tenth_of_them_makes_another_state(share: float, state: str) -> None:
+    assert policy(share).state == state
+    assert policy(share, changed=True).state == "changed"
+
+
+def test_it_survives_its_file_and_cannot_be_taken_out(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    policy(1.0).save(path)
+    assert Policy.load(path) == policy(1.0)
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    del fields["generated"]
+    path.write_text(json.dumps(fields), encoding="utf-8")
+
+    with pytest.raises(PolicyError, match="not as it was calibrated"):
+        Policy.load(path)

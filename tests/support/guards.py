@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from knowgate.guard import (
-    Decision,
-    Fingerprint,
-    Guard,
-    GuardMetrics,
-    GuardOptions,
-    Policy,
-    Route,
-)
+from knowgate.guard import Decision, Fingerprint, Guard, GuardMetrics, GuardOptions, Policy, Route
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)

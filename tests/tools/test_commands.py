@@ -1,14 +1,16 @@
-"""Every tool can be started, and what it writes is where the product reads it."""
+"""Every tool can be started, and the pictures of the README are all there."""
 
 from __future__ import annotations
 
 import re
 import runpy
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.support.paths import ROOT
+from tools.pictures import SHOTS
 
 README = (ROOT / "tools" / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"`python -m (tools[\w.]+)", README)
@@ -43,3 +45,25 @@ def test_a_tool_explains_its_options(
 def test_the_files_that_the_readme_names_are_there() -> None:
     for path in re.findall(r"`((?:guard|offline_eval)/[\w/.]+)`", README):
         assert (ROOT / path).exists(), path
+
+
+PICTURES = ROOT / "docs" / "pictures"
+
+
+def test_every_picture_is_there_in_both_schemes() -> None:
+    names = {
+        f"{name}-{scheme}.png" for name in (*SHOTS, "dashboard") for scheme in ("light", "dark")
+    }
+    assert names <= {path.name for path in PICTURES.glob("*.png")}
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in PICTURES.iterdir()}
+    assert max(sizes.values()) < 300_000, sizes
+    assert sum(sizes.values()) < 1_000_000, sizes
+
+
+def test_the_diagram_of_the_routes_names_them() -> None:
+    drawn = ElementTree.parse(PICTURES / "routes.svg").getroot()
+    texts = {"".join(one.itertext()) for one in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"follow_context", "answer", "abstain"} <= texts

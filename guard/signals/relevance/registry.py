@@ -255,7 +255,8 @@ def _options_of(wanted: Fingerprint) -> _LoadOptions:
             "the policy is of a language model that judges, and names no model to ask",
             hint="pass scorer=SufficiencyJudge(model), on the command line --scorer judge:MODEL",
         )
-    if wanted.kind not in _SCORERS:
+    # Also those of installed packages; never `python:`, which a file must not choose.
+    if wanted.kind not in _SCORERS.names:
         raise InputError(
             f"no scorer is registered as {wanted.kind!r}",
             hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "

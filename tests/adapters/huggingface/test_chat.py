@@ -73,9 +73,7 @@ def test_tokens_are_counted_and_log_probabilities_given_when_asked(
     assert asked.response_metadata["finish_reason"] in {"stop", "length"}
 
 
-def test_streaming_gives_several_chunks_that_sum_to_the_answer(
-    chat: HuggingFaceChatModel,
-) -> None:
+def test_streaming_gives_several_chunks_that_sum_to_the_answer(chat: HuggingFaceChatModel) -> None:
     whole = chat.invoke("stream me", logprobs=True)
 
     chunks = list(chat.stream("stream me", logprobs=True))

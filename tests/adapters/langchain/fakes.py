@@ -22,15 +22,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG, RagOptions
-from knowgate.guard import (
-    Decision,
-    Guard,
-    GuardMetrics,
-    GuardOptions,
-    InputLimits,
-    Policy,
-    Route,
-)
+from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, InputLimits, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 

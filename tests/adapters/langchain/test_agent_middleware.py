@@ -15,12 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from knowgate.adapters.langchain import ChatModelLM
-from knowgate.guard import (
-    Confidence,
-    Guard,
-    Policy,
-    Route,
-)
+from knowgate.guard import Confidence, Guard, Policy, Route
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.adapters.langchain.agents import (
@@ -338,8 +333,5 @@ async def test_in_shadow_mode_the_agent_is_as_without_a_guard(
 
     assert "".join(pieces) == state["messages"][-1].text == answer
     assert len(pieces) > 1
-    assert state["guard_decision"] == {
-        "question_id": state["messages"][0].id,
-        "mode": "shadow",
-    }
+    assert state["guard_decision"] == {"question_id": state["messages"][0].id, "mode": "shadow"}
     assert all("as the tool writes it" in one.text for one in tool_messages(state))

@@ -14,9 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
-from knowgate.guard import (
-    InputLimits,
-)
+from knowgate.guard import InputLimits
 from knowgate.guard.contracts import View
 from tests.adapters.langchain.agents import (
     agent,

@@ -14,17 +14,14 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from knowgate.adapters.langchain import (
-    Conversation,
-    RetrievalError,
-    SmallTalk,
-)
+from knowgate.adapters.langchain import Conversation, RetrievalError, SmallTalk
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Reason, Route
 from knowgate.guard.prompts import Prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
 from tests.support.deadlines import awith_enough_time, with_enough_time
+from tests.support.tables import table
 
 HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
 FOLLOW_UP = {"question": "what about yearly?", "chat_history": HISTORY}
@@ -289,10 +286,7 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
         checked.append(reply)
         return False
 
-    setting = Setting(
-        conversation=Conversation(small_talk=SmallTalk()),
-        check_reply=check,
-    )
+    setting = Setting(conversation=Conversation(small_talk=SmallTalk()), check_reply=check)
     setting.context_model.speak = lambda prompt: "Hello to you!"
 
     [answer] = await way(setting.chain, ("hello",))
@@ -305,45 +299,12 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
 
 
 def test_messages_of_small_talk() -> None:
-    for text in [
-        "thanks!",
-        "Thank you so much :)",
-        "hello",
-        "Hi there!!",
-        "ok, thanks",
-        "Great, thanks! 👍",
-        "Hi! How are you?",
-        "that’s all, thank you. Bye",
-        "How's it going?",
-        "THANKS",
-        "你好!",
-        "谢谢你",
-        "你好，谢谢",
-        "Got it, thanks again 🙏",
-    ]:
+    for text in table(__file__, "messages of small talk"):
         assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
 def test_messages_that_ask_something() -> None:
-    for text in [
-        "thanks, and what about yearly?",
-        "what about yearly?",
-        "hello, how much is a permit?",
-        "yes",
-        "no",
-        "ok",
-        "hi-fi",
-        "thanksgiving opening hours",
-        "",
-        "?",
-        "👍",
-        "high",
-        "great deals",
-        "How are you billing me?",
-        "谢谢，多少钱？",
-        "cool down period",
-        "see you in court costs",
-    ]:
+    for text in table(__file__, "messages that ask something"):
         assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 

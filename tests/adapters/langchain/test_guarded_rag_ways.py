@@ -117,10 +117,7 @@ async def test_a_batch_is_one_call_to_each_part(asynchronous: bool) -> None:
     retriever = OneCall(lambda question: DOCUMENTS if "grounded" in question else ["Off."])
     with_context, closed_book = OneCall(lambda i: "c"), OneCall(lambda i: "m")
     chain = GuardedRAG(
-        guard=setting.guard,
-        retriever=retriever,
-        with_context=with_context,
-        closed_book=closed_book,
+        guard=setting.guard, retriever=retriever, with_context=with_context, closed_book=closed_book
     )
 
     answers = await chain.abatch(questions) if asynchronous else chain.batch(questions)

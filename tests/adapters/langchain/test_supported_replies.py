@@ -48,10 +48,7 @@ def chain(reply: str, *, rag: RagOptions | None = None, **options: Any) -> Guard
     policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
     registry = CollectorRegistry()
     guard = Guard(
-        policy,
-        scorer=scorer,
-        metrics=GuardMetrics.on(registry),
-        options=GuardOptions(**options),
+        policy, scorer=scorer, metrics=GuardMetrics.on(registry), options=GuardOptions(**options)
     )
     made = GuardedRAG(
         guard=guard,

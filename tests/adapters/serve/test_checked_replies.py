@@ -9,15 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.adapters.serve.service import (
-    GOOD,
-    Model,
-    chat,
-    chunk,
-    client_of,
-    make_app,
-    make_guard,
-)
+from tests.adapters.serve.service import GOOD, Model, chat, chunk, client_of, make_app, make_guard
 
 PATH = "/v1/chat/completions"
 FAITHFUL, INVENTED = "We open at nine.", "The museum closes at 7 pm in Boston."

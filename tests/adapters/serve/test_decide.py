@@ -1,4 +1,4 @@
-"""Decisions and scores over HTTP."""
+"""Decisions and scores over HTTP, as the service's own description says."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from hypothesis import HealthCheck, Phase, given, settings
 
+from knowgate.adapters.serve._errors import as_json
+from knowgate.adapters.serve._proxy import GuardedRequest
 from knowgate.guard.testing import FakeScorer
-from tests.adapters.serve.service import BAD, GOOD, client_of, make_app, make_guard
+from tests.adapters.serve.service import BAD, GOOD, Model, client_of, make_app, make_guard
 
 ASKED = {"question": "When do you open?", "passages": [BAD, GOOD]}
 
@@ -108,3 +111,83 @@ async def test_a_guard_that_raises_gives_typed_errors() -> None:
         batch = await client.post("/v1/decide/batch", json={"requests": [ASKED]})
     assert (found.status_code, found.json()["error"]["code"]) == (502, "signal_failed")
     assert batch.json()["results"][0]["error"]["code"] == "signal_failed"
+
+
+AUTHORIZATION = {"Authorization": "Bearer " + "t" * 16}
+# More of them find nothing new the next time; see `hypothesis` in conftest.py.
+_settings = settings(
+    max_examples=5,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def operations() -> list[Any]:
+    import schemathesis  # a second, which only the process of these tests pays
+
+    app = make_app(make_guard(), Model(), token="t" * 16, retriever=lambda question: [GOOD])
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=AUTHORIZATION)
+    found: list[Any] = list(schema.get_all_operations())
+    return [one.ok() for one in found]
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+def test_no_request_gets_a_5xx_or_an_undocumented_response(
+    operations: list[Any], mode: str
+) -> None:
+    from schemathesis import GenerationMode
+
+    statuses = set()
+    for operation in operations:
+        if mode == "negative" and operation.method == "get":
+            continue
+
+        @_settings
+        @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
+        def check(case: Any) -> None:
+            response = case.call(headers=AUTHORIZATION)
+            statuses.add(response.status_code)
+            # No 5xx, only documented statuses, types and shapes, nothing invalid accepted.
+            case.validate_response(response)
+
+        check()
+    assert len(operations) == 9
+    assert statuses <= ({200} if mode == "positive" else {400, 422})
+
+
+def request(*messages: dict[str, object], **fields: object) -> GuardedRequest:
+    return GuardedRequest.model_validate({"model": "m", "messages": list(messages), **fields})
+
+
+def test_the_question_is_the_last_message_of_the_user() -> None:
+    asked = request(
+        {"role": "user", "content": "first"},
+        {"role": "assistant", "content": "reply"},
+        {"role": "user", "content": "second"},
+        {"role": "tool", "content": "found", "tool_call_id": "1"},
+    )
+    assert asked.question == "second"
+
+
+def test_text_parts_of_a_message_are_joined_and_others_left_out() -> None:
+    parts = [
+        {"type": "text", "text": "What is"},
+        {"type": "image_url", "image_url": {"url": "data:"}},
+        {"type": "text", "text": "this?"},
+        {"type": "text", "text": 3},
+    ]
+    assert request({"role": "user", "content": parts}).question == "What is\nthis?"
+
+
+def test_a_conversation_without_a_user_has_no_question() -> None:
+    assert request({"role": "system", "content": "Be brief."}).question is None
+
+
+def test_any_text_can_be_sent() -> None:
+    sent = as_json({"reason": "\ud800", "content": "a\x00\u2028é"})
+    assert json.loads(sent) == {"reason": "\ud800", "content": "a\x00\u2028é"}
+    assert sent.isascii()

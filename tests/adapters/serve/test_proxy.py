@@ -323,12 +323,7 @@ FAULTS = pytest.mark.parametrize(
 @FAULTS
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_failures_of_the_upstream_are_typed_and_decided(
-    monkeypatch: pytest.MonkeyPatch,
-    fault: Any,
-    status: int,
-    code: str,
-    attempts: int,
-    stream: bool,
+    monkeypatch: pytest.MonkeyPatch, fault: Any, status: int, code: str, attempts: int, stream: bool
 ) -> None:
     monkeypatch.setattr("knowgate.adapters.serve._upstream._FIRST_WAIT", lambda state: 0)
     model = Model()

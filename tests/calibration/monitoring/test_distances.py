@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import ks_2samp
 
-from knowgate.calibration.monitoring._distance import (
-    compare,
-    compare_with_mixture,
-)
+from knowgate.calibration.monitoring._distance import compare, compare_with_mixture
 from knowgate.guard.artefacts import Histogram
 from tests.calibration.monitoring.populations import EDGES, histogram
 

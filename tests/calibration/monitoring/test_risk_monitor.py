@@ -65,11 +65,7 @@ def test_a_run_of_equal_labels_has_bounds_that_touch_the_end(wrong: bool) -> Non
     assert (
         (found.low > 0.8 and found.high == 1.0)
         if wrong
-        else (found.low, found.high < 0.2)
-        == (
-            0.0,
-            True,
-        )
+        else (found.low, found.high < 0.2) == (0.0, True)
     )
 
 

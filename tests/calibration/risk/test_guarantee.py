@@ -43,11 +43,7 @@ def _broken(
     sample = population(n * draws, np.random.default_rng([draws, n, round(100 * risk)]))
     nothing = np.full(n * draws, math.nan)
     evidence = Evidence(
-        sample.relevance,
-        sample.confidence,
-        nothing,
-        sample.context_right,
-        sample.closed_book_right,
+        sample.relevance, sample.confidence, nothing, sample.context_right, sample.closed_book_right
     )
     codes = evidence.route_codes(path)
     wrong = let_through_wrongly(evidence, codes).reshape(len(path), draws, n).sum(axis=2)

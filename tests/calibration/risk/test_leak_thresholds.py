@@ -30,11 +30,7 @@ class _Choice:
 
 
 def choose_threshold(
-    must_not_pass: Sequence[float],
-    *,
-    risk: float,
-    delta: float,
-    may_pass: Sequence[float] = (),
+    must_not_pass: Sequence[float], *, risk: float, delta: float, may_pass: Sequence[float] = ()
 ) -> _Choice:
     """The laxest threshold that is certified, and its test; else the test of the strictest."""
     scores = np.asarray(must_not_pass, dtype=np.float64)

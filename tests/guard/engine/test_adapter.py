@@ -99,9 +99,7 @@ def test_a_configuration_beyond_plain_lora_is_refused(copy: Path, changes: dict[
     _refused(copy, "does not describe a plain LoRA adapter")
 
 
-def test_an_adapter_of_other_layers_is_refused_and_adds_nothing(
-    copy: Path,
-) -> None:
+def test_an_adapter_of_other_layers_is_refused_and_adds_nothing(copy: Path) -> None:
     foreign = QUERY.replace("layer.0", "layer.11")
     tensors = {f"{foreign}.lora_{p}.weight": torch.ones(s) for p, s in _shapes().items()}
     _change_weights(copy, dict(tensors))

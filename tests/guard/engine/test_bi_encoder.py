@@ -69,9 +69,7 @@ def test_the_fingerprint_names_weights_precision_and_length(bi_encoder: BiEncode
     assert fingerprint.tokenizer_sha256 == file_sha256(embedded.DATA / "tokenizer.json")
 
 
-def test_scores_are_cosines_that_put_the_fitting_passage_first(
-    bi_encoder: BiEncoderScorer,
-) -> None:
+def test_scores_are_cosines_that_put_the_fitting_passage_first(bi_encoder: BiEncoderScorer) -> None:
     scores = bi_encoder.score(
         "When is the library open?",
         ["The library is open from nine to six.", "Dogs must be registered.", ""],

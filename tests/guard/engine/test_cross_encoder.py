@@ -76,8 +76,6 @@ def test_folders_are_loaded_by_their_path(
     assert load_scorer(str(EXPORTED)).fingerprint == exported.fingerprint
 
 
-def test_questions_that_the_vocabulary_lacks_are_not_supported(
-    scorer: CrossEncoderScorer,
-) -> None:
+def test_questions_that_the_vocabulary_lacks_are_not_supported(scorer: CrossEncoderScorer) -> None:
     assert scorer.supports("when is the library open ?")
     assert not scorer.supports("图书馆几点开门")

@@ -66,10 +66,7 @@ def test_rerankers_give_the_logits_of_sentence_transformers(
 
 @pytest.mark.parametrize(
     ("labels", "passage_first"),
-    [
-        (["contradiction", "entailment", "neutral"], True),
-        (["Entailment", "not_entailment"], False),
-    ],
+    [(["contradiction", "entailment", "neutral"], True), (["Entailment", "not_entailment"], False)],
 )
 def test_entailment_counts_against_all_other_labels(
     labels: list[str], passage_first: bool, tmp_path: Path

@@ -84,10 +84,7 @@ def xlm_roberta() -> Tokenizer:
 
 
 TOKENIZERS = {"bert": bert(), "roberta": roberta(), "xlm_roberta": xlm_roberta()}
-texts = st.one_of(
-    st.text(max_size=12),
-    st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join),
-)
+texts = st.one_of(st.text(max_size=12), st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))
 
 
 def own(tokenizer: Tokenizer, pair: tuple[str, str], length: int, strategy: str) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Policy
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.support.paths import ROOT
 
@@ -50,21 +49,6 @@ def test_odd_passages_and_questions_are_lines_and_not_failures(
     assert found[2] == {"scores": None, "relevance": None, "error": "the question is empty"}
     assert set(found[3]) == {"scores", "relevance", "error"}
     assert found[4]["id"] == "\ud800"
-
-
-def test_a_decision_holds_what_signals_can_tell_and_nothing_else(
-    tmp_path: Path, knowgate: Knowgate
-) -> None:
-    Policy(scorer=Fingerprint(kind="fake"), relevance_threshold=0.5).save(tmp_path / "policy.json")
-    write_lines(tmp_path / "in.jsonl", [{"relevance": 0.7}])
-
-    _route(knowgate, tmp_path)
-
-    [line] = read_lines(tmp_path / "out.jsonl")
-    assert list(line) == [
-        "route", "reason", "scenario", "relevance", "raw_relevance", "confidence", "conflict",
-        "closed_book_answer", "failed_signals", "mode",
-    ]  # fmt: skip
 
 
 # A limit on the size of a file stands for the full disk, in a process of its own.

@@ -88,8 +88,7 @@ def _guarded(policy: Policy, line: dict[str, Any]) -> dict[str, Any]:
         policy,
         scorer=FakeScorer(default=number("relevance")),
         estimator=FakeEstimator(
-            default=confidence,
-            error=None if math.isfinite(confidence) else RuntimeError("no idea"),
+            default=confidence, error=None if math.isfinite(confidence) else RuntimeError("no idea")
         ),
         conflict_detector=(
             _FailingDetector()
@@ -145,9 +144,7 @@ def test_a_replay_equals_the_guard_for_any_policy_and_any_signals(
 
 
 @pytest.mark.slow
-def test_a_conflict_counts_for_the_guard_as_for_the_replay_by_its_kind(
-    knowgate: Knowgate,
-) -> None:
+def test_a_conflict_counts_for_the_guard_as_for_the_replay_by_its_kind(knowgate: Knowgate) -> None:
     memory_differs = (View("one", (0, 1)), View("two", (), from_memory=True))
     passages_differ = (View("one", (0,), from_memory=True), View("two", (1,)))
     kinds: tuple[ConflictBetween, ...] = ("memory", "passages", "both")

@@ -1,17 +1,23 @@
-"""Help, exit codes, and one line for each mistake."""
+"""Help, exit codes, one line for each mistake, narrow terminals, and processes that are stopped."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from knowgate import __version__
 from knowgate.offline_eval.cli._app import COMMANDS
-from tests.offline_eval.cli.commands import Knowgate, refused
+from knowgate.offline_eval.cli._console import print_table
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.support.commands import command
+from tests.support.paths import ROOT
 
 
 def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
@@ -21,16 +27,6 @@ def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
     assert {"init", "check", "serve"} <= set(named)
     assert len(named) <= 10
     assert "knowgate --help" in found
-
-
-@pytest.mark.parametrize("arguments", [[], ["eval"]])
-def test_without_a_command_the_help_is_shown(knowgate: Knowgate, arguments: list[str]) -> None:
-    outcome = knowgate(*arguments)
-
-    assert outcome.code == 2
-    assert "Usage: knowgate" in outcome.out + outcome.err
-    assert "error" not in outcome.err
-    assert "--help" in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize(
@@ -88,19 +84,6 @@ def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
     assert (folder / "questions.jsonl").read_bytes() == content
 
 
-@pytest.mark.slow
-def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None:
-    outcome = knowgate("doctor", "--json")
-
-    findings = {finding["what"]: finding for finding in json.loads(outcome.out)}
-    assert outcome.code == 0
-    assert all(finding["ok"] for finding in findings.values())
-    assert findings["knowgate"]["detail"] == __version__
-    assert {"python", "torch", "device", "embedded weights", "bi_encoder", "lexical"} <= set(
-        findings
-    )
-
-
 @pytest.mark.parametrize(
     ("package", "code", "ok", "hint"),
     [
@@ -127,3 +110,52 @@ def test_doctor_tells_what_is_missing_from_what_is_not_needed(
     finding = next(one for one in json.loads(outcome.out) if one["what"] == package)
     assert (outcome.code, finding["ok"]) == (code, ok)
     assert hint in finding["detail"]
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 40 columns."""
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+@pytest.mark.usefixtures("narrow")
+def test_no_figure_of_a_table_is_cut_at_40_columns(
+    knowgate: Knowgate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = ("external_only with a long name", "0.123456789", "0.1 to 0.2", "1,234,567")
+    print_table(("measure", "value", "interval", "n"), [cells])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert all(cell in printed for cell in cells)
+    assert "…" not in printed
+
+    listed = knowgate("models").out
+    assert "smollm2" in listed
+    assert "…" not in listed
+
+
+@pytest.mark.slow
+def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "knowgate", "report", str(tmp_path / "nöwhere")]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+
+    done = subprocess.run(line, cwd=ROOT, env=env, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.count(b"\n") == 1
+    assert b"n?where" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_stopped_command_leaves_nothing_half_written(tmp_path: Path) -> None:
+    lines = [{"question": "Pool?", "passages": ["pool " * 2000] * 5}] * 300
+    write_lines(tmp_path / "in.jsonl", lines)
+    output = tmp_path / "out"
+    output.mkdir()
+    arguments = ("--input", tmp_path / "in.jsonl", "--output", output / "scores.jsonl")
+    with command("apply", "--scorer", "lexical", *arguments) as process:
+        process.wait_until(lambda: any(output.iterdir()))
+
+        process.signal(signal.SIGTERM)
+
+        assert process.wait() == 128 + signal.SIGTERM
+    assert list(output.iterdir()) == []

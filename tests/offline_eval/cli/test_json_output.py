@@ -20,14 +20,7 @@ from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 
 # They print where files are, an address, or text for another program.
-_WITHOUT_FIGURES = {
-    "dashboards",
-    "import",
-    "init",
-    "play",
-    "serve",
-    "view",
-}
+_WITHOUT_FIGURES = {"dashboards", "import", "init", "play", "serve", "view"}
 # Of each command a call that is cheap in `workplace`.
 _CALLS = {
     "apply": "apply --input replies.jsonl --output flags.jsonl",

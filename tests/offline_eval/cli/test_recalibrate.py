@@ -46,20 +46,6 @@ def _recalibrate(knowgate: Knowgate, old: Path, measured: CalibrationSet) -> Out
     )
 
 
-def test_bound_delta_loss_and_routes_are_taken_over(knowgate: Knowgate, old: Path) -> None:
-    outcome = _recalibrate(knowgate, old, drawn(400, seed=1))
-
-    assert (outcome.code, outcome.err) == (0, "")
-    before, after = Policy.load(old), Policy.load(old.with_name("new.json"))
-    assert before.guarantee is not None
-    assert after.guarantee is not None
-    for name in ("risk", "delta", "loss"):
-        assert getattr(after.guarantee, name) == getattr(before.guarantee, name)
-    assert after.allowed_routes == before.allowed_routes
-    assert after.scorer == before.scorer
-    assert after.calibration_set_sha256 != before.calibration_set_sha256
-
-
 def test_without_a_change_of_routes_a_route_that_was_not_allowed_stays_so(
     knowgate: Knowgate, old: Path
 ) -> None:
@@ -81,19 +67,3 @@ def test_a_coverage_is_taken_over_to_the_digit(knowgate: Knowgate, old: Path) ->
 
     assert outcome.code == 0
     assert "at least 30% of the questions are let through" in outcome.out
-
-
-def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
-    knowgate: Knowgate, workplace: Path
-) -> None:
-    outcome = knowgate(
-        "calibrate", "--like", workplace / "policy.json", "--run", workplace / "run",
-        "--out", workplace / "new.json",
-    )  # fmt: skip
-
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "relevance threshold: 0." in outcome.out
-    before, after = Policy.load(workplace / "policy.json"), Policy.load(workplace / "new.json")
-    assert before.guarantee is not None
-    assert after.guarantee is not None
-    assert (after.guarantee.risk, after.guarantee.loss) == (0.2, before.guarantee.loss)

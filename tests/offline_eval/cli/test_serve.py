@@ -11,7 +11,9 @@ import pytest
 from knowgate.guard import Guard, Policy
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
+from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 
 _SCORER = FakeScorer({"nine": 0.9})
 own_guard = Guard(
@@ -74,3 +76,24 @@ def test_a_token_that_can_be_guessed_is_rejected(
     monkeypatch.setenv("KNOWGATE_TOKEN", "secret")
     refused(knowgate("serve", "--guard", OWN, "--port", "0"), "16 characters", "openssl")
     assert not served
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return replies_run(tmp_path / "run", {"right": ANSWER, "refused": REFUSAL, "failed": None})
+
+
+@pytest.mark.slow
+def test_the_offline_judges_are_the_default(knowgate: Knowgate, run: Path) -> None:
+    outcome = knowgate("judge", run)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("4 verdicts added (0 failed), 0 there before → ")
+    assert f"knowgate report {run}" in outcome.out
+    found = {name: row.outcome for name, row in RepliesRun.read(run).judgements.items()}
+    assert found == {
+        "s/right/abstention/detector": "no",
+        "s/refused/abstention/detector": "yes",
+        "s/right/factuality/estimate": "tier_1",
+        "s/refused/factuality/estimate": "NA",
+    }
+    assert "0 verdicts added (0 failed), 4 there before" in knowgate("judge", run).out

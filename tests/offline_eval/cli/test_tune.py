@@ -12,9 +12,7 @@ from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.offline_eval.cli import _tune, app
-from tests.offline_eval.cli.commands import (
-    Outcome,
-)
+from tests.offline_eval.cli.commands import Outcome
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
 pytestmark = pytest.mark.slow

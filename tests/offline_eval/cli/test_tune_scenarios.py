@@ -8,9 +8,29 @@ from pathlib import Path
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge, KnowledgeEstimate
+from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeStore, Sampling
+from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, write_lines
-from tests.offline_eval.suites.uniknow.known_half import write_known_half
+
+
+def write_known_half(questions: Path, path: Path) -> Path:
+    """Store that every other question is known, the first among them."""
+    dataset = read_dataset(questions)
+    lm = HuggingFaceLM(microworld_model_path(), device="cpu", max_new_tokens=24)
+    store = KnowledgeStore(path)
+    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, Sampling())
+    sides = (Knowledge.KNOWN, Knowledge.UNKNOWN)
+    store.add(
+        key,
+        [
+            (question, KnowledgeEstimate(sides[n % 2], 7 * (1 - n % 2), 10))
+            for n, question in enumerate(dataset.questions)
+        ],
+    )
+    return path
+
 
 NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]
 

@@ -48,11 +48,7 @@ def judged(
 
 @pytest.mark.parametrize(("table", "rest", "value", "low", "high"), PPI_PYTHON_0_2_3)
 def test_prediction_powered_rates_equal_those_of_ppi_python(
-    table: tuple[int, int, int, int],
-    rest: tuple[int, int],
-    value: float,
-    low: float,
-    high: float,
+    table: tuple[int, int, int, int], rest: tuple[int, int], value: float, low: float, high: float
 ) -> None:
     human, judge = labels_of(table)
     others = [1] * rest[0] + [0] * (rest[1] - rest[0])

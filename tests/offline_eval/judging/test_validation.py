@@ -8,15 +8,10 @@ import pytest
 
 from knowgate.calibration import Interval
 from knowgate.offline_eval.judging.contract import FunctionJudge, JudgedReply
-from knowgate.offline_eval.judging.correction import (
-    corrected_rate,
-    prediction_powered_rate,
-)
+from knowgate.offline_eval.judging.correction import corrected_rate, prediction_powered_rate
 from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.judging.validation import JudgeValidation
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.runs import replies_run
 
 

@@ -115,9 +115,7 @@ def test_what_went_right_among_the_certifying_questions_moves_neither_calibrator
         case
         if case in learnt
         else replace(
-            case,
-            context_right=not case.context_right,
-            closed_book_right=not case.closed_book_right,
+            case, context_right=not case.context_right, closed_book_right=not case.closed_book_right
         )
         for case in measured.records
     )

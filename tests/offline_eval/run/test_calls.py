@@ -117,18 +117,13 @@ async def test_a_failure_that_every_call_would_meet_ends_the_run(tmp_path: Path)
             raise PermissionError("key refused")
         return await _echo(item)
 
-    with (
-        any_table(tmp_path / "rows") as store,
-        pytest.raises(PermissionError, match="key refused"),
-    ):
+    with any_table(tmp_path / "rows") as store, pytest.raises(PermissionError, match="key refused"):
         await _run(["a", "b", "c"], call, store, max_concurrency=1, stop_on=(PermissionError,))
 
     assert [row["id"] for row in any_rows(tmp_path / "rows")] == ["a"]
 
 
-async def test_an_attempt_that_takes_too_long_is_broken_off_and_tried_again(
-    tmp_path: Path,
-) -> None:
+async def test_an_attempt_that_takes_too_long_is_broken_off_and_tried_again(tmp_path: Path) -> None:
     async def check(seconds: float) -> None:
         attempts: Counter[str] = Counter()
 

@@ -78,8 +78,7 @@ def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     comparison = Comparison(
-        models={"m": ScriptedTextChat(script=read_the_passages)},
-        retrievals=("python:mine:make",),
+        models={"m": ScriptedTextChat(script=read_the_passages)}, retrievals=("python:mine:make",)
     )
 
     for _ in range(2):

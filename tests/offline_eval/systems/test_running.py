@@ -94,9 +94,7 @@ def test_a_guarded_system_says_what_the_guarded_chain_would(
         assert context is not None
         found_texts = [Document(found.passages[name].text) for name in context.passages]
         chain = GuardedRAG(
-            guard=guard,
-            retriever=always(found_texts),
-            with_context=RunnableLambda(fill) | model,
+            guard=guard, retriever=always(found_texts), with_context=RunnableLambda(fill) | model
         )
         answer = chain.invoke(found.question_of(row).question)
         assert row.route is answer.decision.route

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from numpy.typing import NDArray
 
 from knowgate.adapters.langchain import RetrievalError
+from knowgate.guard import Fingerprint
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplyContext
 from knowgate.offline_eval.systems._retrievers import (
@@ -34,7 +36,42 @@ from knowgate.offline_eval.systems.retrieval import (
     context_texts,
 )
 from tests.offline_eval.suites.ookb.toy import embed
-from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
+
+RECORDS = [
+    QuestionRecord("a", "When does the library open?", "At nine in the morning every weekday."),
+    QuestionRecord("b", "What does the ferry cost?", "The ferry costs four crowns each way."),
+    QuestionRecord("c", "Who runs the museum?", "Ada Holm runs the museum since spring."),
+    QuestionRecord("d", "Where is the market?", "The market is beside the old harbour."),
+]
+BASE: KnowledgeBase = KnowledgeBase.of(RECORDS, PassageKind.ANSWER, where="toy")
+CASES = {
+    f"{one.question_id}/{kind}": Case(
+        f"{one.question_id}/{kind}",
+        one.question_id,
+        kind,
+        one.question,
+        BASE.passage_of[one.question_id],
+    )
+    for one in RECORDS
+    for kind in (CaseKind.IN_KB, CaseKind.LEFT_OUT)
+}
+MADE_UP = Case("s/synthetic", "s", CaseKind.SYNTHETIC, "Is there a night ferry?", "")
+
+
+class RecordingEncoder:
+    """Embeds by counted words, and notes each text."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind="recording")
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.seen.extend(texts)
+        return embed(texts)
+
 
 _ANSWERS = "<passage>It costs four crowns.</passage> and <passage>The ferry is free.</passage>"
 

@@ -13,11 +13,7 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import QuestionRecord
-from knowgate.offline_eval.systems._synthetic import (
-    clusters_of,
-    shares,
-    synthetic_questions,
-)
+from knowgate.offline_eval.systems._synthetic import clusters_of, shares, synthetic_questions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 FERRY = [
@@ -38,8 +34,7 @@ _NO, _YES = "It is not there. <answerable>no</answerable>", "<answerable>Yes.</a
 def _writer(answerable: str = _NO, **script: str) -> ScriptedLanguageModel:
     # The checking prompt holds whole pairs too, so its own words come first.
     return ScriptedLanguageModel(
-        {"<answerable>yes</answerable>": answerable, **script},
-        default="no form at all",
+        {"<answerable>yes</answerable>": answerable, **script}, default="no form at all"
     )
 
 

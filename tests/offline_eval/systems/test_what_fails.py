@@ -29,8 +29,7 @@ ANSWER = GuardedAnswer("At nine.", Decision(route=Route.ABSTAIN, reason=Reason.N
 
 
 @pytest.mark.parametrize(
-    "output",
-    ["At nine.", AIMessage("At nine."), {"answer": "At nine.", "context": ["x"]}, ANSWER],
+    "output", ["At nine.", AIMessage("At nine."), {"answer": "At nine.", "context": ["x"]}, ANSWER]
 )
 def test_the_reply_of_a_chain_is_found_in_what_it_puts_out(tmp_path: Path, output: object) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 2)

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.testbed import FactStatus, World, default_world
 from knowgate.offline_eval.testbed._world import build_world
-from knowgate.offline_eval.testbed.entities import (
-    EntityKind,
-    ValueKind,
-    mentions,
-    relations,
-)
+from knowgate.offline_eval.testbed.entities import EntityKind, ValueKind, mentions, relations
 
 WORLD = default_world()
 

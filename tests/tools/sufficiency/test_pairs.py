@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.guard.signals.relevance.match_model import MatchModel
+from tools.sufficiency.fit_mix import feature_probe
 from tools.sufficiency.pairs import read_pairs
 
 
@@ -51,3 +53,9 @@ def test_several_files_are_one_set_and_another_language_can_be_asked_for(tmp_pat
     two = _write(tmp_path / "2.jsonl", [_row("a", "nein", 0, lang="de")])
     [found] = read_pairs([one, two], language="de")
     assert (found.passage, found.negatives) == ("ja", ("nein",))
+
+
+def test_a_probe_has_all_features_and_says_nothing() -> None:
+    probe = feature_probe(0.06)
+    assert probe.features == MatchModel.all_features
+    assert probe.joint_score([[1.0] * 4, [0.5] * 4], [2.0] * 4) == 0.0

@@ -126,9 +126,7 @@ def test_the_rate_rises_to_its_peak_and_falls_to_nothing() -> None:
     assert all(0 < share <= 1 for share in shares)
 
 
-def test_an_answer_ends_as_the_generation_settings_say_before_the_tokenizer(
-    tokenizer: Any,
-) -> None:
+def test_an_answer_ends_as_the_generation_settings_say_before_the_tokenizer(tokenizer: Any) -> None:
     model = build_model()
     model.generation_config.eos_token_id = [7, 1]
     assert end_ids(model, tokenizer) == (1, 7)

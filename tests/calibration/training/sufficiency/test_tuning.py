@@ -63,11 +63,7 @@ def test_the_report_says_what_was_measured(tuned: _Tuned) -> None:
         "questions": 24,
         "auroc_before": round(report.before, 6),
         "auroc_after": round(report.after, 6),
-        "gain": {
-            "value": round(value, 6),
-            "low": round(low, 6),
-            "high": round(high, 6),
-        },
+        "gain": {"value": round(value, 6), "low": round(low, 6), "high": round(high, 6)},
         "steps": report.steps,
         "helped": report.helped,
         "use": "tuned" if report.helped else "sufficiency",

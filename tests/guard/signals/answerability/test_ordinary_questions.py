@@ -7,6 +7,7 @@ import pytest
 from knowgate.guard.contracts import Premise
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.answerability._statements import Likeness, likeness
+from tests.support.tables import table
 
 OPEN = PremiseChecker()
 CLOSED = PremiseChecker(closed_world=True)
@@ -18,27 +19,7 @@ def refused(checker: PremiseChecker, question: str, passages: list[str]) -> bool
 
 @pytest.mark.parametrize(
     ("question", "passages"),
-    [
-        ("Who wrote Emma and who wrote Ivanhoe?",
-         ["Who wrote Emma? Jane Austen", "Who wrote Ivanhoe? Walter Scott"]),
-        ("What is the capital of France and what is the capital of Spain?",
-         ["The capital of France is Paris.", "The capital of Spain is Madrid."]),
-        ("What is the capital of France and the capital of Spain?",
-         ["The capital of France is Paris.", "The capital of Spain is Madrid."]),
-        ("What is the capital of Kenya as well as the capital of Chad?",
-         ["The capital of Kenya is Nairobi.", "The capital of Chad is N'Djamena."]),
-        ("Where was Bo born and where was Cy born?",
-         ["Bo was born in Rill.", "Cy was born in Arn."]),
-        ("Is breakfast included and is parking also included?",
-         ["Is breakfast included? Yes", "Is parking included? No, 10 EUR a day"]),
-        ("What is the height of K2 and also the height of Everest?",
-         ["What is the height of K2? 8611 m", "What is the height of Everest? 8849 m"]),
-        ("What is the price of Basic and also the price of Pro?",
-         ["What is the price of Basic? free", "What is the price of Pro? on request"]),
-        ("谁写了红楼梦，谁写了西游记？", ["谁写了红楼梦？ 曹雪芹", "谁写了西游记？ 吴承恩"]),
-        ("法国的首都以及西班牙的首都是什么？", ["法国的首都是巴黎。", "西班牙的首都是马德里。"]),
-        ("谁是法国总统，同时谁是美国总统？", ["谁是法国总统？ 马克龙", "谁是美国总统？ 拜登"]),
-    ],
+    table(__file__, "two questions in one are not two conditions"),
 )  # fmt: skip
 def test_two_questions_in_one_are_not_two_conditions(question: str, passages: list[str]) -> None:
     assert not refused(OPEN, question, passages)
@@ -71,16 +52,7 @@ def test_a_sentence_that_has_the_name_beside_the_other_condition_leaves_it_open(
 
 @pytest.mark.parametrize(
     ("question", "passages"),
-    [
-        ("Is the store open on weekdays, mornings or evenings?",
-         ["The store is open on weekdays only in the morning."]),
-        ("Is the warranty valid, one year or two years?",
-         ["The warranty is valid only for 24 months."]),
-        ("Do I pay tax, yes or no?", ["Do I pay tax? Only above 800 EUR"]),
-        ("How do I pay, by card or in cash?", ["How do I pay? Cards only"]),
-        ("If I am late, can I call or email?", ["If I am late? Phone us"]),
-        ("上海是省还是市？", ["上海是中国唯一的国际金融中心。"]),
-    ],
+    table(__file__, "a yes or a manner may be told in any words"),
 )  # fmt: skip
 def test_a_yes_or_a_manner_may_be_told_in_any_words(question: str, passages: list[str]) -> None:
     assert not refused(OPEN, question, passages)
@@ -89,23 +61,7 @@ def test_a_yes_or_a_manner_may_be_told_in_any_words(question: str, passages: lis
 
 @pytest.mark.parametrize(
     ("question", "passages"),
-    [
-        ("How long is the warranty, 12 months or 24 months?",
-         ["How long is the warranty? Two years"]),
-        ("When is checkout, 10 am or noon?", ["When is checkout? 12:00"]),
-        ("What is the deposit, $50 or $100?", ["What is the deposit? One hundred dollars"]),
-        ("Who pays for return shipping, the buyer or the seller?",
-         ["Who pays for return shipping? Customers"]),
-        ("Where was Ann Lund born, in Germany or France?", ["Where was Ann Lund born? Berlin"]),
-        ("What religion is Ann Lund, Christian or Muslim?",
-         ["What religion is Ann Lund? Catholic"]),
-        ("What does the bus run on, petrol or diesel?", ["What does the bus run on? gasoline"]),
-        ("What colour is the Rill bus, red or blue?",
-         ["The Rill bus is the only one with air conditioning.", "Its colour is crimson."]),
-        ("Who wrote 红楼梦, 曹雪芹 or 吴承恩?", ["Who wrote 红楼梦? Cao Xueqin"]),
-        ("谁付运费，买家还是卖家？", ["谁付运费？ 顾客"]),
-        ("保修期多长，一年还是两年？", ["保修期多长？ 24个月"]),
-    ],
+    table(__file__, "what goes by other words may be one of the options"),
 )  # fmt: skip
 def test_what_goes_by_other_words_may_be_one_of_the_options(
     question: str, passages: list[str]
@@ -115,17 +71,7 @@ def test_what_goes_by_other_words_may_be_one_of_the_options(
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
-    [
-        ("US", "United States", "MAYBE"),
-        ("NYC", "New York City", "MAYBE"),
-        ("Man Utd", "Manchester United", "MAYBE"),
-        ("W. S. Churchill", "Sir Winston Spencer-Churchill", "MAYBE"),
-        ("Dr. Lund", "Ann Lund", "MAYBE"),
-        ("Ann Mary Lund", "Ann Cy Lund", "MAYBE"),
-        ("Ann Lund", "Bo Lund", "DIFFERENT"),
-        ("UK", "United States", "DIFFERENT"),
-        ("Bo Rask", "Ann Lund", "DIFFERENT"),
-    ],
+    table(__file__, "what may be short for a name may be it"),
 )
 def test_what_may_be_short_for_a_name_may_be_it(first: str, second: str, expected: str) -> None:
     assert likeness(first, second) is Likeness[expected]
@@ -134,13 +80,7 @@ def test_what_may_be_short_for_a_name_may_be_it(first: str, second: str, expecte
 
 @pytest.mark.parametrize(
     ("question", "passages"),
-    [
-        ("What did Apple release in 2001?", ["When did Apple first release the iPhone? 2007"]),
-        ("What did Bell Air stream in 2010?", ["When did Bell Air start streaming in Arn? 2014"]),
-        ("Where did Ann Lund work in 1990?", ["When did Ann Lund start working for Acme? 2001"]),
-        ("What award did Ann Lund win in 1990?",
-         ["When did Ann Lund first win the Bell Prize? 1995"]),
-    ],
+    table(__file__, "the beginning of one thing is not that of all"),
 )  # fmt: skip
 def test_the_beginning_of_one_thing_is_not_that_of_all(question: str, passages: list[str]) -> None:
     assert not refused(OPEN, question, passages)
@@ -213,13 +153,7 @@ def test_a_number_or_a_word_is_not_taken_for_an_impossible_time() -> None:
 
 @pytest.mark.parametrize(
     ("question", "passage"),
-    [
-        ("Which law was passed on 30 February 1712?", "February 30, 1712 was a day in Sweden."),
-        ("Which law was passed on February 30?", "The 30th of February was a day in Sweden."),
-        ("2月30日通过了什么法律？", "瑞典1712年2月30日通过了新法律。"),
-        ("Who won in 2999?", "The film is set in 2999."),
-        ("Who led Rill from 1912 to 1907?", "The list runs from 1912 back to 1907."),
-    ],
+    table(__file__, "an impossible time that the passages speak of is left to them"),
 )
 def test_an_impossible_time_that_the_passages_speak_of_is_left_to_them(
     question: str, passage: str

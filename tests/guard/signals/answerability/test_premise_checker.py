@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from knowgate.guard import Veto
 from knowgate.guard.contracts import Answerability, Premise, PremiseFault
 from knowgate.guard.signals.answerability import PremiseChecker
+from tests.support.tables import table
 
 OPEN = PremiseChecker()
 CLOSED = PremiseChecker(closed_world=True)
@@ -33,24 +34,14 @@ def test_two_conditions_that_nobody_meets_leave_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("question", "passages"),
-    [
-        ("Who is the mother of Ann and also the author of Rill?",
-         ["Ann's mother is? Mary", "The author of Rill is? Bo, Cy"]),
-        ("Who is both the mother of Ann and the author of Rill?",
-         ["Ann's mother is? Mary", "The author of Rill is? Bo, Cy"]),
-        ("谁既是共产党宣言的译者，又是伊莎·狄尔的母亲？",
-         ["共产党宣言的译者是？ 普列汉诺夫", "伊莎·狄尔的母亲是？ 希玛·马连尼"]),
-        ("在曾经担任过美国的行政首脑的人中，谁是拖雷的父亲？",
-         ["担任过美国的行政首脑的人是？ 乔·拜登", "拖雷的父亲是？ 成吉思汗"]),
-    ],
+    table(__file__, "conditions are told apart in both languages"),
 )  # fmt: skip
 def test_conditions_are_told_apart_in_both_languages(question: str, passages: list[str]) -> None:
     assert fault(OPEN.detect(question, passages)) == "empty_intersection"
 
 
 @pytest.mark.parametrize(
-    "leaders",
-    ["Mary Lund", "Bo Rask, Mary Lund", "Mary Lund of Rill", "Mary Lundt"],
+    "leaders", ["Mary Lund", "Bo Rask, Mary Lund", "Mary Lund of Rill", "Mary Lundt"]
 )
 def test_whom_both_conditions_may_mean_is_never_ruled_out(leaders: str) -> None:
     found = OPEN.detect(BOTH, [f"Who leads Rill? {leaders}", MOTHER])
@@ -72,13 +63,7 @@ def test_half_of_the_facts_settles_nothing() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [
-        "Who leads Rillstead? Bo Rask",
-        "Who leads New Rill? Bo Rask",
-        "Whom does Rill lead? Bo Rask",
-        "Who led the choir of Rill? Bo Rask",
-        "Who leads Rill? Unknown",
-    ],
+    table(__file__, "an answer to another question is no answer"),
 )
 def test_an_answer_to_another_question_is_no_answer(other: str) -> None:
     assert OPEN.detect(BOTH, [other, MOTHER]).premise is Premise.UNDECIDED
@@ -98,14 +83,7 @@ AWARDS = "what award did Ann Lund receive ? Prix Rill, Bell Medal"
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ("Order of Arn or Cape Cross", "false_options"),
-        ("Bell Medal or Cape Cross", "answerable"),
-        ("Cape Cross or Bell Medal", "answerable"),
-        ("Bell Medal or Prix Rill", "undecided"),
-        ("Bell Medal of Honour or Cape Cross", "undecided"),
-        ("Cape Cross or Bell Medall", "undecided"),
-    ],
+    table(__file__, "two options are held against the answers"),
 )
 def test_two_options_are_held_against_the_answers(options: str, expected: str) -> None:
     assert fault(OPEN.detect(f"what award did Ann Lund receive, {options} ?", [AWARDS])) == expected
@@ -160,13 +138,7 @@ def test_a_time_outside_of_what_is_stated_is_impossible() -> None:
 
 @pytest.mark.parametrize(
     ("question", "expected"),
-    [
-        ("1907年至1912年期间,让·蒙塔拉在哪里担任职务?", "impossible_time"),
-        ("让·蒙塔拉在1990年期间担任什么位置？", "impossible_time"),
-        ("1955-1960年期间，让·蒙塔拉担任什么位置？", "undecided"),
-        ("1907年至1912年期间,让·蒙塔拉二世在哪里担任职务?", "undecided"),
-        ("1907年至1912年期间,小让·蒙塔拉在哪里担任职务?", "undecided"),
-    ],
+    table(__file__, "chinese times are read"),
 )
 def test_chinese_times_are_read(question: str, expected: str) -> None:
     clues = [
@@ -279,16 +251,7 @@ def test_what_a_sentence_may_say_in_words_not_understood_is_left_open(
 
 @pytest.mark.parametrize(
     ("question", "passages", "expected"),
-    [
-        ("Where is the Rill Gate sited, Arn or Bel?", ["Rill Gate — site — Cor"], "false_options"),
-        ("Where was Ann Lund born, Arn or Bel?", ["Ann Lund was born in Rill."], "false_options"),
-        ("What was founded by Ann Lund and has its seat in Bel?",
-         ["Arn Bank — founder — Ann Lund", "Cor Press — seat — Bel"], "empty_intersection"),
-        ("Who is the mother of Mary and also the author of Rill?",
-         ["Ann — mother — Mary", "Rill — author — Bo"], "undecided"),
-        ("Which house employed Bo Rask between 1675 and 1689?",
-         ["Until which year did Bo Rask work for a house? 1666"], "impossible_time"),
-    ],
+    table(__file__, "a closed world takes what is stated for all there is"),
 )  # fmt: skip
 def test_a_closed_world_takes_what_is_stated_for_all_there_is(
     question: str, passages: list[str], expected: str
@@ -297,20 +260,7 @@ def test_a_closed_world_takes_what_is_stated_for_all_there_is(
 
 
 def test_some_times_are_impossible_by_themselves() -> None:
-    for question, expected in [
-        ("Who won the cup in 2999?", "impossible_time"),
-        ("2999年谁获得了冠军？", "impossible_time"),
-        ("Who led Rill from 1912 to 1907?", "impossible_time"),
-        ("What happened on 30 February 1990?", "impossible_time"),
-        ("What happened on June 31, 1990?", "impossible_time"),
-        ("1990年13月1日发生了什么？", "impossible_time"),
-        ("What happened on 29 February 1992?", "undecided"),
-        ("How far is it from 2000 to 1500 metres?", "undecided"),
-        ("Who led Rill from 44 BC to 27 BC?", "undecided"),
-        ("What was made in 2006 World Cup Stadium?", "undecided"),
-        ("Which team has 3000 members?", "undecided"),
-        ("What will the sea level be in 2100?", "undecided"),
-    ]:
+    for question, expected in table(__file__, "some times are impossible by themselves"):
         assert fault(OPEN.detect(question, ["Nothing of use."])) == expected
 
 
@@ -322,15 +272,7 @@ def test_a_far_future_that_the_passages_speak_of_is_left_to_them() -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Who wrote Pride and Prejudice?",
-        "Is it black or white?",
-        "What is the capital of France?",
-        "To be, or not to be?",
-        "你好还是再见",
-        "?",
-        "and",
-    ],
+    table(__file__, "ordinary questions are left alone"),
 )
 def test_ordinary_questions_are_left_alone(question: str) -> None:
     passages = ["Who wrote Emma? Jane Austen", "Paris — capital of — France", "It is black."]
@@ -373,23 +315,7 @@ def test_any_question_and_any_passages_have_a_verdict(
 
 
 def test_passages_of_any_length_come_to_an_end() -> None:
-    for piece in [
-        "a",
-        " ",
-        "1990 ",
-        "1990-",
-        " or ",
-        "?",
-        "\n",
-        " — ",
-        "Ann is ",
-        "(",
-        ", ",
-        "是的谁",
-        "?\nA ",
-        "Ann — mother of — Bo (1990–1995)\n",
-        "When did Ann start the first time? 1990\n",
-    ]:
+    for piece in table(__file__, "passages of any length come to an end"):
         # A pattern that backtracks would take hours.
         for question in ("Which position did Ann hold from 1907 to 1912?", BOTH, "a, b or c?"):
             CLOSED.detect(question, [piece * (100_000 // len(piece))])

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.guard import (
-    Confidence,
-    Fingerprint,
-    Generation,
-    LanguageModel,
-    LanguageModelError,
-)
+from knowgate.guard import Confidence, Fingerprint, Generation, LanguageModel, LanguageModelError
 from knowgate.guard._model_steps import Compute, Draw, HiddenState, Score, Steps
 from knowgate.guard.contracts import Cost, PartialGenerationsError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError

@@ -14,11 +14,7 @@ from typing import Any
 import pytest
 
 from knowgate.guard.matching import same_answer
-from knowgate.guard.signals.confidence._entropy import (
-    entailed,
-    matched,
-    semantic_entropy,
-)
+from knowgate.guard.signals.confidence._entropy import entailed, matched, semantic_entropy
 from knowgate.guard.signals.confidence._self_reported import PTrue
 from knowgate.guard.signals.confidence._token_probability import token_probability
 from knowgate.guard.testing import ScriptedLanguageModel

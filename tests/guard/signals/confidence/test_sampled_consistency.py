@@ -13,11 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import (
-    Confidence,
-    Generation,
-    LanguageModelError,
-)
+from knowgate.guard import Confidence, Generation, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher, same_answer
 from knowgate.guard.prompts import Prompt
@@ -215,10 +211,7 @@ def test_every_rule_sees_the_samples_that_all_ten_would_have_been(seed: int) -> 
         for stopping in ("none", "curtailed", "bayesian"):
             model = ScriptedLanguageModel({question: guesses})
             found = SampledConsistency(
-                model,
-                sampling=Sampling(seed=seed),
-                stopping=stopping,
-                prompt=PROMPT,
+                model, sampling=Sampling(seed=seed), stopping=stopping, prompt=PROMPT
             ).estimate(question)
             drawn = found.samples_drawn
             assert found.value == sum(matches[:drawn]) / drawn

@@ -10,34 +10,9 @@ from hypothesis import strategies as st
 
 from knowgate.guard.signals.conflict.meaning_rules import Rule, read_answer
 from tests.support.paths import SHARED_DATA
+from tests.support.tables import table
 
-SAME = [
-    ("Paris", "paris."),
-    ("Paris", "It is Paris, the capital of France"),
-    ("Paris", "The capital of France is Paris."),
-    ("Paris", "Paris, not London"),
-    ("Gustave Eiffel", "It was designed by Gustave Eiffel."),
-    ("Austria", "Salzburg, Austria"),
-    ("23", "twenty-three"),
-    ("23", "It was 23 people."),
-    ("9", "nine seasons"),
-    ("1,000", "a thousand"),
-    ("2.5 million", "2,500,000"),
-    ("Louis XIV", "Louis 14"),
-    ("Super Bowl LI", "Super Bowl 51"),
-    ("14 December 1972 UTC", "December 1972"),
-    ("1972-12-14", "December 14th, 1972"),
-    ("10 March 1990", "March 10, 1990"),
-    ("1990", "since 1990"),
-    ("5 km", "5 kilometres"),
-    ("$5", "5 dollars"),
-    ("50%", "fifty percent"),
-    ("Yes", "Yes, it is."),
-    ("No", "No, it never was"),
-    ("巴黎", "答案是巴黎。"),
-    ("二十三", "23"),
-    ("1990年", "一九九〇年"),
-]
+SAME = table(__file__, "same")
 DIFFERENT = [
     ("23", "32"),
     ("23", "23 million"),
@@ -69,22 +44,8 @@ DIFFERENT = [
     ("...", "Paris"),
 ]
 # A number, a date, a negation or an alternative in one only: no similarity may say the same.
-DOUBTFUL = [
-    ("Apollo", "Apollo 11"),
-    ("Paris", "Paris or London"),
-    ("1939", "1939 to 1945"),
-    ("the council", "nobody"),
-    ("American teams outnumber Canadian teams", "Canadian teams outnumber American teams"),
-]
-OPEN = [
-    ("New York", "the Big Apple"),
-    ("Obama", "Barack Obama"),
-    ("York", "New York"),
-    ("Paris", "the mayor of Paris"),
-    ("red wine", "wine"),
-    ("not legal", "illegal"),
-    ("北京", "北京大学"),
-]
+DOUBTFUL = table(__file__, "doubtful")
+OPEN = table(__file__, "open")
 CASES = [
     *((pair, Rule.SAME) for pair in SAME),
     *((pair, Rule.DIFFERENT) for pair in DIFFERENT),

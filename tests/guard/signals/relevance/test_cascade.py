@@ -27,11 +27,7 @@ from knowgate.guard import (
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.fingerprint import CascadeRule, Probe
 from knowgate.guard.policy import IdentityCalibrator
-from knowgate.guard.signals.relevance import (
-    CascadeScorer,
-    LexicalScorer,
-    SufficiencyJudge,
-)
+from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from tests.support.guards import without_timings
 

@@ -21,11 +21,7 @@ from knowgate.guard.engine import CrossEncoderScorer
 from knowgate.guard.engine.embedded import ENCODER_WEIGHTS
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.model_files import CROSS_ENCODER_SHA256, require_files, reranker_folder
-from knowgate.guard.signals.relevance import (
-    CascadeScorer,
-    index_passages,
-    load_scorer,
-)
+from knowgate.guard.signals.relevance import CascadeScorer, index_passages, load_scorer
 from knowgate.guard.signals.relevance.sufficiency import (
     BUNDLED_FOLDER,
     CROSS_FOLDER,

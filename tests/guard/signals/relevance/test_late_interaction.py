@@ -61,9 +61,7 @@ def test_the_score_is_the_weighted_mean_of_the_best_cosines(scorer: LateInteract
     assert scorer.score(QUESTION, [PASSAGES[0]])[0] == pytest.approx(float(expected), abs=1e-6)
 
 
-def test_two_half_answers_together_match_better_than_either(
-    scorer: LateInteractionScorer,
-) -> None:
+def test_two_half_answers_together_match_better_than_either(scorer: LateInteractionScorer) -> None:
     judged = scorer.score_set(QUESTION, PASSAGES[:2])
     assert judged.joint > max(judged.scores)
 

@@ -56,8 +56,7 @@ WAYS = pytest.mark.parametrize("way", ["sync", "async", "batch", "async batch"])
 
 @WAYS
 @pytest.mark.parametrize(
-    ("values", "route"),
-    [([2.5, 3.5, -40.0], "follow_context"), ([2.5, 2.9, -40.0], "abstain")],
+    ("values", "route"), [([2.5, 3.5, -40.0], "follow_context"), ([2.5, 2.9, -40.0], "abstain")]
 )
 async def test_the_best_number_decides_on_its_own_scale(
     way: str, values: list[float], route: str

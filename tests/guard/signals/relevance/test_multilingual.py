@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard.engine.encoder import TokenEncoder
-from knowgate.guard.engine.multilingual import (
-    convert_multilingual,
-    encoder_weights,
-)
+from knowgate.guard.engine.multilingual import convert_multilingual, encoder_weights
 from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.fingerprint import default_aggregator, output_scale
 from knowgate.guard.model_files import MULTILINGUAL_SHA256, cached_model, downloaded_model

@@ -25,10 +25,7 @@ from knowgate.guard.signals.relevance.late_interaction import (
     match_values,
 )
 from knowgate.guard.signals.relevance.match_model import FEATURES
-from knowgate.guard.signals.relevance.sufficiency import (
-    BUNDLED_FOLDER,
-    SufficiencyScorer,
-)
+from knowgate.guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
 from tests.support.tuned_folders import some_mix, write_folder
 
 QUESTION = "When does the library open, and who may borrow books?"
@@ -133,9 +130,7 @@ def test_odd_texts_get_finite_scores(scorer: SufficiencyScorer) -> None:
         assert np.isfinite([*judged.scores, judged.joint]).all()
 
 
-def test_scripts_that_the_model_does_not_know_are_not_supported(
-    scorer: SufficiencyScorer,
-) -> None:
+def test_scripts_that_the_model_does_not_know_are_not_supported(scorer: SufficiencyScorer) -> None:
     assert scorer.supports(QUESTION)
     assert not scorer.supports("图书馆什么时候开门？")
     assert not scorer.supports("中文…")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from knowgate.guard import InputError, SignalError
 from knowgate.guard.signals.support import SentenceSupport, Support, SupportCheck
 from knowgate.guard.signals.support.reading import read_sentences, sentence_spans, stem
+from tests.support.tables import table
 
 PASSAGES = [
     "The library is in Mill Street. It opens at nine and closes at five on weekdays.",
@@ -30,15 +31,7 @@ def faults(reply: str, question: str = "") -> list[str]:
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        "Claims are paid within 5 days.",
-        "The library opens at 9 and closes at 5 on weekdays.",
-        "Ms. Tan is three years older than Mr. Lee.",
-        "Mr. Lee is 37: the difference is 3 years.",
-        "It is in Mill Street.",
-        "理赔款在5天内支付。",
-        "1. Claims are paid within five days.",
-    ],
+    table(__file__, "what stands in the passages is supported"),
 )
 def test_what_stands_in_the_passages_is_supported(reply: str) -> None:
     found = CHECK.check(reply, PASSAGES)
@@ -47,15 +40,7 @@ def test_what_stands_in_the_passages_is_supported(reply: str) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "missing"),
-    [
-        ("Claims are paid within 6 days.", ["number 6 day"]),
-        ("Claims are paid within five weeks.", ["number five week"]),
-        ("Claims are not paid within five days.", ["negation"]),
-        ("Ms. Wong is older than Mr. Lee.", ["name Wong"]),
-        ('Look for "Mill Lane" on the map of the library.', ["quotation mill lane"]),
-        ("The library has `printpapersize --all`.", ["quotation printpapersize all"]),
-        ("理赔款在六天内支付。", ["number 六 day"]),
-    ],
+    table(__file__, "what no passage says is named"),
 )
 def test_what_no_passage_says_is_named(reply: str, missing: list[str]) -> None:
     found = faults(reply)
@@ -75,15 +60,7 @@ def test_a_short_answer_must_stand_where_the_question_is_answered() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        "Hello!",
-        "I am sorry, the documents do not say.",
-        "Would you like to know more?",
-        "Please see the link below.",
-        "Here is what I found:",
-        "",
-        "   \n\n ",
-    ],
+    table(__file__, "sentences that say nothing are not judged"),
 )
 def test_sentences_that_say_nothing_are_not_judged(reply: str) -> None:
     found = CHECK.check(reply, PASSAGES)

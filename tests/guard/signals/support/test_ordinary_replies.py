@@ -7,44 +7,15 @@ import pytest
 from knowgate.guard import SignalError
 from knowgate.guard.signals.injection import gives_orders
 from knowgate.guard.signals.support import SupportCheck
+from tests.support.tables import table
 
 CHECK = SupportCheck()
-PASSAGES = [
-    "Employees get 25 vacation days per year. Unused days expire on 31 March.",
-    "Refunds take up to 10 business days. Gift cards are not refundable.",
-    "Marie Curie won the Nobel Prize in Physics in 1903. In 1911 she won the Nobel Prize in "
-    "Chemistry.",
-    "The deal was worth $1.65 billion. The shop opens at nine.",
-    "The north bridge is 40 m long and was built by Anna Lee in March 1990. The south bridge is "
-    "60 m long and was built by Boris Tan in May 1995.",
-    "The match was seen by 4.97 million people at home.",
-]
+PASSAGES = table(__file__, "passages")
 
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        "Employees get 25 vacation days per year [1].",
-        "Employees get 25 vacation days per year. [1][3]",
-        "Employees get 25 vacation days per year (Source 2).",
-        "According to passage 1, employees get 25 vacation days per year.",
-        "No, unused days expire on 31 March.",
-        "No. Gift cards are not refundable.",
-        "Gift cards are non-refundable.",
-        "Refunds take no more than 10 business days.",
-        "Don't forget: unused days expire on 31 March.",
-        "You'll get 25 vacation days per year.",
-        "In 1911, Marie Curie won the Nobel Prize in Chemistry.",
-        "The deal was worth 1.65 billion dollars.",
-        "Sure! Based on the context:\n- **25** vacation days per year\n- Refunds take 10 days",
-        "**Answer:** 25 vacation days per year.",
-        "I'd be happy to help you with that. Refunds take up to 10 business days.",
-        "Employees get vacation days, e.g. 25 per year.",
-        "The south bridge is 60 m long and was built by Boris Tan in May 1995.",
-        "The bridge in the south, built by Boris Tan in 1995, is 60 m long.",
-        "The match was seen by about 5 million people at home.",
-        "### Vacation\nEmployees get 25 vacation days per year.\nLet me know if you need more!",
-    ],
+    table(__file__, "what says the same passes"),
 )
 def test_what_says_the_same_passes(reply: str) -> None:
     found = CHECK.check(reply, PASSAGES)

@@ -11,6 +11,7 @@ from knowgate.offline_eval.data.facts._cloze import cloze_facts
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
 from knowgate.offline_eval.data.facts._sentences import sentences_of
 from knowgate.offline_eval.data.questions import QuestionRecord
+from tests.support.tables import table
 
 
 def asked(text: str, suffix: str = ".txt") -> list[tuple[str, str]]:
@@ -20,47 +21,7 @@ def asked(text: str, suffix: str = ".txt") -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("sentence", "question", "answer"),
-    [
-        (
-            "A broken white line indicates the centre of a two-way road.",
-            "What does a broken white line indicate?",
-            "the centre of a two-way road",
-        ),
-        (
-            "The Basic Theory Test is a test of traffic rules.",
-            "What is the Basic Theory Test?",
-            "a test of traffic rules",
-        ),
-        (
-            "The strip beside a lane is called the road shoulder.",
-            "What is the strip beside a lane called?",
-            "the road shoulder",
-        ),
-        ("交通灯是一种指挥交通的信号。", "交通灯是什么？", "一种指挥交通的信号"),
-        (
-            "Tyres must be replaced when their tread is below 1.6 mm.",
-            "Complete from the knowledge base: “Tyres must be replaced when their tread is below "
-            "____.”",
-            "1.6 mm",
-        ),
-        (
-            "The library was opened on 3 May 1975 by the mayor of the town.",
-            "Complete from the knowledge base: “The library was opened on ____ by the mayor of "
-            "the town.”",
-            "3 May 1975",
-        ),
-        (
-            "Drivers must report an accident to the Traffic Police at once.",
-            "Complete from the knowledge base: “Drivers must report an accident to the ____ at "
-            "once.”",
-            "Traffic Police",
-        ),
-        (
-            "图书馆在1975年5月3日向市民开放。",
-            "请根据知识库填空：“图书馆在____向市民开放。”",
-            "1975年5月3日",
-        ),
-    ],
+    table(__file__, "a sentence is asked about"),
 )
 def test_a_sentence_is_asked_about(sentence: str, question: str, answer: str) -> None:
     assert asked(sentence) == [(question, answer)]
@@ -68,19 +29,7 @@ def test_a_sentence_is_asked_about(sentence: str, question: str, answer: str) ->
 
 @pytest.mark.parametrize(
     "sentence",
-    [
-        "It must be replaced when the tread is below 1.6 mm.",
-        "However, drivers must pay a fine of $120 at once.",
-        "When the car in front is changing to the lane of 50 km/h.",
-        "These signs must be obeyed by 100 drivers.",
-        "Is the limit in a tunnel really 50 km/h now?",
-        "For details see page 12 of the handbook of rules.",
-        "Copyright 2020 by the city, all rights reserved.",
-        "Visit https://example.org before 3 May 1975 for more.",
-        "The first 50 drivers must pay before the next 50 drivers.",
-        "You must always be careful and very polite.",
-        "Broken White Line A broken white line must be 50 metres long.",
-    ],
+    table(__file__, "a sentence that leans on others or has no piece of its own is not"),
 )
 def test_a_sentence_that_leans_on_others_or_has_no_piece_of_its_own_is_not(sentence: str) -> None:
     assert asked(sentence) == []

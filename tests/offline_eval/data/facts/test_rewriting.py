@@ -10,89 +10,25 @@ from knowgate.offline_eval.data.facts import build_questions
 from knowgate.offline_eval.data.facts._rewriting import asked_by_heading, rewritten
 from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.offline_eval.cli.commands import read_lines
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize(
     ("sentence", "question", "answer"),
-    [
-        (
-            "To run the application, use the flask command or python -m flask.",
-            "How do I run the application?",
-            "use the flask command or python -m flask",
-        ),
-        (
-            "Use the route() decorator to bind a function to a URL.",
-            "How do I bind a function to a URL?",
-            "Use the route() decorator",
-        ),
-        (
-            "You can change the temporary directory by setting the TEMP environment variable.",
-            "How do I change the temporary directory?",
-            "by setting the TEMP environment variable",
-        ),
-        (
-            "The Photos application lets you view your pictures in a list.",
-            "How do I view my pictures in a list?",
-            "The Photos application",
-        ),
-        (
-            "If you lose your key, the repository cannot be read any more.",
-            "What if I lose my key?",
-            "the repository cannot be read any more",
-        ),
-        (
-            "The timestamp field is used to avoid logical replay attacks.",
-            "What is the timestamp field used for?",
-            "to avoid logical replay attacks",
-        ),
-        (
-            "Codecs are a way to read a video or audio format.",
-            "What are codecs?",
-            "a way to read a video or audio format",
-        ),
-    ],
+    table(__file__, "a sentence becomes a question"),
 )
 def test_a_sentence_becomes_a_question(sentence: str, question: str, answer: str) -> None:
     assert rewritten(sentence, {"codecs"}) == (question, answer)
 
 
 def test_a_sentence_that_leans_on_others_or_tells_nothing_does_not() -> None:
-    for sentence in [
-        "Below is a template for your own needs.",
-        "Here is an example cache function.",
-        "Since g is a single namespace.",
-        "The first argument is the name of the module.",
-        "A common example is a URL to an external resource.",
-        "The answer is a bit complicated.",
-        "The method is called to handle each request.",
-        "The extends tag is the key here.",
-        "To do this, run the command again.",
-        "To some extent, mounting a backup may help you.",
-        "To download files will sometimes provide access, use FTP.",
-        "If so, you may need a compiler for it.",
-        "If the file is a program, such as a script, you must run it.",
-    ]:
+    for sentence in table(__file__, "a sentence that leans on others or tells nothing does not"):
         assert rewritten(sentence) is None
 
 
 @pytest.mark.parametrize(
     ("heading", "question"),
-    [
-        ("Installing from source", "How do I install from source?"),
-        ("8.1.2. Configuring the Secret Key¶", "How do I configure the secret key?"),
-        ("Change your timezone", "How do I change my timezone?"),
-        ("Running with a Production Server", "How do I run with a production server?"),
-        ("Turn off wireless (airplane mode)", "How do I turn off wireless (airplane mode)?"),
-        ("How to rename a file", "How do I rename a file?"),
-        ("Where to store your backup", "Where do I store my backup?"),
-        ("Archive formats", None),
-        ("Logging and monitoring", None),
-        ("Compaction", None),
-        ("Examples", None),
-        ("How do I rename a file?", None),
-        ("Other event loops", None),
-        ("String theory", None),
-    ],
+    table(__file__, "a heading that names a deed asks for it"),
 )
 def test_a_heading_that_names_a_deed_asks_for_it(heading: str, question: str | None) -> None:
     assert asked_by_heading(heading) == question

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats.replay import LoggedPassage, read_replay_log
 from tests.offline_eval.cli.commands import write_lines
+from tests.support.tables import table
 
 _LINE = {"id": "a", "response": "It is red."}
 
@@ -23,22 +24,7 @@ _JSON = st.recursive(
     ),
     max_leaves=6,
 )
-_FIELDS = (
-    "id",
-    "question",
-    "response",
-    "expected_answer",
-    "context_ids",
-    "contexts",
-    "citation",
-    "abstained",
-    "factuality",
-    "kind",
-    "model",
-    "retrieval",
-    "error",
-    "input_tokens",
-)
+_FIELDS = table(__file__, "fields")
 
 
 def _passage(**fields: str) -> LoggedPassage:
@@ -52,16 +38,7 @@ def _read(folder: Path, *lines: dict[str, Any], name: str = "log.jsonl") -> Any:
 
 @pytest.mark.parametrize(
     ("name", "domain", "retrieval", "prompt"),
-    [
-        ("BTT_BASIC_RAG_conservative", "BTT", "basic_rag", "conservative"),
-        ("BTT_HYDE_RAG_opinion", "BTT", "hyde", "opinion"),
-        ("my_own_domain_LONG_IN_CONTEXT_basic", "my_own_domain", "long_context", "basic"),
-        ("CPF_DIRECT_a_b", "CPF", "direct", "a_b"),
-        ("cpf_hyde_basic", "cpf", "hyde", "basic"),
-        ("DIRECT", "", "direct", ""),
-        ("BTT_directive_basic", "", "", ""),
-        ("replies", "", "", ""),
-    ],
+    table(__file__, "a file name tells domain retrieval and prompt"),
 )
 def test_a_file_name_tells_domain_retrieval_and_prompt(
     tmp_path: Path, name: str, domain: str, retrieval: str, prompt: str

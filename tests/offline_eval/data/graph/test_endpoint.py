@@ -84,9 +84,7 @@ def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
 ) -> None:
     with serving(Endpoint(wikidata_store)) as endpoint:
         graph = load_graph(
-            endpoint.url,
-            properties=("P161",),
-            endpoint=quick(page_size=10, most_facts=25),
+            endpoint.url, properties=("P161",), endpoint=quick(page_size=10, most_facts=25)
         )
     ((prop, part),) = graph.facts.items()
     assert not part.complete
@@ -189,9 +187,6 @@ def test_names_from_an_endpoint_cannot_change_a_query() -> None:
         return False
 
     # The parser may refuse such an IRI, too.
-    with (
-        serving(Endpoint(pyoxigraph.Store(), fault=hostile)) as endpoint,
-        suppress(SparqlError),
-    ):
+    with serving(Endpoint(pyoxigraph.Store(), fault=hostile)) as endpoint, suppress(SparqlError):
         load_graph(endpoint.url, properties=("http://x/p",), endpoint=quick(max_attempts=1))
     assert not any("DROP" in query for query in endpoint.queries)

@@ -140,9 +140,7 @@ def over_seeds(graph: KnowledgeGraph, river: str) -> set[str]:
     return set[str]().union(*(options(dilemmas(graph, seed), river) for seed in range(12)))
 
 
-def test_an_option_that_is_right_by_another_name_is_never_offered_as_wrong(
-    tmp_path: Path,
-) -> None:
+def test_an_option_that_is_right_by_another_name_is_never_offered_as_wrong(tmp_path: Path) -> None:
     plain = over_seeds(towns(tmp_path), "River aaa")
     assert {"Bville", "Cville", "Dville", "Eville"} <= plain
     graph = towns(

@@ -127,9 +127,7 @@ def test_nodes_that_are_the_same_are_one(tmp_path: Path) -> None:
     assert graph.aliases[a] == ("First", "Third")
 
 
-def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(
-    tmp_path: Path,
-) -> None:
+def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(tmp_path: Path) -> None:
     label = f"<{RDFS}label>"
     path = write(
         tmp_path / "g.nt",
@@ -158,9 +156,7 @@ _NODES = st.integers(0, 6)
 @pytest.mark.slow
 @given(st.lists(st.tuples(_NODES, st.integers(0, 2), _NODES), max_size=30), st.randoms())
 def test_look_ups_are_those_of_the_triples_in_any_order(
-    tmp_path_factory: pytest.TempPathFactory,
-    triples: list[tuple[int, int, int]],
-    rng: object,
+    tmp_path_factory: pytest.TempPathFactory, triples: list[tuple[int, int, int]], rng: object
 ) -> None:
     folder = tmp_path_factory.mktemp("g")
     lines = [f"<{_E}n{s}> <{_E}p{p}> <{_E}n{o}>" for s, p, o in triples]

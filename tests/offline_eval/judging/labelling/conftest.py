@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.judging.labelling.session import LabelSession
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tools.attack.pages import serving
 

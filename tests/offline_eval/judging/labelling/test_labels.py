@@ -13,7 +13,32 @@ from knowgate.offline_eval.judging.labelling import Agreement, Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, open_sample
 from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
 from knowgate.offline_eval.run import RepliesRun
-from tests.offline_eval.judging.labelling.votes import human_labels
+
+
+def human_labels(annotator: str, words: str, reply: str = "r{}") -> tuple[HumanLabel, ...]:
+    """What somebody said of replies.
+
+    Args:
+        annotator: who said it.
+        words: one per reply, `yes` or `no` (it abstains), `-` (not labelled), or a digit, the
+            tier of a reply that does not abstain.
+        reply: pattern of the reply's id, with its number.
+    """
+    found = []
+    for number, word in enumerate(words.split()):
+        values = [("abstention", word)] if word != "-" else []
+        if word.isdigit():
+            values = [("abstention", "no"), ("factuality", f"tier_{word}")]
+        found += [
+            HumanLabel(
+                reply_id=reply.format(number),
+                criterion=criterion,
+                outcome=outcome,
+                annotator=annotator,
+            )
+            for criterion, outcome in values
+        ]
+    return tuple(found)
 
 
 def said(**votes: str) -> Labels:
@@ -160,10 +185,7 @@ def test_a_reply_settled_as_an_answer_is_asked_for_its_tier_where_nobody_gave_on
     session = LabelSession.consensus(run, "carol")
     session.label(0, "abstention", "no")
 
-    assert [step["criterion"] for step in session.item(0)["steps"]] == [
-        "abstention",
-        "factuality",
-    ]
+    assert [step["criterion"] for step in session.item(0)["steps"]] == ["abstention", "factuality"]
 
 
 def test_replies_to_one_question_are_no_independent_evidence(run: RepliesRun) -> None:

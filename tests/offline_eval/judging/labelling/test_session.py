@@ -11,13 +11,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import Labels
-from knowgate.offline_eval.judging.labelling._criteria import (
-    open_sample,
-)
-from knowgate.offline_eval.judging.labelling.session import (
-    LabelSession,
-    open_session,
-)
+from knowgate.offline_eval.judging.labelling._criteria import open_sample
+from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 

@@ -20,30 +20,14 @@ from knowgate.offline_eval.suites.conflict.beliefs import (
     conflict_prompts,
 )
 from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem
+from tests.support.tables import table
 
 from .questions import ScoringModel, item
 
 
 @pytest.mark.parametrize(
     ("reply", "wanted"),
-    [
-        ("Yes", True),
-        ("no.", False),
-        ("**Yes**, Ann runs it.", True),
-        ("No, that is not correct.", False),
-        ("That is not correct.", False),
-        ("That isn't right", False),
-        ("I think the answer is: no", False),
-        ("Let me think. Ann was mayor. Verdict: Yes", True),
-        ("<answer>yes</answer>", True),
-        ("YES！", True),
-        ("是的", True),
-        ("不正确。", False),
-        ("Ann", None),
-        ("", None),
-        ("It could be right, it could be wrong.", None),
-        ("Nobody knows.", None),
-    ],
+    table(__file__, "verdicts are read"),
 )
 def test_verdicts_are_read(reply: str, wanted: bool | None) -> None:
     assert YesNo.parse(reply) is wanted

@@ -54,12 +54,7 @@ def bare() -> ConflictItem:
 
 def test_what_the_data_have_is_taken_as_it_is() -> None:
     found = made()
-    assert [found[kind].made_by for kind in EvidenceKind] == [
-        "data",
-        "data",
-        "template",
-        "data",
-    ]
+    assert [found[kind].made_by for kind in EvidenceKind] == ["data", "data", "template", "data"]
     assert found[NC].answer == "Ann Rill"
     assert found[HPC].answer == found[HPCE].answer == "Bo Rill"
     assert found[LPC].answer == "teapot 0"

@@ -8,15 +8,8 @@ from pathlib import Path
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
-from knowgate.offline_eval.suites.conflict._scoring import (
-    ConflictRun,
-    accuracy_cells,
-    suppressions,
-)
-from knowgate.offline_eval.suites.conflict._suite import (
-    ConflictParts,
-    ConflictSettings,
-)
+from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, accuracy_cells, suppressions
+from knowgate.offline_eval.suites.conflict._suite import ConflictParts, ConflictSettings
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task

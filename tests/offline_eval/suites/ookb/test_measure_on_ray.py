@@ -24,9 +24,7 @@ from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 def test_a_chain_is_measured_in_this_process(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("The library opens at nine.")
     settings = MeasureSettings(
-        questions=write_toy_questions(tmp_path / "q.jsonl", 2),
-        documents=tmp_path,
-        scorer="lexical",
+        questions=write_toy_questions(tmp_path / "q.jsonl", 2), documents=tmp_path, scorer="lexical"
     )
     options = RunOptions(pool=RayPool(PoolSize()))
 

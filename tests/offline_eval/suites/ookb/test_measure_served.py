@@ -24,6 +24,7 @@ from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from knowgate.offline_eval.suites.ookb.leaving_out import find_source, overlap, same_source
 from knowgate.offline_eval.suites.parts import RunOptions
 from knowgate.offline_eval.systems.served import ServedChain
+from tests.support.tables import table
 
 PAGES = {
     "plans.md": ["The Team plan costs nineteen euros a month.", "A trial lasts for 21 days."],
@@ -147,17 +148,7 @@ def test_overlap_is_symmetric_and_whole_for_a_part(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("label", "named", "same"),
-    [
-        ("kb/plans.md", "plans.md", True),
-        ("plans.md", "docs/plans.md", True),
-        ("plans.md#prices", "plans.md", True),
-        ("plans.md:12", "plans.md", True),
-        ("old-plans.md", "plans.md", False),
-        ("kb\\plans.md", "plans.md", True),
-        (7, "7", True),
-        (None, "plans.md", False),
-        ("", "plans.md", False),
-    ],
+    table(__file__, "paths are compared by their ends"),
 )
 def test_paths_are_compared_by_their_ends(label: object, named: str, same: bool) -> None:
     assert same_source(label, named) is same

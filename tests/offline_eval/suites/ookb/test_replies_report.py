@@ -10,12 +10,7 @@ import pytest
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites import write_report
-from tests.offline_eval.suites.ookb.replies_run import (
-    SYSTEM,
-    Toy,
-    write_replies_run,
-    write_rows,
-)
+from tests.offline_eval.suites.ookb.replies_run import SYSTEM, Toy, write_replies_run, write_rows
 from tests.support.report_page import Page
 
 ALL = ("html", "md", "json", "csv", "junit")

@@ -86,9 +86,7 @@ def block_of(folder: Path) -> Any:
     return found
 
 
-def test_a_reply_at_another_threshold_is_that_of_the_system_without_a_guard(
-    tmp_path: Path,
-) -> None:
+def test_a_reply_at_another_threshold_is_that_of_the_system_without_a_guard(tmp_path: Path) -> None:
     block = block_of(written(tmp_path))
 
     assert isinstance(block, WhatIf)

@@ -70,10 +70,7 @@ def test_a_retrieval_miss_says_nothing_about_a_scorer(write_run: WriteRun, tmp_p
     # Scorers that failed do not all know that the passage was not retrieved.
     other = [*pairs([4, 3], [1, 0]), failed(2, "in_kb"), case(2, "left_out", 2.0)]
     found = ScorerComparison(
-        [
-            _scorer(write_run, tmp_path, "one", rows),
-            _scorer(write_run, tmp_path, "other", other),
-        ],
+        [_scorer(write_run, tmp_path, "one", rows), _scorer(write_run, tmp_path, "other", other)],
         risk=0.1,
     )
     assert found.retrieval_misses == 1

@@ -21,6 +21,7 @@ from knowgate.offline_eval.suites.uaqfact._absence import (
 from knowgate.offline_eval.suites.uaqfact._asking import UaqRow
 from knowgate.offline_eval.suites.uaqfact._scoring import verdicts
 from tests.offline_eval.data.graph.layout_questions import AB, DILEMMA, item
+from tests.support.tables import table
 
 # Read off the published description anew: one search after another, in the reply as it is
 # and in its lower case.
@@ -143,16 +144,7 @@ QUESTION = item("1", AB, DILEMMA, answer="Star Trek", options=("Star Trek", "a r
 
 @pytest.mark.parametrize(
     ("reply", "published", "strict"),
-    [
-        ("Star Trek", True, True),
-        ("star trek.", True, True),
-        ("Star Trek or a review", True, False),
-        ("Star Trek, not a review", True, True),
-        ("Not Star Trek, but a review", True, False),
-        ("a review", False, False),
-        ("Star Trekking", True, False),
-        ("", False, False),
-    ],
+    table(__file__, "echoing both options is no answer"),
 )
 def test_echoing_both_options_is_no_answer(reply: str, published: bool, strict: bool) -> None:
     assert published_hit(QUESTION, reply) is published
@@ -207,19 +199,7 @@ def test_the_wrong_option_that_holds_the_right_one_is_not_right() -> None:
 
 @pytest.mark.parametrize(
     ("label", "reply", "right"),
-    [
-        ("1987", "他于1987年上任", True),
-        ("NBA", "他在NBA踢球", True),
-        ("2", "2,500 people", False),
-        ("5", "1.5", False),
-        ("2", "1, 2, 3", True),
-        ("克瓦米·恩克鲁玛", "克瓦米・恩克鲁玛", True),
-        ("Star Wars – A New Hope", "Star Wars - A New Hope", True),
-        ("O'Neil", "O\u2018Neil", True),
-        ("Ann Li", "Ann Li is not the mayor; it was Bo.", False),
-        ("Ann Li", "Ann Li was not only mayor but king.", True),
-        ("北京", "北京不是首都", False),
-    ],
+    table(__file__, "whole words in any script"),
 )
 def test_whole_words_in_any_script(label: str, reply: str, right: bool) -> None:
     assert strict_hit(item("1", AB, answer=label), reply) is right

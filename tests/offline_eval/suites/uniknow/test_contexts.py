@@ -74,12 +74,7 @@ def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dat
 
 
 def test_the_right_passage_stands_in_each_place_equally_often(towers: Dataset) -> None:
-    built = build_contexts(
-        towers,
-        encoder=BagOfWords(),
-        kinds=[ContextKind.ONE_OF_K],
-        passages=3,
-    )
+    built = build_contexts(towers, encoder=BagOfWords(), kinds=[ContextKind.ONE_OF_K], passages=3)
 
     places = Counter(
         [holds_answer(passage, question.answers) for passage in context.passages].index(True)

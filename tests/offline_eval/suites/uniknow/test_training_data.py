@@ -68,11 +68,7 @@ def variant(method: str, **options: Any) -> TrainedVariant:
 def counts(method: str, **options: Any) -> Counter[tuple[str, str, str]]:
     """How many examples there are, by knowledge, kind and first word of the reply."""
     return Counter(
-        (
-            asked.rstrip("?0123456789"),
-            context.split()[0],
-            example.target.split()[0],
-        )
+        (asked.rstrip("?0123456789"), context.split()[0], example.target.split()[0])
         for example in training_examples(variant(method, **options), CASES, PROMPTS)
         for context, asked in [example.prompt.removeprefix("or unknown|").split("|")]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
+from knowgate.offline_eval.judging.labelling._review_cases import ReviewCase, ReviewPassage, _place
 from knowgate.offline_eval.judging.labelling.review_session import Imported, ReviewSession
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
+from tests.offline_eval.cli.commands import read_lines
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
@@ -68,3 +71,85 @@ def test_any_verdict_and_note_come_back_as_they_were(
     session.decide(2, verdict, note=note)
     session.export(path)
     assert ReviewSession.store_file(run, path).stored == 0, json.dumps(note)
+
+
+def verdicts(run: Path) -> dict[str, str]:
+    return {name: str(one.verdict) for name, one in MeasuredRun.read(run).reviews.items()}
+
+
+def test_the_probably_answered_case_comes_first_then_the_highest_relevance(
+    session: ReviewSession,
+) -> None:
+    assert [case.case_id for case in session.cases] == [
+        "fee/left_out",
+        "tour/left_out",
+        "dogs/left_out",
+    ]
+    assert [case.probable for case in session.cases] == [True, False, False]
+
+
+relevances = st.none() | st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@given(st.lists(st.tuples(relevances, st.booleans()), max_size=12), st.randoms())
+def test_any_cases_have_one_order(
+    drawn: list[tuple[float | None, bool]], shuffle: random.Random
+) -> None:
+    cases = [
+        ReviewCase(
+            str(at), "q", "a", relevance, None, None,
+            (ReviewPassage("p", "t", "", 0.1, 0.9 if probable else 0.1),),
+        )
+        for at, (relevance, probable) in enumerate(drawn)
+    ]  # fmt: skip
+    shuffled = cases.copy()
+    shuffle.shuffle(shuffled)
+
+    ordered = sorted(shuffled, key=_place)
+
+    assert ordered == sorted(cases, key=_place)
+    for probable in (True, False):
+        found = [case.relevance for case in ordered if case.probable is probable]
+        known = [value for value in found if value is not None]
+        assert known == sorted(known, reverse=True)
+        assert found[len(known) :] == [None] * (len(found) - len(known))
+    assert [case.probable for case in ordered] == sorted((p for _, p in drawn), reverse=True)
+
+
+def test_a_verdict_is_on_disk_at_once_and_the_last_one_counts(
+    session: ReviewSession, run: Path
+) -> None:
+    session.decide(0, Review.Verdict.UNSURE)
+    assert verdicts(run) == {"fee/left_out": "unsure"}
+    session.decide(0, Review.Verdict.ANSWERED, passage="news#1", note="says so")
+
+    assert verdicts(run) == {"fee/left_out": "answered"}
+    assert [row["verdict"] for row in read_lines(run / "reviews.jsonl")] == ["unsure", "answered"]
+    last = MeasuredRun.read(run).reviews["fee/left_out"]
+    assert (last.passage, last.note) == ("news#1", "says so")
+    assert session.open_positions == [1, 2]
+
+
+def test_changes_are_taken_back_one_after_the_other(session: ReviewSession, run: Path) -> None:
+    session.label(0, "review", "answered", "sure")
+    session.label(0, "review", "unsure")
+    assert session.undo()["position"] == 0
+    assert verdicts(run) == {"fee/left_out": "answered"}
+    assert session.item(0)["note"] == "sure"
+    assert session.undo()["statuses"] == ["open", "open", "open"]
+    assert verdicts(run) == {}
+    assert session.undo()["position"] is None
+
+
+def test_a_note_alone_is_no_verdict(session: ReviewSession, run: Path) -> None:
+    assert session.note(2, "ask Ann")["statuses"] == ["open", "open", "open"]
+    assert session.item(2)["note"] == "ask Ann"
+    assert verdicts(run) == {}
+    session.label(2, "review", "not_answered")
+    assert MeasuredRun.read(run).reviews["dogs/left_out"].note == "ask Ann"
+
+
+def test_no_position_beyond_the_cases_is_answered(session: ReviewSession) -> None:
+    for ask in (session.item, session.context, session.skip):
+        with pytest.raises(IndexError):
+            ask(3)

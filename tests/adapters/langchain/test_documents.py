@@ -1,0 +1,218 @@
+"""The documents of a vector store, and the scores that a retriever gave."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from knowgate.adapters.langchain import (
+    ChatLimits,
+    ChatModelLM,
+    GuardCompressor,
+    GuardedRAG,
+    GuardedRetriever,
+    stored_documents,
+)
+from knowgate.guard import Decision, Guard, InputError, Policy, Reason, Route
+from knowgate.guard.routing import PlattCalibrator
+from knowgate.guard.signals.confidence import Sampling
+from knowgate.guard.signals.relevance import SufficiencyJudge, load_scorer
+from tests.adapters.langchain.agents import agent, asking, run
+from tests.adapters.langchain.fakes import Setting
+from tests.adapters.serve.service import client_of, make_app
+from tests.support.guards import guard_with
+from tests.support.scripted_chat import ScriptedTextChat
+
+TEXTS = [f"Passage {i}." for i in range(600)]
+
+
+def test_all_documents_are_fetched_in_parts_and_in_order() -> None:
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=4))
+    ids = store.add_texts(TEXTS)
+    assert [one.page_content for one in stored_documents(store)] == TEXTS
+    assert [one.page_content for one in stored_documents(store, ids[5:7])] == TEXTS[5:7]
+
+
+class Store(VectorStore):
+    """A store that gives documents by their ids and cannot list them."""
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        return [Document(page_content=TEXTS[int(one)]) for one in ids]
+
+    def similarity_search(self, *_: Any, **__: Any) -> list[Document]:
+        return []
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> Store:
+        return cls()
+
+
+class Chroma(Store):
+    """As langchain-chroma lists ids."""
+
+    def get(self, *, include: list[str]) -> dict[str, Any]:
+        return {"ids": ["3", "4"], "documents": None, "included": include}
+
+
+class FAISS(Store):
+    """As langchain-community lists ids."""
+
+    index_to_docstore_id: ClassVar = {0: "3", 1: "4"}
+
+
+@pytest.mark.parametrize("store", [Chroma(), FAISS()], ids=["chroma", "faiss"])
+def test_stores_that_list_ids_in_their_own_way_need_none(store: VectorStore) -> None:
+    assert [one.page_content for one in stored_documents(store)] == TEXTS[3:5]
+
+
+def test_a_store_that_lists_nothing_needs_ids() -> None:
+    with pytest.raises(InputError, match="a Store does not list its documents"):
+        list(stored_documents(Store()))
+    assert [one.page_content for one in stored_documents(Store(), ["7"])] == TEXTS[7:8]
+
+
+def test_a_store_without_documents_by_id_is_named() -> None:
+    class Bare(Store):
+        get_by_ids = VectorStore.get_by_ids
+
+    with pytest.raises(InputError, match="a Bare does not give documents by their ids"):
+        list(stored_documents(Bare(), ["7"]))
+
+
+CASES = pytest.mark.parametrize(
+    ("scores", "follows"), [([0.2, 41.5], True), ([0.2, 12.0], False), ([50.0, None], False)]
+)
+
+
+@pytest.fixture
+def guard() -> Guard:
+    """Follows the context from a score of 30 on."""
+    scorer = load_scorer("metadata:relevance_score")
+    policy = Policy.for_scorer(
+        scorer, threshold=0.5, calibrator=PlattCalibrator(a=0.1, b=-3.0), aggregator="max"
+    )
+    return Guard(policy, scorer=scorer, metrics=False)
+
+
+def documents(scores: list[Any]) -> list[Document]:
+    return [
+        Document(f"Passage {n}.", metadata={} if one is None else {"relevance_score": one})
+        for n, one in enumerate(scores)
+    ]
+
+
+@CASES
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_chain_and_a_retriever(
+    guard: Guard, scores: list[Any], follows: bool, asynchronous: bool
+) -> None:
+    found = documents(scores)
+    chain = GuardedRAG(guard=guard, retriever=lambda _: found, with_context=lambda _: "from it")
+    retriever = GuardedRetriever(guard=guard, retriever=RunnableLambda(lambda _: found))
+    if asynchronous:
+        answer, kept = await chain.ainvoke("Which?"), await retriever.ainvoke("Which?")
+    else:
+        answer, kept = chain.invoke("Which?"), retriever.invoke("Which?")
+    assert answer.abstained is not follows
+    assert [one.page_content for one in kept] == ["Passage 0.", "Passage 1."][: 2 * follows]
+    assert GuardCompressor(guard=guard).compress_documents(found, "Which?") == kept
+    (batch,) = chain.batch(["Which?"])
+    assert batch.decision.route == answer.decision.route
+
+
+@CASES
+async def test_an_agent(guard: Guard, scores: list[Any], follows: bool) -> None:
+    @tool(response_format="content_and_artifact")
+    def search(query: str) -> tuple[str, list[Document]]:
+        """Search."""
+        return "found", documents(scores)
+
+    setting = Setting()
+    setting.guard = guard
+    made, _ = agent(setting, tools=[search])
+    state = await run(made, asking("Which?"), asynchronous=True)
+    assert state["guard_decision"]["route"] == ("follow_context" if follows else "abstain")
+
+
+@CASES
+async def test_over_http(guard: Guard, scores: list[Any], follows: bool) -> None:
+    passages = [{"text": one.page_content, "metadata": one.metadata} for one in documents(scores)]
+    async with client_of(make_app(guard)) as client:
+        asked = {"question": "Which?", "passages": passages}
+        found = await client.post("/v1/decide", json=asked)
+        both = await client.post("/v1/decide/batch", json={"requests": [asked, asked]})
+        plain = await client.post("/v1/decide", json=asked | {"passages": ["Passage 0."]})
+    route = "follow_context" if follows else "abstain"
+    assert found.json()["decision"]["route"] == route
+    assert [one["decision"]["route"] for one in both.json()["results"]] == [route, route]
+    assert plain.json()["decision"]["reason"] == "relevance_failed"
+
+
+QUESTIONS = [f"When does pool {number} open?" for number in range(6)]
+PASSAGES = [[f"Pool {number} opens at nine."] for number in range(6)]
+
+
+def reply(messages: Sequence[BaseMessage]) -> str:
+    return "yes" if "opens at nine" in str(messages[-1].content) else "no"
+
+
+def guard_of(model: ScriptedTextChat, limits: ChatLimits, **changes: Any) -> Guard:
+    judge = SufficiencyJudge(ChatModelLM(model, limits=limits), sampling=Sampling(n=1))
+    policy = Policy.for_scorer(judge, threshold=0.5)
+    return guard_with(policy, scorer=judge, **changes)
+
+
+def decide(guard: Guard, *, awaited: bool) -> list[Decision]:
+    if awaited:
+        return list(asyncio.run(guard.adecide_batch(QUESTIONS, PASSAGES)))
+    return list(guard.decide_batch(QUESTIONS, PASSAGES))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_calls_that_fail_are_repeated(awaited: bool) -> None:
+    model = ScriptedTextChat(script=reply, failure_rate=0.4)
+    guard = guard_of(model, ChatLimits(max_attempts=12, first_wait=0.001))
+    assert {one.route for one in decide(guard, awaited=awaited)} == {Route.FOLLOW_CONTEXT}
+    assert model.failed_calls > 0
+    assert model.calls == len(QUESTIONS) + model.failed_calls
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_no_more_calls_than_allowed_are_under_way(awaited: bool) -> None:
+    lock, under_way, most = threading.Lock(), 0, 0
+
+    def counted(messages: Sequence[BaseMessage]) -> str:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.005)
+        with lock:
+            under_way -= 1
+        return reply(messages)
+
+    guard = guard_of(ScriptedTextChat(script=counted), ChatLimits(max_concurrency=2))
+    assert {one.route for one in decide(guard, awaited=awaited)} == {Route.FOLLOW_CONTEXT}
+    assert most <= 2
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_model_that_never_answers_in_time_is_a_failed_signal(awaited: bool) -> None:
+    limits = ChatLimits(timeout=0.01, max_attempts=1)
+    guard = guard_of(ScriptedTextChat(script=reply, seconds=0.5), limits)
+    if awaited:
+        found = asyncio.run(guard.adecide(QUESTIONS[0], PASSAGES[0]))
+    else:
+        found = guard.decide(QUESTIONS[0], PASSAGES[0])
+    assert (found.route, found.reason) == (Route.ABSTAIN, Reason.RELEVANCE_FAILED)
