@@ -19,6 +19,7 @@ from tools.attack.alarms import false_drift, false_risk
 from tools.attack.batches import batches, steady_guard
 from tools.attack.certificates import ATTEMPTS, DELTA, SCORERS, attacks, best_of, best_scorer, most
 from tools.attack.endpoints import HostileEndpoint, answers
+from tools.attack.outcome import Outcome
 from tools.attack.run_files import RUNS, RunKind
 from tools.attack.writers import labels
 
@@ -77,7 +78,7 @@ def test_a_crossed_decision_would_be_noticed() -> None:
     ids=["repeating-the-question", "naming-its-subject"],
 )
 def test_no_way_of_repeating_the_question_lets_more_pass_than_measured(
-    tmp_path: Path, attacks: Callable[..., Iterable[mentions.Outcome]], count: float
+    tmp_path: Path, attacks: Callable[..., Iterable[Outcome]], count: float
 ) -> None:
     outcomes = list(attacks(tmp_path, full=False))
     assert len(outcomes) == count
