@@ -19,9 +19,8 @@ from knowgate.calibration.selective_metrics import OperatingPoint
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from knowgate.calibration.training.sufficiency.tuning import tune_relevance
 from knowgate.guard import RelevanceScorer
-from knowgate.guard.fingerprint import aggregator
+from knowgate.guard.fingerprint import aggregator, default_aggregator
 from knowgate.guard.policy import default_calibrator
-from knowgate.guard.signals import relevance
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 LEAKS = (0.05, 0.10, 0.20)
@@ -95,8 +94,7 @@ class Cell:
 
 def aggregator_of(scorer: Any) -> str:
     """The aggregator that the scorer is used with unless another is named."""
-    named = getattr(relevance, "default_aggregator", None)
-    return "max" if named is None else str(named(scorer.fingerprint.kind))
+    return default_aggregator(scorer.fingerprint.kind)
 
 
 def supports(scorer: Any, question: str) -> bool:
