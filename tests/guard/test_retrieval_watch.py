@@ -7,7 +7,7 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Guard, GuardMetrics, Policy
+from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy, SignalError
 from knowgate.guard.artefacts import Retrieval
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.testing import FakeScorer
@@ -99,3 +99,28 @@ def test_the_embedded_model_reads_a_passage_to_its_end_up_to_sixteen_windows() -
 
 def test_what_was_retrieved_is_stored() -> None:
     assert Policy.parse(json.loads(POLICY.to_json()), where="here") == POLICY
+
+
+class Broken(FakeScorer):
+    """Never answers."""
+
+    def score_pairs(self, pairs):  # type: ignore[no-untyped-def]
+        raise RuntimeError
+
+
+async def test_questions_that_raise_are_counted_in_all_four_forms() -> None:
+    registry = CollectorRegistry()
+    guard = Guard(
+        POLICY,
+        scorer=Broken(),
+        options=GuardOptions(on_error="raise"),
+        metrics=GuardMetrics.on(registry),
+    )
+    asked = "q", ["a", "b", "c"]
+    with pytest.raises(SignalError):
+        guard.decide(*asked)
+    with pytest.raises(SignalError):
+        await guard.adecide(*asked)
+    guard.decide_each(["q"], [asked[1]])
+    await guard.adecide_each(["q"], [asked[1]])
+    assert counted(registry, "k") == 4
