@@ -27,7 +27,7 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
-from .routing import FlowSettings, Measure, Outcome, adrive, decision_flow, drive
+from .routing import Flow, FlowSettings, Measure, Outcome, adrive, decision_flow, drive
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ class Guard:
         started = time.perf_counter()
         with self._span() as span:
             request = read_request(question, passages, self._limits)
-            flow = decision_flow(self._settings, request, span)
+            flow = self._flow(request, span)
             return self._finish(drive(flow, self._runner.measure), started, request, span)
 
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
@@ -336,7 +336,7 @@ class Guard:
         started = time.perf_counter()
         with self._span() as span:
             request = await self._aread(question, passages)
-            flow = decision_flow(self._settings, request, span)
+            flow = self._flow(request, span)
             decision = await adrive(flow, self._runner.ameasure)
             return self._finish(decision, started, request, span)
 
@@ -485,7 +485,7 @@ class Guard:
     ) -> Generator[list[Measure], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
         pairs = zip(requests, spans, strict=False)
-        flows = [decision_flow(self._settings, request, span) for request, span in pairs]
+        flows = [self._flow(request, span) for request, span in pairs]
         decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
@@ -503,6 +503,12 @@ class Guard:
                 outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
         return [decided[index] for index in range(len(flows))]
 
+    def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
+        # Before the decision, which may raise.
+        if self._watch is not None and isinstance(request, Request):
+            self._watch.look(request)
+        return decision_flow(self._settings, request, span)
+
     def _finish(
         self,
         decision: Decision,
@@ -512,8 +518,6 @@ class Guard:
     ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
         readable = request if isinstance(request, Request) else None
-        if self._watch is not None and readable is not None:
-            self._watch.look(readable)
         if span is None:
             self._tell(decision, readable)
         else:

@@ -140,8 +140,8 @@ class Converted(BaseModel):
         write_json(folder / marker, cls(sha256=sha256, files=files).model_dump())
 
     @classmethod
-    def read(cls, folder: Path, marker: str, command: str) -> Converted:
-        """Read it, and check the files.
+    def read(cls, folder: Path, marker: str, command: str, names: Iterable[str]) -> Converted:
+        """Read it, and check the files, among which those `names` must be.
 
         Raises:
             ModelFolderError: a file is missing, damaged or not the expected one.
@@ -151,6 +151,10 @@ class Converted(BaseModel):
             found = read_model(folder / marker, cls, hint=hint)
         except InputError as error:
             raise ModelFolderError(error.what, where=str(folder / marker), hint=hint) from None
+        if missing := [name for name in names if name not in found.files]:
+            raise ModelFolderError(
+                f"does not name {missing[0]}", where=str(folder / marker), hint=hint
+            )
         stamps = tuple(_stamp(folder / name) for name in found.files)
         _check_converted(folder, tuple(found.files.items()), stamps, hint)
         return found

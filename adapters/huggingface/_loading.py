@@ -62,7 +62,7 @@ def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
     """Return the folder of a model, downloaded if need be.
 
     Args:
-        path_or_name: a folder, or a hub name such as `org/model`.
+        path_or_name: a folder, or a hub name such as `org/model` or `gpt2`.
         local_files_only: look for a hub name in the local cache only.
 
     Raises:
@@ -70,7 +70,7 @@ def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
     """
     folder = Path(path_or_name)
     if folder.is_dir() or not local_files_only:
-        return model_folder(path_or_name)
+        return model_folder(path_or_name, bare=True)
     try:
         return Path(
             optional_import("huggingface_hub").snapshot_download(

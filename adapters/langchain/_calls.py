@@ -50,7 +50,9 @@ _LONGEST_RETRY_AFTER = 60.0
 _Count = Annotated[int, Field(ge=1)]
 
 
-@checked_dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, strict=True))
+@checked_dataclass(
+    frozen=True, config=ConfigDict(arbitrary_types_allowed=True, strict=True, extra="forbid")
+)
 class ChatLimits:
     """How calls of a chat model are bounded and repeated.
 
@@ -76,7 +78,7 @@ class ChatLimits:
     timeout: Annotated[float, Field(gt=0)] | None = 30.0
     max_attempts: _Count | None = None
     first_wait: Annotated[float, Field(ge=0)] = 0.25
-    retry_on: tuple[type[Exception], ...] = ()
+    retry_on: Annotated[tuple[type[Exception], ...], Field(strict=False)] = ()
     rate_limiter: BaseRateLimiter | None = None
 
     @model_validator(mode="wrap")

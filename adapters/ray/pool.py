@@ -8,7 +8,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Generic, Self, cast
 
-from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic.dataclasses import dataclass
 
 from ...guard.errors import LanguageModelTimeoutError, in_one_line
@@ -31,7 +31,7 @@ _Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, Field(gt=0)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class PoolSize:
     """How many workers there are and what each may do.
 

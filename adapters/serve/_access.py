@@ -18,7 +18,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, fields
-from functools import cache
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import choose_encoder
@@ -220,23 +221,29 @@ class HTTPMetrics:
         return encode(registry), media_type
 
 
-@cache
+_lock = Lock()
+_by_registry: WeakKeyDictionary[CollectorRegistry, tuple[Counter, Gauge]] = WeakKeyDictionary()
+
+
 def _metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
     """The metrics of a registry, made once: services that share it share them."""
-    responses = Counter(
-        "knowgate_http_responses_total",
-        "Responses of the HTTP service, by endpoint and status.",
-        ("endpoint", "status"),
-        registry=registry,
-    )
-    requests = Gauge(
-        "knowgate_http_requests",
-        "Requests that the HTTP service works on, and that wait.",
-        ("state",),
-        registry=registry,
-        multiprocess_mode="livesum",
-    )
-    return responses, requests
+    with _lock:
+        if registry not in _by_registry:
+            responses = Counter(
+                "knowgate_http_responses_total",
+                "Responses of the HTTP service, by endpoint and status.",
+                ("endpoint", "status"),
+                registry=registry,
+            )
+            requests = Gauge(
+                "knowgate_http_requests",
+                "Requests that the HTTP service works on, and that wait.",
+                ("state",),
+                registry=registry,
+                multiprocess_mode="livesum",
+            )
+            _by_registry[registry] = responses, requests
+        return _by_registry[registry]
 
 
 # -- the middleware -----------------------------------------------------------------------------

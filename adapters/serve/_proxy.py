@@ -77,6 +77,8 @@ class ChatMessage(BaseModel):
     @property
     def text(self) -> str:
         """The text, or the text parts joined by line breaks."""
+        if isinstance(self.content, list):
+            return text_of([part for part in self.content if part.get("type") == "text"])
         return text_of(self.content)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 from copy import deepcopy
@@ -286,8 +287,8 @@ class DecisionMonitor:
 
     def _may_hold(self, detector: RateChangeDetector | None) -> bool:
         if self._given is None:  # it is learned of the first block
-            return detector is None or detector.run_length == self._run_length
-        return detector is not None and detector.settings == self._given.settings
+            return detector is None or math.isclose(detector.run_length, self._run_length)
+        return detector is not None and _are_close(detector.settings, self._given.settings)
 
 
 def _detector(
@@ -313,5 +314,10 @@ def _are_same(
     watched: Mapping[str, RiskMonitor | RateChangeDetector],
 ) -> bool:
     return found.keys() == watched.keys() and all(
-        one.settings == watched[name].settings for name, one in found.items()
+        _are_close(one.settings, watched[name].settings) for name, one in found.items()
     )
+
+
+def _are_close(found: tuple[float, ...], watched: tuple[float, ...]) -> bool:
+    """Whether settings are the same; another version may derive rates that differ at 1e-12."""
+    return all(map(math.isclose, found, watched))

@@ -32,7 +32,7 @@ from ..model_files import ADAPTER_CONFIG, WEIGHTS
 _DOWNLOADED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
 # What is a file name anywhere else cannot be an id: no leading dot, no backslash, one slash.
 _HUB_ID = re.compile(
-    r"(?P<model>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
+    r"(?P<model>(?P<owner>[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
 )
 # Until the hub answers, and until all of a model is there.
 _ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
@@ -82,7 +82,7 @@ _ACTIVATION = re.compile(
 )
 
 
-def model_folder(model: str | os.PathLike[str]) -> Path:
+def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
     """The folder `model`, or that of a model from the hub.
 
     With HF_HUB_OFFLINE set, only models that were downloaded before are found. A folder by
@@ -90,6 +90,7 @@ def model_folder(model: str | os.PathLike[str]) -> Path:
 
     Args:
         model: a folder, or a hub id `OWNER/NAME`, with `@REVISION` where one is asked for.
+        bare: whether a hub id may lack its owner, as `gpt2` does.
 
     Raises:
         ModelFolderError: it is neither, or the download takes longer than half an hour.
@@ -97,7 +98,7 @@ def model_folder(model: str | os.PathLike[str]) -> Path:
     if os.path.isdir(model):
         return Path(model)
     found = _HUB_ID.fullmatch(os.fspath(model))
-    if found is None:
+    if found is None or not (bare or found["owner"]) or os.path.isfile(model):
         raise ModelFolderError(
             "neither a model folder nor a hub id",
             where=os.fspath(model),

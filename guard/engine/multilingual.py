@@ -85,7 +85,8 @@ def load_multilingual(folder: Path, runtime: Runtime) -> LoadedEncoder:
             f"the multilingual model computes in float32 or int8, not {dtype}", where="dtype"
         )
     require_files(DATA, MULTILINGUAL_FILES)
-    source = Converted.read(folder, MULTILINGUAL_FILE, "knowgate models multilingual")
+    names = (ENCODER_WEIGHTS, TOKENIZER_FILE)
+    source = Converted.read(folder, MULTILINGUAL_FILE, "knowgate models multilingual", names)
     weights = encoder_weights(folder)
     scores = weights.pop(PIECE_SCORES)
     projection = read_tensors(DATA / PROJECTION_FILE)

@@ -68,7 +68,8 @@ def load_reader(folder: Path, runtime: Runtime, adapter: Path | None = None) -> 
     if dtype not in ("float32", "int8"):
         raise InputError(f"{MS_MARCO} computes in float32 or int8, not {dtype}", where="dtype")
     require_files(DATA, READER_FILES)
-    source = Converted.read(folder, READER_FILE, f"knowgate models {MS_MARCO}")
+    names = (ENCODER_WEIGHTS, TOKENIZER_FILE)
+    source = Converted.read(folder, READER_FILE, f"knowgate models {MS_MARCO}", names)
     weights: Weights = read_tensors(folder / ENCODER_WEIGHTS)
     own: Settings = {}
     if adapter is not None:

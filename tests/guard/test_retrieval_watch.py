@@ -11,7 +11,15 @@ import pytest
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Fingerprint, FingerprintMismatchError, Guard, GuardMetrics, Policy
+from knowgate.guard import (
+    Fingerprint,
+    FingerprintMismatchError,
+    Guard,
+    GuardMetrics,
+    GuardOptions,
+    Policy,
+    SignalError,
+)
 from knowgate.guard.artefacts import Retrieval
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.engine.encoder import TokenEncoder
@@ -169,3 +177,28 @@ def test_the_embedded_scorer_gives_its_probe_again(bi_encoder: BiEncoderScorer) 
     assert probed.probe is not None
     assert len(probed.probe.scores) == 2
     assert probed.differences(bi_encoder.fingerprint.probed(bi_encoder)) == []
+
+
+class Broken(FakeScorer):
+    """Never answers."""
+
+    def score_pairs(self, pairs):  # type: ignore[no-untyped-def]
+        raise RuntimeError
+
+
+async def test_questions_that_raise_are_counted_in_all_four_forms() -> None:
+    registry = CollectorRegistry()
+    guard = Guard(
+        POLICY,
+        scorer=Broken(),
+        options=GuardOptions(on_error="raise"),
+        metrics=GuardMetrics.on(registry),
+    )
+    asked = "q", ["a", "b", "c"]
+    with pytest.raises(SignalError):
+        guard.decide(*asked)
+    with pytest.raises(SignalError):
+        await guard.adecide(*asked)
+    guard.decide_each(["q"], [asked[1]])
+    await guard.adecide_each(["q"], [asked[1]])
+    assert counted(registry, "k") == 4

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.engine.causal_model import choose_device, context_window, end_ids, load_causal
+from ....guard.engine.model_folder import ModelFolder
 from ....guard.errors import DeviceError, optional_import
 from ....guard.files import file_sha256, read_json
 from .._adapters import WEIGHTS_FILE
@@ -81,7 +82,13 @@ def trainable_model(
         options = {"quantization_config": quantised, "device_map": {"": device}}
     model, tokenizer = load_causal(folder, dtype, device, **options)
     if settings.quantise:
-        model = optional_import("peft").prepare_model_for_kbit_training(model)
+        peft = optional_import("peft")
+        hint = "check that config, weights and tokenizer belong together"
+        try:
+            with ModelFolder(folder).reading("cannot be prepared for training in 4 bits", hint):
+                model = peft.prepare_model_for_kbit_training(model)
+        except torch.OutOfMemoryError as error:
+            raise DeviceError(f"{folder} does not fit on {device} — use another device") from error
     ends, window = end_ids(model, tokenizer), context_window(model.config)
     return TrainableModel(_with_adapter(model, settings), tokenizer, ends, window)
 

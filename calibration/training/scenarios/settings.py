@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ....guard.errors import KnowgateError, in_one_line
@@ -24,7 +24,7 @@ _Count = Annotated[int, Field(strict=True, ge=1)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-@checked_dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class ScenarioTrainingSettings:
     """Settings of a training run; the defaults are UniKnow's.
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from knowgate.adapters.huggingface import HuggingFaceLM, LoadOptions
-from knowgate.adapters.huggingface._loading import choose_dtype
+from knowgate.adapters.huggingface._loading import choose_dtype, find_folder
 from knowgate.guard.errors import ModelFolderError
 
 Copy = Callable[..., Path]
@@ -162,3 +162,19 @@ def test_the_fingerprint_follows_the_configuration(folder: Path, tmp_path: Path)
     config["rms_norm_eps"], config["transformers_version"] = 1e-6, "0"
     (other / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
     assert HuggingFaceLM(other).fingerprint == same
+
+
+def test_a_hub_name_may_lack_its_owner_and_a_file_is_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def download(name: str, **_: Any) -> str:
+        return f"downloaded/{name}"
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+
+    assert find_folder("gpt2", local_files_only=False) == Path("downloaded/gpt2")
+    for path in ("./gpt2", "model.safetensors"):
+        with pytest.raises(ModelFolderError, match="neither a model folder nor a hub id"):
+            find_folder(path, local_files_only=False)

@@ -13,7 +13,7 @@ from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import TokenUsage
-from knowgate.guard import LanguageModelError
+from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import TalkingModel
@@ -298,3 +298,9 @@ def test_bound_parameters_count_in_the_fingerprint() -> None:
 
     assert bound.startswith("TalkingModel-")
     assert plain != bound == keyed
+
+
+def test_limits_take_a_list_of_errors_and_no_unknown_keyword() -> None:
+    assert ChatLimits(retry_on=[OSError]).retry_on == (OSError,)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="timout"):
+        ChatLimits(timout=1.0)  # type: ignore[call-arg]

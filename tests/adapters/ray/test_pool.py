@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.ray.cluster import RemoteCallError, ray_cluster
+from knowgate.adapters.ray.pool import PoolSize
 from knowgate.guard import InputError
 from tests.support.ray_outcomes import ray_outcomes
 
@@ -102,3 +103,8 @@ def test_an_error_that_stands_for_another_keeps_what_is_known_of_it() -> None:
     assert error.is_retryable
     kind, arguments = error.__reduce__()
     assert str(kind(*arguments)) == str(error)
+
+
+def test_a_misspelt_size_is_refused() -> None:
+    with pytest.raises(InputError, match="worker"):
+        PoolSize(worker=3)  # type: ignore[call-arg]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.adapters.serve import ServeLimits
+from knowgate.adapters.serve._access import HTTPMetrics
 from knowgate.guard.testing import FakeScorer
 from tests.adapters.serve.service import GOOD, Call, client_of, make_app, make_guard
 
@@ -259,3 +263,17 @@ async def test_replies_are_not_sniffed_or_cached() -> None:
     assert found.headers["content-type"] == "application/json"
     assert found.headers["x-content-type-options"] == "nosniff"
     assert found.headers["cache-control"] == "no-store"
+
+
+def test_threads_share_the_metrics_of_a_registry_which_is_not_kept_alive() -> None:
+    registry = CollectorRegistry()
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: HTTPMetrics(registry, ()), range(8)))
+    kept = weakref.ref(registry)
+    made[0].count("/", 200)
+    assert registry.get_sample_value(
+        "knowgate_http_responses_total", {"endpoint": "other", "status": "200"}
+    )
+    del registry, made
+    gc.collect()
+    assert kept() is None

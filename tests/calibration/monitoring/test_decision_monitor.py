@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from knowgate.calibration.monitoring import AlarmSettings, DecisionMonitor
 from knowgate.calibration.monitoring.drift import DriftVerdict
 from knowgate.calibration.monitoring.report import ALARMS
-from knowgate.guard import Decision, Policy, Reason, Route
+from knowgate.guard import Decision, InputError, Policy, Reason, Route
 from knowgate.guard.artefacts import GuaranteedRisk
 from knowgate.guard.testing import FakeScorer
 from tests.calibration.monitoring.populations import (
@@ -220,6 +220,17 @@ def test_a_restart_loses_nothing() -> None:
         monitor.feedback("follow_context", True)
     assert saved.to_dict() == kept.to_dict()
     assert saved.report().to_dict() == kept.report().to_dict()
+
+
+def test_a_state_whose_rates_differ_in_the_last_digits_is_restored_others_are_not() -> None:
+    policy = calibrated_policy()
+    state = told(monitored(policy), decisions(policy, 1, 450)).to_dict()
+    detector = state["detector"]
+    state["detector"] = {**detector, "low": detector["low"] * (1 + 1e-12)}
+    monitored(policy).restore(state)
+    state["detector"] = {**detector, "low": detector["low"] * (1 + 1e-6)}
+    with pytest.raises(InputError, match="other settings"):
+        monitored(policy).restore(state)
 
 
 def test_many_threads_lose_no_decision_and_no_label() -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.calibration.training.scenarios import _base_model
 from knowgate.calibration.training.scenarios import training as _training
 from knowgate.calibration.training.scenarios import training as training_module
 from knowgate.calibration.training.scenarios.settings import (
@@ -24,7 +25,7 @@ from knowgate.calibration.training.scenarios.settings import (
 )
 from knowgate.calibration.training.scenarios.training import check_training, train_scenarios
 from knowgate.guard import InputError, MissingDependencyError
-from knowgate.guard.errors import DeviceError
+from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.guard.files import file_sha256
 
 FAST = ScenarioTrainingSettings(
@@ -206,3 +207,28 @@ def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
     assert report.losses[0] == pytest.approx(math.log(2), rel=1e-4)
     assert report.losses[-1] < 0.3
     assert margin(HuggingFaceLM(base, adapter=report.folder)) > margin(HuggingFaceLM(base)) + 10
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [(torch.OutOfMemoryError("full"), DeviceError), (ValueError("x"), ModelFolderError)],
+)
+def test_what_fails_in_preparing_4_bits_is_a_typed_error(
+    base: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: type[Exception]
+) -> None:
+    def fail(_: Any) -> None:
+        raise raised
+
+    def load(*_: Any, **__: Any) -> tuple[Any, Any]:
+        return None, None
+
+    monkeypatch.setattr("peft.prepare_model_for_kbit_training", fail)
+    monkeypatch.setattr("transformers.BitsAndBytesConfig", dict)
+    monkeypatch.setattr(_base_model, "load_causal", load)
+    with pytest.raises(told):
+        _base_model.trainable_model(base, replace(FAST, quantise=True), torch.device("cpu"))
+
+
+def test_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(InputError, match="rnak"):
+        ScenarioTrainingSettings(rnak=4)  # type: ignore[call-arg]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -104,6 +105,14 @@ def test_a_changed_file_is_refused(converted: Path) -> None:
     file.write_text(file.read_text("utf-8") + " ", encoding="utf-8")
     with pytest.raises(ModelFolderError, match="knowgate models multilingual"):
         load_scorer("multilingual")
+
+
+def test_a_marker_that_lacks_a_file_is_refused_in_one_line(converted: Path) -> None:
+    marker = converted / "multilingual.json"
+    marker.write_text(json.dumps({"sha256": MULTILINGUAL_SHA256, "files": {}}), encoding="utf-8")
+    with pytest.raises(ModelFolderError, match=r"does not name encoder\.safetensors") as caught:
+        load_scorer("multilingual")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
