@@ -268,7 +268,7 @@ async def test_replies_are_not_sniffed_or_cached() -> None:
 def test_threads_share_the_metrics_of_a_registry_which_is_not_kept_alive() -> None:
     registry = CollectorRegistry()
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: HTTPMetrics(registry, ()), range(8)))
+        made = list(pool.map(lambda one: HTTPMetrics(one, ()), [registry] * 8))
     kept = weakref.ref(registry)
     made[0].count("/", 200)
     assert registry.get_sample_value(
