@@ -8,7 +8,7 @@ import pytest
 from knowgate.calibration.records import CalibrationRecord, as_calibration_records
 
 SOUND = CalibrationRecord("q", 0.5, None, True, None)
-CHANGED = CalibrationRecord("q", np.float64(0.5), float("nan"), np.True_, None)
+CHANGED = CalibrationRecord("q", np.float64(0.5), float("nan"), np.True_, None)  # type: ignore[arg-type]
 
 
 def test_sound_records_stay_and_others_are_converted() -> None:
