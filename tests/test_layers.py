@@ -38,6 +38,7 @@ FORBIDDEN_NAMES = {
 }
 
 # Folders and files that build or measure the inside of one package, and may look into it.
+UNIKNOW = ("knowgate", "offline_eval", "suites", "uniknow")
 INSIDE_OF = {
     "benchmarks/abstention.py": ("knowgate", "guard", "abstention"),
     "benchmarks/answerability.py": ("knowgate", "offline_eval", "suites", "uaqfact"),
@@ -45,6 +46,7 @@ INSIDE_OF = {
     "benchmarks/gpu_models.py": ("knowgate", "guard", "engine"),
     "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
     "tests/guard/signals/relevance/test_hub_models.py": ("knowgate", "guard", "engine"),
+    "tests/offline_eval/cli/test_tune_scenarios.py": UNIKNOW,
     "tools/embedded_model.py": ("knowgate", "guard", "engine"),
     "tools/multilingual_model.py": ("knowgate", "guard", "engine"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),

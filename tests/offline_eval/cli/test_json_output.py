@@ -43,7 +43,7 @@ _CALLS = {
 # Of others the test of the command itself does it, in the same folder.
 _ELSEWHERE = {
     "check": "test_project_file.py",
-    "kg generate": "test_kg.py",
+    "kg generate": "test_demo.py",
     "shadow-report": "test_shadow_report.py",
     "verify": "test_verify.py",
 }
