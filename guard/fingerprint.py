@@ -406,6 +406,7 @@ _DEFAULTS: dict[tuple[str, Content], Default] = {
     ("sufficiency", "documents"): Default(a=0.75, b=0.25, threshold=0.5),
     ("sufficiency", "answers"): Default(a=1.0, b=0.0, threshold=0.57),
     ("sufficiency_cross", "documents"): Default(a=1.0, b=0.63, threshold=0.5),
+    ("sufficiency_cross", "answers"): Default(a=1.0, b=0.0, threshold=0.5),
 }
 
 
