@@ -395,7 +395,7 @@ class Default:
 def bundled_default(fingerprint: Fingerprint, content: Content) -> Default | None:
     """Return what `Guard.default()` decides by; None for a scorer without a bundled default.
 
-    Chosen by `benchmarks/default_threshold.py`; rates on other data are in the page on
+    Chosen on the sets of `benchmarks/default_threshold.py`; rates on other data are in the page on
     `Guard.default()` of the documentation.
     """
     return _DEFAULTS.get((fingerprint.kind, content))

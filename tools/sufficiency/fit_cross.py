@@ -57,7 +57,7 @@ def main() -> None:
     scorer = CrossSufficiencyScorer(cross_folder=given.folder)
     honest = development_cases(read_pairs([given.pack / "dev.jsonl.xz"]), given.per_source)
     cases = [*honest, *with_named(honest, given.named)]
-    # Kept, so that another share of named sets costs no time.
+    # Kept, so that another weight costs no time; delete it after more training.
     kept = given.folder / FEATURES
     values = np.load(kept) if kept.is_file() else features_of(scorer, cases)
     np.save(kept, values)
