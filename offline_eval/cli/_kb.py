@@ -12,6 +12,7 @@ import typer
 
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
+from ...guard.prompts import Prompt
 from ..data.diversity import filter_questions_file
 from ..data.diversity.filter import DiversitySettings, KeywordMethod, SemanticMethod
 from ..data.facts import BuildSettings, build_questions
@@ -85,13 +86,9 @@ def build(
             length) or off; keyword-threshold=0.3 (for original of the scores' range);
             semantic=farthest_first or off; semantic-threshold=0.3 (cosine distance).
     """
-    settings = BuildSettings.of_prompts(
-        fact_prompt,
-        question_prompt,
-        model=model,
-        chunk_size=chunks.size,
-        chunk_overlap=chunks.overlap,
-    )
+    files = {"fact_prompt": fact_prompt, "question_prompt": question_prompt}
+    prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
+    settings = BuildSettings(model, **prompts, chunk_size=chunks.size, chunk_overlap=chunks.overlap)
     if dry_run:
         estimate = BuildEstimate(documents, out_dir, settings=settings)
         print_figures(vars(estimate))

@@ -72,11 +72,9 @@ class CsvFile:
         names = _names(columns, f"{where}:{head_line}")
         if needed not in names:
             found = ", ".join(name[:60] for name in names if name) or "nothing"
-            raise InputError(
-                f"there is no column {needed!r} (found: {found[:200]})",
-                where=f"{where}:{head_line}",
-                hint=f"the first line names the columns: {needed}, {others}",
-            )
+            what = f"there is no column {needed!r} (found: {found[:200]})"
+            hint = f"the first line names the columns: {needed}, {others}"
+            raise InputError(what, where=f"{where}:{head_line}", hint=hint)
         rows = tuple(
             (line, _row(names, cells, f"{where}:{line}", delimiter)) for line, cells in records
         )
@@ -128,19 +126,14 @@ class QuestionFile:
         whole = read_json(path)
         items = whole.get("questions") if isinstance(whole, dict) else whole
         if not isinstance(items, list):
-            raise InputError(
-                "expected a list of questions, or an object whose field 'questions' is one",
-                where=where,
-                hint="use a KnowOrNot question document, or JSON lines in a .jsonl file",
-            )
+            what = "expected a list of questions, or an object whose field 'questions' is one"
+            hint = "use a KnowOrNot question document, or JSON lines in a .jsonl file"
+            raise InputError(what, where=where, hint=hint)
         rows = tuple((f"{where}: questions[{place}]", item) for place, item in enumerate(items))
         for place, item in rows:
             if not isinstance(item, dict):
-                raise InputError(
-                    f"expected a JSON object, found {type(item).__name__}",
-                    where=place,
-                    hint="each record is an object with its fields",
-                )
+                what = f"expected a JSON object, found {type(item).__name__}"
+                raise InputError(what, where=place, hint="each record is an object with its fields")
         return cls(rows, whole=whole)
 
     def text(self, rows: Sequence[Mapping[str, Any]], out: str | os.PathLike[str]) -> str:
@@ -195,11 +188,8 @@ def _records(
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(
-                f"broken CSV ({error})",
-                where=f"{where}:{line}",
-                hint='put text with quotes, line breaks or separators in "…", and write " as ""',
-            ) from None
+            hint = 'put text with quotes, line breaks or separators in "…", and write " as ""'
+            raise InputError(f"broken CSV ({error})", where=f"{where}:{line}", hint=hint) from None
         if cells is None:
             return
         if any(cell.strip() for cell in cells):
@@ -219,11 +209,8 @@ def _names(columns: Iterable[str], where: str) -> list[str]:
 
 def _row(names: list[str], cells: list[str], where: str, delimiter: str) -> dict[str, str]:
     if any(cell.strip() for cell in cells[len(names) :]):
-        raise InputError(
-            f"has {len(cells)} cells, and the head has {len(names)}",
-            where=where,
-            hint=f'put text with {delimiter!r} in it in "…"',
-        )
+        what = f"has {len(cells)} cells, and the head has {len(names)}"
+        raise InputError(what, where=where, hint=f'put text with {delimiter!r} in it in "…"')
     return {
         name: cell.replace("\r\n", "\n")
         for name, cell in zip(names, cells, strict=False)

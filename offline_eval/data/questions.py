@@ -75,11 +75,8 @@ class QuestionRecord:
         if not records:
             raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
         if len(records) == 1:
-            raise InputError(
-                "there is one question only",
-                where=os.fspath(path),
-                hint="leaving one out needs at least two questions",
-            )
+            hint = "leaving one out needs at least two questions"
+            raise InputError("there is one question only", where=os.fspath(path), hint=hint)
         return records
 
     @classmethod
@@ -248,11 +245,8 @@ class KnowledgeBase:
             passage_of[record.question_id] = first.setdefault(key, record.question_id)
             passages.setdefault(passage_of[record.question_id], text)
         if len(passages) < 2:
-            raise InputError(
-                "all questions share one passage",
-                where=where,
-                hint="leaving one out needs at least two different passages",
-            )
+            hint = "leaving one out needs at least two different passages"
+            raise InputError("all questions share one passage", where=where, hint=hint)
         return cls(passages, passage_of, kind)
 
 
@@ -262,17 +256,11 @@ def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:
     if kind is PassageKind.QUESTION_ANSWER:
         return f"{record.question}\n{record.answer}"
     if record.passage is None:
-        raise InputError(
-            f"question {record.question_id!r} has no field 'passage'",
-            where=where,
-            hint="add it, or use --passage answer",
-        )
+        what = f"question {record.question_id!r} has no field 'passage'"
+        raise InputError(what, where=where, hint="add it, or use --passage answer")
     if kind is PassageKind.TITLED:
         if not record.source:
-            raise InputError(
-                f"question {record.question_id!r} has no field 'source', its passage's title",
-                where=where,
-                hint="add it, or use --passage passage",
-            )
+            what = f"question {record.question_id!r} has no field 'source', its passage's title"
+            raise InputError(what, where=where, hint="add it, or use --passage passage")
         return f"{record.source}\n{record.passage}"
     return record.passage

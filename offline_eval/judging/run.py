@@ -81,11 +81,9 @@ class _RemoteJudges:
         self._judges = {judge.name: judge for judge in load()}
         for (name, criterion), version in versions.items():
             if self._judges[name].version(criterion) != version:
-                raise InputError(
-                    f"the worker's judge {name!r} is another version",
-                    where="--engine ray",
-                    hint="install the same weights and libraries on all machines",
-                )
+                what = f"the worker's judge {name!r} is another version"
+                hint = "install the same weights and libraries on all machines"
+                raise InputError(what, where="--engine ray", hint=hint)
 
     async def __call__(self, asked: _Asked) -> Verdict:
         """Return the verdict."""
@@ -282,11 +280,9 @@ def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_t
             continue
         version = wanted.get((judgement.judge, judgement.criterion))
         if version is not None and judgement.judge_sha256 != version:
-            raise InputError(
-                f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here",
-                where=str(run.folder / "judgements"),
-                hint="give the criterion another name, or move those verdicts away",
-            )
+            what = f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here"
+            hint = "give the criterion another name, or move those verdicts away"
+            raise InputError(what, where=str(run.folder / "judgements"), hint=hint)
 
 
 def _sum(rounds: Sequence[RunTotals], seconds: float) -> RunTotals:

@@ -169,11 +169,9 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
 
 def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     if measured.cascade is not None and not isinstance(asked.risk, Leak):
-        raise InputError(
-            "has the verdicts of a costly scorer, and a cascade is calibrated to a leak",
-            where=measured.source,
-            hint="promise a leak, or leave the costly scorer out",
-        )
+        what = "has the verdicts of a costly scorer, and a cascade is calibrated to a leak"
+        hint = "promise a leak, or leave the costly scorer out"
+        raise InputError(what, where=measured.source, hint=hint)
     calibrate = _calibrate_selective
     if isinstance(asked.risk, Leak | Costs | MaxAbstention):
         calibrate, measured = _calibrate_leak, measured.about(asked.risk.missing)
@@ -290,24 +288,16 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     if measured.cascade is not None and measured.scorer is not None:
         measured.require_usual_aggregator(measured.scorer)
     if measured.cascade is not None and measured.missing == "both":
-        raise InputError(
-            "a cascade is calibrated to one kind of missing answers",
-            where=measured.source,
-            hint="choose --missing unanswerable or --missing left-out",
-        )
+        what = "a cascade is calibrated to one kind of missing answers"
+        hint = "choose --missing unanswerable or --missing left-out"
+        raise InputError(what, where=measured.source, hint=hint)
     if not measured.leaves_out:
-        raise InputError(
-            "holds no questions with their source left out, which a leak is measured on",
-            where=measured.source,
-            hint="name a run of the ookb suite",
-        )
+        what = "holds no questions with their source left out, which a leak is measured on"
+        raise InputError(what, where=measured.source, hint="name a run of the ookb suite")
     fit_on, test = CalibrationRecord.split(measured.records, share=share)
     if not fit_on or (not test and share < 1.0):
-        raise InputError(
-            "too few distinct passages to split into two parts",
-            where=measured.source,
-            hint="use more questions",
-        )
+        what = "too few distinct passages to split into two parts"
+        raise InputError(what, where=measured.source, hint="use more questions")
     return _Parts([], fit_on, test)
 
 
@@ -390,17 +380,12 @@ def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
     cases = [{(r.question_id, r.measured_case, r.unit) for r in one.records} for one in sets]
     for other, asked in zip(others, cases[1:], strict=True):
         if asked != cases[0]:
-            raise InputError(
-                f"holds other questions or passages than {first.name}",
-                where=other.source,
-                hint="measure the same questions with each scorer",
-            )
+            what = f"holds other questions or passages than {first.name}"
+            hint = "measure the same questions with each scorer"
+            raise InputError(what, where=other.source, hint=hint)
     if any(one.cascade is not None for one in sets):
-        raise InputError(
-            "has the verdicts of a costly scorer, and a cascade is not chosen among others",
-            where=first.source,
-            hint="calibrate the cascade by itself",
-        )
+        what = "has the verdicts of a costly scorer, and a cascade is not chosen among others"
+        raise InputError(what, where=first.source, hint="calibrate the cascade by itself")
 
 
 def best_of(found: Sequence[Calibrated]) -> Calibrated:

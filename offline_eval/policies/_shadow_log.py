@@ -233,11 +233,9 @@ class Labels:
         asked = log.last_by_question()
         there = given.keys() & asked.keys()
         if not there:
-            raise InputError(
-                "none of these questions is in the log",
-                where=os.fspath(path),
-                hint="ids made with a key, or by `identify`, must be given as question_id",
-            )
+            what = "none of these questions is in the log"
+            hint = "ids made with a key, or by `identify`, must be given as question_id"
+            raise InputError(what, where=os.fspath(path), hint=hint)
         known = {name: Label(**given[name]) for name in given if name in there - contradictory}
         return cls(known, len(there & contradictory), len(given) - len(there), lines)
 

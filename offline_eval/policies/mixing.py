@@ -35,11 +35,8 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
     """
     first = sets[0]
     if not 2 <= len(sets) <= _MOST:
-        raise InputError(
-            f"mixes two to {_MOST} runs, not {len(sets)}",
-            where="--mix",
-            hint="name the run of each scorer with --run",
-        )
+        hint = "name the run of each scorer with --run"
+        raise InputError(f"mixes two to {_MOST} runs, not {len(sets)}", where="--mix", hint=hint)
     for one in sets:
         if one.scorer is None or not one.leaves_out or not one.margins:
             raise InputError(

@@ -142,11 +142,9 @@ class CalibrationSet:
             missing = "unanswerable" if "unanswerable" in cases else "left_out"
         wanted = set(MISSING_CASES) if missing == "both" else {missing}
         if "unanswerable" in wanted - cases:
-            raise InputError(
-                "holds no unanswerable questions of your own",
-                where=self.source,
-                hint="measure with --unanswerable FILE, or promise with --missing left-out",
-            )
+            what = "holds no unanswerable questions of your own"
+            hint = "measure with --unanswerable FILE, or promise with --missing left-out"
+            raise InputError(what, where=self.source, hint=hint)
         parts = grouped(self.records, lambda r: r.is_missing and r.case not in wanted)
         kept, beside = (tuple(parts.get(aside, ())) for aside in (False, True))
         population = self.population
@@ -307,11 +305,9 @@ class CalibrationSet:
         """
         suite = str(Manifest.read_raw(run).get("suite"))
         if suite not in _SUITES:
-            raise InputError(
-                f"a run of suite {suite!r} holds nothing to calibrate on",
-                where=str(Path(run) / "manifest.json"),
-                hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
-            )
+            what = f"a run of suite {suite!r} holds nothing to calibrate on"
+            hint = f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)"
+            raise InputError(what, where=str(Path(run) / "manifest.json"), hint=hint)
         return _SUITES[suite](run)
 
 
@@ -338,11 +334,8 @@ def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None
     answerable = any(record.is_answerable for record in measured)
     if not answerable or not any(record.is_missing for record in measured):
         kind = "missing" if answerable else "retrieved"
-        raise InputError(
-            f"no question whose answer is {kind} was measured, so errors cannot be weighed",
-            where=where,
-            hint="measure questions of both kinds",
-        )
+        what = f"no question whose answer is {kind} was measured, so errors cannot be weighed"
+        raise InputError(what, where=where, hint="measure questions of both kinds")
 
 
 def hash_of_texts(lines: Iterable[str]) -> str:

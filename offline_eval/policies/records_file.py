@@ -150,11 +150,8 @@ def _require_one_of_each(lines: Sequence[tuple[int, _Record]], where: str) -> No
     for number, line in lines:
         name, at = line.question_id, f"{where}:{number}"
         if (earlier := cases.setdefault((name, line.case), number)) != number:
-            raise InputError(
-                f"question {name!r}, case {line.case!r} is on line {earlier} already",
-                where=at,
-                hint='tell the cases of one question apart by "case"',
-            )
+            what = f"question {name!r}, case {line.case!r} is on line {earlier} already"
+            raise InputError(what, where=at, hint='tell the cases of one question apart by "case"')
         first, group = groups.setdefault(name, (number, line.group))
         if group != line.group:
             raise InputError(
@@ -171,11 +168,8 @@ def _tuned_on(
     """The ids of the questions that the scorer was tuned on."""
     differences = made_by.scorer.differences(scorer.fingerprint) if made_by.scorer else []
     if differences:
-        raise InputError(
-            f"is not the scorer that measured these records ({'; '.join(differences)})",
-            where="--scorer",
-            hint="name the one that did",
-        )
+        what = f"is not the scorer that measured these records ({'; '.join(differences)})"
+        raise InputError(what, where="--scorer", hint="name the one that did")
     for number, line in lines:
         if not isinstance(line.question, str) or not line.question.strip():
             raise InputError(
@@ -195,19 +189,13 @@ def _made_by(lines: list[tuple[int, dict[str, Any]]], path: Path) -> Calibration
         header = lines.pop(0)[1]
     at, beside_path = f"{path}:1", path.with_name(f"{path.stem}.manifest.json")
     if unknown := sorted(header.keys() - known):
-        raise InputError(
-            f"field {unknown[0]!r} says nothing about what measured the records",
-            where=at,
-            hint=f"there are: {', '.join(known)}",
-        )
+        what = f"field {unknown[0]!r} says nothing about what measured the records"
+        raise InputError(what, where=at, hint=f"there are: {', '.join(known)}")
     beside = read_json(beside_path) if beside_path.is_file() else {}
     for name in known & header.keys():
         if isinstance(beside, dict) and beside.get(name, header[name]) != header[name]:
-            raise InputError(
-                f"{name!r} is stated here and, differently, in {beside_path.name}",
-                where=at,
-                hint="keep the one that measured these records",
-            )
+            what = f"{name!r} is stated here and, differently, in {beside_path.name}"
+            raise InputError(what, where=at, hint="keep the one that measured these records")
     found = check_model(
         _MeasuredBy,
         {**beside, **header} if isinstance(beside, dict) else beside,

@@ -75,11 +75,8 @@ def recalibrate(
             "`knowgate calibrate`",
         )
     if guarantee is None:
-        raise InputError(
-            "the policy was written by hand and promises nothing that could be renewed",
-            where=os.fspath(where),
-            hint="make one with `knowgate calibrate`",
-        )
+        what = "the policy was written by hand and promises nothing that could be renewed"
+        raise InputError(what, where=os.fspath(where), hint="make one with `knowgate calibrate`")
     risk = promise_of(guarantee, where=os.fspath(where))
     leak = isinstance(risk, Leak)
     new = calibrate_records(

@@ -221,11 +221,8 @@ def require_apart(
     written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
     paths = [path.resolve() for path in written]
     if len(set(paths)) < len(paths):
-        raise InputError(
-            "policy and the JSON beside the report would be one file",
-            where=str(policy_out),
-            hint="give the report another name",
-        )
+        what = "policy and the JSON beside the report would be one file"
+        raise InputError(what, where=str(policy_out), hint="give the report another name")
     read = set() if old_policy is None else {old_policy.resolve()}
     if run is not None:
         read |= {run.resolve() / name for name in _RUN_FILES}

@@ -444,10 +444,8 @@ class Calls(Generic[Item]):
 
 def _submitted(name: str, row: Row, table: Table[Any]) -> Future[None]:
     if not isinstance(row, Mapping | BaseModel) or _value(row, table.key) != name:
-        raise UnstorableRowError(
-            f"the call made no row whose {table.key!r} is that of its item",
-            where=f"row {name[:80]!r}",
-        )
+        what = f"the call made no row whose {table.key!r} is that of its item"
+        raise UnstorableRowError(what, where=f"row {name[:80]!r}")
     return table.submit(row)
 
 

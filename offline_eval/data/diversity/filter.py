@@ -173,11 +173,8 @@ def diverse_questions(
     """
     settings = settings or DiversitySettings()
     if settings.semantic is not SemanticMethod.OFF and encoder is None:
-        raise InputError(
-            "the semantic filter needs an encoder",
-            where="encoder",
-            hint="give one, or set the semantic method to `off`",
-        )
+        hint = "give one, or set the semantic method to `off`"
+        raise InputError("the semantic filter needs an encoder", where="encoder", hint=hint)
     left, dropped = list(questions), list[Dropped]()
 
     def texts() -> list[str]:
@@ -270,18 +267,12 @@ def filter_questions_file(
     records = QuestionRecord.read(questions)
     _require_apart({"questions": questions, "out": out, "dropped": dropped})
     if CsvFile.is_named_so(out) and not CsvFile.is_named_so(questions):
-        raise InputError(
-            "is CSV, and the questions are not",
-            where=os.fspath(out),
-            hint="give it a name that ends in .jsonl or .json",
-        )
+        hint = "give it a name that ends in .jsonl or .json"
+        raise InputError("is CSV, and the questions are not", where=os.fspath(out), hint=hint)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
-        raise InputError(
-            "fewer than two questions are left",
-            where=os.fspath(questions),
-            hint="lower the thresholds",
-        )
+        what = "fewer than two questions are left"
+        raise InputError(what, where=os.fspath(questions), hint="lower the thresholds")
     kept_ids = {record.question_id for record in found.kept}
     file = QuestionFile.read(questions)
     rows = [
@@ -310,11 +301,8 @@ def _require_apart(paths: Mapping[str, str | os.PathLike[str]]) -> None:
     for name, path in paths.items():
         place = os.path.realpath(path)
         if place in seen:
-            raise InputError(
-                f"{seen[place]} and {name} are one file",
-                where=os.fspath(path),
-                hint="name different files",
-            )
+            what = f"{seen[place]} and {name} are one file"
+            raise InputError(what, where=os.fspath(path), hint="name different files")
         seen[place] = name
 
 

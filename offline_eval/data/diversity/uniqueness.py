@@ -235,11 +235,9 @@ def original_keyword_scores(
     try:
         weights = vectoriser.fit_transform([(prepare or plain)(text) for text in texts])
     except ValueError:
-        raise InputError(
-            "no word is left to score the texts by",
-            where="original_keyword_scores",
-            hint="use `keyword_uniqueness`, or more texts",
-        ) from None
+        what = "no word is left to score the texts by"
+        hint = "use `keyword_uniqueness`, or more texts"
+        raise InputError(what, where="original_keyword_scores", hint=hint) from None
     return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
 
 

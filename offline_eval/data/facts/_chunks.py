@@ -15,8 +15,7 @@ from ....guard.errors import InputError, MissingDependencyError
 from ._blocks import Block, BlockKind, Content
 from ._checks import words_of
 from ._documents import ReadDocument, find_documents, read_document
-from ._rows import FailureRow, QuestionRow, SentenceRow, Stage
-from ._settings import check_sizes
+from ._rows import FailureRow, QuestionRow, SentenceRow, check_sizes
 
 # Tried in this order: section, paragraph, line, sentence, word.
 _SECTION, _PARAGRAPH, _LINE = "\n\n\n", "\n\n", "\n"
@@ -86,8 +85,7 @@ def chunks_of(
     )
     found: list[Document] = []
     for document in documents:
-        texts = _texts(document.content) if document.content else ()
-        parts = [part for text in texts for part in splitter.split_text(text)]
+        parts = [part for text in _texts(document.content) for part in splitter.split_text(text)]
         found += [
             Document(
                 page_content=part.replace(_SECTION, _PARAGRAPH),
@@ -148,7 +146,7 @@ def with_chunks(
         holder = _holder(_stated(row, texts), by_source[row.source])
         if holder is None:
             fault = "in_several_chunks", "no single chunk states the answer; larger chunks may"
-            failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.source, row.id))
+            failures.append(FailureRow.of("questions", fault, row.source, row.id))
         else:
             found.append(row.model_copy(update={"passage": holder.text, "chunk": holder.number}))
     return found, failures

@@ -15,7 +15,7 @@ from ._checks import (
     words_of,
 )
 from ._rewriting import rewritten, section_facts
-from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
+from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 
@@ -312,7 +312,7 @@ def cloze_facts(
         if made is None:
             detail = "no number, date, name or phrase that stands there once"
             fault = "nothing_to_blank", detail
-            failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.document, fact.fact_id))
+            failures.append(FailureRow.of("questions", fault, row.document, fact.fact_id))
             continue
         questions.append(asked_of(fact, *made))
     return facts, questions, failures

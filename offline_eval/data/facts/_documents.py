@@ -14,7 +14,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,19 @@ class ReadDocument:
     Attributes:
         name: what the build calls it.
         sha256: of its bytes; empty where they could not be read.
-        content: None where `failure` is set.
-        failure: (type, detail).
+        content: empty where `failure` is set.
+        failure: (type, detail) of why there is none.
     """
 
     name: str
     sha256: str
-    content: Content | None
+    content: Content = field(default_factory=lambda: Content(""))
     failure: tuple[str, str] | None = None
+
+    @property
+    def faults(self) -> Iterable[tuple[str, str]]:
+        """All that could not be read."""
+        return self.content.faults if self.failure is None else [self.failure]
 
 
 def find_documents(
@@ -144,18 +149,18 @@ def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
 def read_document(file: FoundFile) -> ReadDocument:
     """Read one document; a document that cannot be read is a typed failure, not an error."""
     if file.outside:
-        detail = "is a link out of the folder; name the file itself"
-        return ReadDocument(file.name, "", None, ("unreadable", detail))
+        fault = "unreadable", "is a link out of the folder; name the file itself"
+        return ReadDocument(file.name, "", failure=fault)
     try:
         raw = read_bytes(file.path, links=False, most_bytes=MAX_BYTES)
     except OSError as error:
         kind = "too_large" if error.errno == errno.EFBIG else "unreadable"
-        return ReadDocument(file.name, "", None, (kind, error.strerror or "unknown"))
+        return ReadDocument(file.name, "", failure=(kind, error.strerror or "unknown"))
     sha256 = hashlib.sha256(raw).hexdigest()
     try:
         return ReadDocument(file.name, sha256, read_content(raw, file.path.suffix.lower()))
     except DocumentError as error:
-        return ReadDocument(file.name, sha256, None, (error.type, error.detail))
+        return ReadDocument(file.name, sha256, failure=(error.type, error.detail))
 
 
 def read_content(raw: bytes, suffix: str) -> Content:

@@ -77,7 +77,7 @@ def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
     rows: list[SentenceRow] = []
     for document in documents:
         index = 0
-        for block in document.content.blocks if document.content else ():
+        for block in document.content.blocks:
             for text, kind in _kinds(block):
                 rows.append(
                     SentenceRow(

@@ -248,11 +248,9 @@ def import_knowornot(
     """
     experiments, documents = _gather(files)
     if not any(experiment.replies for experiment in experiments):
-        raise InputError(
-            "these documents hold no reply",
-            where=os.fspath(files[0]) if files else "knowornot",
-            hint="name an output or evaluated document too",
-        )
+        what = "these documents hold no reply"
+        hint = "name an output or evaluated document too"
+        raise InputError(what, where=os.fspath(files[0]) if files else "knowornot", hint=hint)
     importing = _Import(*_bases(experiments, documents))
     stored = [importing.add(experiment) for experiment in experiments if experiment.replies]
     for experiment in experiments:
@@ -577,11 +575,9 @@ class _Import:
             error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
         )
         if kept.outcome != (outcome or None):
-            raise InputError(
-                f"two verdicts of one judge on {criterion[:60]!r} contradict each other",
-                where=where,
-                hint="import evaluations of one output by one judge into different folders",
-            )
+            what = f"two verdicts of one judge on {criterion[:60]!r} contradict each other"
+            hint = "import evaluations of one output by one judge into different folders"
+            raise InputError(what, where=where, hint=hint)
 
 
 def _judge(known: dict[tuple[str, str, str], str], spec: EvaluationSpec) -> str:

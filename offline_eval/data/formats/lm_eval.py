@@ -81,11 +81,9 @@ def import_lm_eval(
     for path in files:
         importing.add(Path(path), model)
     if not importing.rows.replies:
-        raise InputError(
-            "these logs hold no reply: their requests ask for no answer",
-            where=os.fspath(files[0]) if files else "lm-eval",
-            hint="name samples of a generation or multiple-choice task",
-        )
+        what = "these logs hold no reply: their requests ask for no answer"
+        hint = "name samples of a generation or multiple-choice task"
+        raise InputError(what, where=os.fspath(files[0]) if files else "lm-eval", hint=hint)
     return importing.rows.write(
         out,
         settings={"source": "lm-eval"},
@@ -147,11 +145,9 @@ class _Import:
             reply_id = f"{system_id}/{case_id}"
             first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
             if (sample.doc_id, sample.filter) in seen or (first and reply_id in self.rows.replies):
-                raise InputError(
-                    f"document {sample.doc_id[:40]!r} is answered twice by one model",
-                    where=sample.where,
-                    hint="import one log per model and task, or tell the models apart with --model",
-                )
+                what = f"document {sample.doc_id[:40]!r} is answered twice by one model"
+                hint = "import one log per model and task, or tell the models apart with --model"
+                raise InputError(what, where=sample.where, hint=hint)
             seen.add((sample.doc_id, sample.filter))
             if first:
                 context = self._context(task, sample)
@@ -177,11 +173,9 @@ class _Import:
         )
         known = self.questions.setdefault(question_id, question)
         if plain(known.question) != plain(question.question):
-            raise InputError(
-                f"document {sample.doc_id[:40]!r} asks something else than in another log",
-                where=sample.where,
-                hint="import logs of different versions of a task into different folders",
-            )
+            what = f"document {sample.doc_id[:40]!r} asks something else than in another log"
+            hint = "import logs of different versions of a task into different folders"
+            raise InputError(what, where=sample.where, hint=hint)
         return self.rows.case(question_id, CaseKind.IN_KB, task)
 
     def _context(self, task: str, sample: Sample) -> ReplyContext:

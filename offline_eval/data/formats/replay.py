@@ -267,11 +267,9 @@ def read_logs(
                 detail = "the question documents do not hold this question; the reply is left out"
                 rows.warn(os.fspath(path), reply.where, detail)
     if not rows.replies:
-        raise InputError(
-            "no reply answers a question of the question documents",
-            where=os.fspath(paths[0]),
-            hint="give the documents that the logged questions come from",
-        )
+        what = "no reply answers a question of the question documents"
+        hint = "give the documents that the logged questions come from"
+        raise InputError(what, where=os.fspath(paths[0]), hint=hint)
     return rows, known
 
 
@@ -286,21 +284,17 @@ def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
         records = found.setdefault(reply.knowledge_base, {})
         question = reply.question or ""
         if not question.strip():
-            raise InputError(
-                "the line names its question by id alone",
-                where=reply.where,
-                hint="give the question document with --questions",
-            )
+            what = "the line names its question by id alone"
+            hint = "give the question document with --questions"
+            raise InputError(what, where=reply.where, hint=hint)
         text = reply.knowledge_base, plain(question)
         name = reply.question_id or ids.get(text) or _unused_id(records)
         ids.setdefault(text, name)
         known = records.get(name)
         if known is not None and plain(known.question) != text[1]:
-            raise InputError(
-                f"question {name[:60]!r} has another text than before",
-                where=reply.where,
-                hint="give the question documents with --questions",
-            )
+            what = f"question {name[:60]!r} has another text than before"
+            hint = "give the question documents with --questions"
+            raise InputError(what, where=reply.where, hint=hint)
         if known is None or not known.answer:
             records[name] = QuestionRecord(name, question, reply.expected_answer)
     shared = shared_ids(found.values())

@@ -76,11 +76,9 @@ def _root(folder: str | os.PathLike[str]) -> Path:
     for candidate in (root, root / "1.0", root / "data" / "1.0"):
         if (candidate / "task1").is_dir():
             return candidate
-    raise InputError(
-        "no folder task1 in it" if root.is_dir() else "there is no such folder",
-        where=str(root),
-        hint="name the folder that holds task1, task2 and task3 (`1.0` in the published set)",
-    )
+    what = "no folder task1 in it" if root.is_dir() else "there is no such folder"
+    hint = "name the folder that holds task1, task2 and task3 (`1.0` in the published set)"
+    raise InputError(what, where=str(root), hint=hint)
 
 
 def _languages(root: Path) -> tuple[str, ...]:

@@ -73,11 +73,9 @@ def is_csv_name(path: str | os.PathLike[str], option: str) -> bool:
     """
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".jsonl"):
-        raise InputError(
-            "is neither CSV nor JSON lines",
-            where=f"{option} {os.fspath(path)}",
-            hint="end the name in .csv or .jsonl",
-        )
+        what = "is neither CSV nor JSON lines"
+        hint = "end the name in .csv or .jsonl"
+        raise InputError(what, where=f"{option} {os.fspath(path)}", hint=hint)
     return kind == ".csv"
 
 
@@ -286,11 +284,9 @@ def _checked_labels(path: Path, outcomes: Mapping[str, Sequence[str]]) -> list[H
         # Labels by other criteria may have any outcome.
         allowed = outcomes.get(label.criterion)
         if label.outcome is not None and allowed and label.outcome not in allowed:
-            raise InputError(
-                f"{label.outcome[:60]!r} is not an outcome of {label.criterion[:60]!r}",
-                where=where,
-                hint=f"choose one of {', '.join(allowed)}, or move the file away",
-            )
+            what = f"{label.outcome[:60]!r} is not an outcome of {label.criterion[:60]!r}"
+            hint = f"choose one of {', '.join(allowed)}, or move the file away"
+            raise InputError(what, where=where, hint=hint)
         labels.append(label)
     return labels
 

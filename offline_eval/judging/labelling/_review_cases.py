@@ -228,11 +228,9 @@ def review_cases(
     """
     rows = list(run.reviewable.values())
     if not rows:
-        raise InputError(
-            "the run holds no measured case with its source left out",
-            where="RUN",
-            hint="name a run of `knowgate measure` on questions with a source or an answer",
-        )
+        what = "the run holds no measured case with its source left out"
+        hint = "name a run of `knowgate measure` on questions with a source or an answer"
+        raise InputError(what, where="RUN", hint=hint)
     texts, questions = run.texts, [run.questions[row.question_id] for row in rows]
     sought = [
         Sought(question.question, question.answer, row.retrieved)
