@@ -15,24 +15,24 @@ Source of the format: the documentation of the lm-evaluation-harness, versions 0
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from ....guard.errors import InputError
-from ....guard.files import read_json, read_jsonl, read_text
-from ....guard.read_models import check_model
+from ....guard.read_models import read_models
 from ....guard.text import clean_text
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import ReplyContext, ReplySystem, StoredPassage
-from ..fields import Identifier
+from ..fields import Identifier, Text
 from ._rows import KnownBase, OnWarning, ReplyRows, plain
 
 LM_EVAL_JUDGE = "lm-eval"
@@ -42,10 +42,6 @@ _NAME = re.compile(
 )
 _QUESTION_FIELDS = ("question", "query", "problem", "prompt", "input", "sentence")
 _CONTEXT_FIELDS = ("context", "passage")
-_NO_METRICS = (
-    *("doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
-    *("doc_hash", "prompt_hash", "target_hash"),
-)
 # What the harness's pattern filters write where a reply does not match.
 _NO_MATCH = "[invalid]"
 _HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
@@ -190,7 +186,7 @@ class _Import:
 
 
 def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
-    """Read a sample log: JSON lines, or a list as early versions wrote.
+    """Read a sample log.
 
     Returns:
         At least one sample, in the order of the file.
@@ -199,19 +195,10 @@ def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
         InputError: no such file, a broken line, a line that lacks what makes it a
             sample, or none at all; names file and line.
     """
-    samples = [_sample(row, where) for where, row in _rows(path)]
+    samples = [_sample(line, where) for where, line in read_models(path, _Line, hint=_HINT)]
     if not samples:
         raise InputError("the log is empty", where=os.fspath(path), hint=_HINT)
     return samples
-
-
-def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]:
-    if not read_text(path).lstrip().startswith("["):
-        for number, row in read_jsonl(path):
-            yield f"{os.fspath(path)}:{number}", row
-        return
-    for number, row in enumerate(read_json(path)):
-        yield f"{os.fspath(path)}:1: [{number}]", row
 
 
 def _model_of(path: Path) -> str:
@@ -222,21 +209,31 @@ def _model_of(path: Path) -> str:
     return clean_text(folder.name.replace("__", "/")) if named else ""
 
 
+def _listed(value: Any) -> Any:
+    """Objects `gen_args_<n>` of `arg_<n>` as lists, in the order of the file."""
+    if not isinstance(value, dict):
+        return value or ()
+    return [list(one.values()) if isinstance(one, dict) else one for one in value.values()]
+
+
 class _Line(BaseModel):
     """A line as it stands; metrics are further fields of it."""
 
     model_config = ConfigDict(extra="allow")
 
     doc_id: Identifier
+    doc: Any = None
+    target: Any = None
+    arguments: Annotated[tuple[list[Any], ...], BeforeValidator(_listed)] = ()
+    resps: Annotated[list[Any], BeforeValidator(lambda value: value or [])] = []
+    filtered_resps: Any = None
+    filter: Text = ""
+    metrics: list[str] | None = None
 
 
-def _sample(row: Any, where: str) -> Sample:
-    line = check_model(_Line, row, where=where, hint=_HINT)
-    fields: dict[str, Any] = line.model_extra or {}
-    doc, filtered, name = fields.get("doc"), fields.get("filtered_resps"), fields.get("filter")
-    document = doc if isinstance(doc, dict) else {}
-    # Older logs of ratings hold the responses once.
-    requests = _requests(fields.get("arguments"), fields.get("resps") or filtered)
+def _sample(line: _Line, where: str) -> Sample:
+    document = line.doc if isinstance(line.doc, dict) else {}
+    requests = _requests(line)
     prompt = requests[0].prompt if requests else ""
     question = _first_text(document, _QUESTION_FIELDS) or prompt
     if not question.strip():
@@ -247,11 +244,11 @@ def _sample(row: Any, where: str) -> Sample:
         where=where,
         doc_id=line.doc_id,
         question=question,
-        expected=_expected(fields.get("target"), choices),
-        response=_response(filtered, requests),
+        expected=_expected(line.target, choices),
+        response=_response(line.filtered_resps, requests),
         context=context if context and context in prompt else None,
-        filter=clean_text(name) if isinstance(name, str) else "",
-        metrics=_metrics(fields),
+        filter=line.filter,
+        metrics=_metrics(line),
     )
 
 
@@ -272,28 +269,17 @@ class _Request(NamedTuple):
     log_likelihood: float | None
 
 
-def _requests(arguments: Any, resps: Any) -> list[_Request]:
+def _requests(line: _Line) -> list[_Request]:
     """The requests of a sample that are about its question.
 
     Choices that are rated without the question, for some metrics, are left out. Where
     prompts differ and the continuation does not, the prompts are the choices.
-
-    Args:
-        arguments: a list of argument lists, or objects `gen_args_<n>` of `arg_<n>`;
-            anything else holds none.
-        resps: one list of responses per request.
     """
-    responses = resps if isinstance(resps, list) else []
-    if isinstance(arguments, dict):
-        # In the order of the file, which is that of the requests.
-        arguments = [
-            list(one.values()) if isinstance(one, dict) else one for one in arguments.values()
-        ]
     found = []
-    for number, sent in enumerate(arguments if isinstance(arguments, list) else ()):
-        prompt = _prompt(sent[0]) if isinstance(sent, list) and sent else None
+    for number, sent in enumerate(line.arguments):
+        prompt = _prompt(sent[0]) if sent else None
         if prompt is not None:
-            response = responses[number] if number < len(responses) else None
+            response = line.resps[number] if number < len(line.resps) else None
             found.append(_request(prompt, sent[1] if len(sent) > 1 else None, response))
     if len(found) > 1 and len({one.choice for one in found}) == 1 and found[0].choice is not None:
         return [one._replace(choice=one.prompt) for one in found]
@@ -305,15 +291,14 @@ def _prompt(found: Any) -> str | None:
         found = found[0]
     if not isinstance(found, str):
         return None
+    messages: Any = ()
     if found.startswith("[{"):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             messages = json.loads(found)
-        except (ValueError, RecursionError):
-            return clean_text(found)
-        for message in reversed(messages):
-            content = message.get("content") if isinstance(message, dict) else None
-            if isinstance(content, str) and message.get("role") == "user":
-                return clean_text(content)
+    for message in reversed(messages):
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str) and message.get("role") == "user":
+            return clean_text(content)
     return clean_text(found)
 
 
@@ -372,12 +357,11 @@ def _response(filtered: Any, requests: Sequence[_Request]) -> str | None:
     return clean_text(found) if isinstance(found, str) and found != _NO_MATCH else raw
 
 
-def _metrics(fields: Mapping[str, Any]) -> dict[str, float]:
-    names = fields.get("metrics")
+def _metrics(line: _Line) -> dict[str, float]:
     found = {}
-    further = [name for name in fields if name not in _NO_METRICS]
-    for name in names if isinstance(names, list) else further:
-        value = fields.get(name) if isinstance(name, str) and name.strip() else None
+    further = line.model_extra or {}
+    for name in further if line.metrics is None else line.metrics:
+        value = further.get(name) if name.strip() else None
         if isinstance(value, int | float) and abs(value) < 1e300:
             found[clean_text(name)] = float(value)
     return found

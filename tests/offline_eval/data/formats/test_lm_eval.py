@@ -78,7 +78,6 @@ def test_the_likeliest_choice_is_the_reply(tmp_path: Path) -> None:
         ({"filtered_resps": ["[invalid]"]}, " Red. Yes."),
         ({"filtered_resps": []}, " Red. Yes."),
         ({"filtered_resps": [""]}, ""),
-        ({"arguments": None, "resps": None}, "Red."),
     ],
 )
 def test_the_filtered_response_is_the_reply_where_there_is_one(
