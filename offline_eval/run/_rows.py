@@ -240,14 +240,14 @@ class LinesFile:
             os.close(self._file)
             raise
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append lines and force them to disk together; all of them or none.
+    def write(self, rows: Mapping[str, bytes]) -> None:
+        """Append rows by their keys and force them to disk together; all of them or none.
 
         Raises:
             InputError: the disk is full, or the like, and the file is as it was before; or
                 it was removed, replaced or changed by somebody else.
         """
-        stored, last = bound_lines(lines, self._last)
+        stored, last = bound_lines(rows.values(), self._last)
         block = memoryview(stored)
         if os.fstat(self._file).st_size != self._end:
             raise unwritable(self._path, "somebody else has changed it")
@@ -267,6 +267,7 @@ class LinesFile:
             raise unwritable(self._path, "it was moved or removed under way")
         self._end += len(block)
         self._last = last
+        self.keys.update(dict.fromkeys(rows))
 
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""

@@ -14,7 +14,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -417,16 +416,15 @@ class Calls(Generic[Item]):
             failure = error
         if failure is None:
             try:
-                stored = _submitted(name, row, table)
+                _append(name, row, table)
             except UnstorableRowError as error:
                 failure = error
         if failure is not None:
             row = self.failed(item, failure)
             try:
-                stored = _submitted(name, row, table)
+                _append(name, row, table)
             except UnstorableRowError as refusal:
                 raise ValueError("`failed` made a row that cannot be stored") from refusal
-        await asyncio.wrap_future(stored)
         return row, failure is not None
 
     def run_sync(
@@ -442,11 +440,11 @@ class Calls(Generic[Item]):
         return run_interruptibly(self.run(items, call, table))
 
 
-def _submitted(name: str, row: Row, table: Table[Any]) -> Future[None]:
+def _append(name: str, row: Row, table: Table[Any]) -> None:
     if not isinstance(row, Mapping | BaseModel) or _value(row, table.key) != name:
         what = f"the call made no row whose {table.key!r} is that of its item"
         raise UnstorableRowError(what, where=f"row {name[:80]!r}")
-    return table.submit(row)
+    table.append(row)
 
 
 def _value(row: Row, name: str) -> Any:
