@@ -33,9 +33,9 @@ _SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
 class FilterOptions(Pairs):
     """Which questions are kept, as `--filter` names it."""
 
-    keyword: KeywordMethod = KeywordMethod.UNIQUENESS
+    keyword: KeywordMethod = "uniqueness"
     keyword_threshold: float = 0.3
-    semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
+    semantic: SemanticMethod = "farthest_first"
     semantic_threshold: float = 0.3
 
 
@@ -115,7 +115,7 @@ def build(
 def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
     """Write the questions that differ beside all; count the others, None where too few are left."""
     kept = questions.with_name("diverse.jsonl")
-    off = filters.semantic is SemanticMethod.OFF
+    off = filters.semantic == "off"
     try:
         with progress_bar("filtering") as advance:
             found = filter_questions_file(
@@ -124,7 +124,7 @@ def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
                 kept.with_name("dropped.jsonl"),
                 None if off else BiEncoderScorer(),
                 DiversitySettings(**filters.model_dump()),
-                on_progress=lambda _stage, done, total: advance(done, total),
+                on_progress=advance,
             )
     except InputError as error:
         err.print(f"not filtered: {error}")
