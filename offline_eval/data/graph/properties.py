@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ....guard.errors import InputError
 from .graph import (
@@ -147,7 +148,7 @@ class PropertyProfile:
         named = f"{self.iri} ({labels})" if labels else self.iri
         return f"{named}: {self.left_out or ', '.join(parts)}"
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return what the user is shown of it."""
         return {
             "iri": self.iri,
