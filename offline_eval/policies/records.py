@@ -11,8 +11,6 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ...calibration import CalibrationRecord
 from ...calibration.mixing import MixFit
 from ...calibration.records import MISSING_CASES
@@ -25,7 +23,7 @@ from ...guard.mix_rule import MixRule
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
-from ..run import Question
+from ..run import Question, Stored
 from ..run.grouping import grouped
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
@@ -501,7 +499,17 @@ def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
 
 
 _UNANSWERABLE = "besides, questions of users that the documents do not answer, asked as they are"
-_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+
+
+class _UniknowSettings(Stored):
+    scorer: Fingerprint | None
+    estimator: Fingerprint | None
+    dataset: str = ""
+    aggregator: str | None = None
+
+
+class _UniknowManifest(Manifest):
+    settings: _UniknowSettings
 
 
 def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -513,28 +521,18 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     Raises:
         InputError: no such run, no guard took part, or it is not whole.
     """
-    signals = uniknow_signals(run)
-    manifest = Manifest.read_raw(run)
-    settings = manifest.get("settings")
-    where = str(Path(run) / "manifest.json")
-    found: dict[str, Any] = settings if isinstance(settings, dict) else {}
-    dataset = found.get("dataset", "")
+    signals, manifest = uniknow_signals(run), _UniknowManifest.read(run)
+    settings = manifest.settings
     kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
-    measured_by: dict[str, Any] = {}
-    for name in ("scorer", "estimator"):
-        try:
-            measured_by[name] = Fingerprint.model_validate(found.get(name))
-        except ValidationError:
-            what = f"field 'settings.{name}' is no fingerprint"
-            raise InputError(what, where=where, hint=_RUN_AGAIN) from None
     return CalibrationSet(
         records=tuple(signal.record() for signal in signals),
         source=os.fspath(run),
-        **measured_by,
-        aggregator=str(found.get("aggregator") or "max"),
-        unbound=manifest.get("chained") is not True,
-        population=f"questions of the data set {dataset}, each with a context of every kind that "
-        f"was made ({kinds}), all kinds counting the same",
+        scorer=settings.scorer,
+        estimator=settings.estimator,
+        aggregator=settings.aggregator or "max",
+        unbound=not manifest.chained,
+        population=f"questions of the data set {settings.dataset}, each with a context of every "
+        f"kind that was made ({kinds}), all kinds counting the same",
     )
 
 

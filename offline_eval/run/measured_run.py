@@ -17,7 +17,6 @@ from ...guard.files import read_bytes
 from ...guard.policy import Policy
 from .manifest import Manifest, Stored
 from .questions import (
-    CalibrationFile,
     CaseKind,
     Identifier,
     MeasuredManifest,
@@ -25,6 +24,7 @@ from .questions import (
     Question,
     RefusalFile,
     RowError,
+    RunCalibration,
     SourceRow,
 )
 from .replies import StoredPassage
@@ -118,34 +118,6 @@ _APART = "rows and questions do not belong together"
 _CONTINUE = "start the same `knowgate measure` again to continue it"
 _ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
 _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
-
-
-@dataclass(frozen=True, slots=True)
-class RunCalibration:
-    """The policy that a run's questions are judged by.
-
-    Attributes:
-        policy: fitted on them, or given.
-        risk: the bound that was asked for, None where nothing was.
-        calibration_questions: ids it was fitted on.
-        test_questions: ids held out for reporting.
-        thresholds: where nothing was held out, by question the threshold on raw relevance that
-            it is judged by, for costs one that other questions gave; None: nothing passes.
-        given_policy: it was not fitted on this run but given, and judges all questions; it may
-            have been calibrated on them.
-    """
-
-    policy: Policy
-    risk: float | None
-    calibration_questions: frozenset[str]
-    test_questions: frozenset[str]
-    thresholds: Mapping[str, float | None]
-    given_policy: bool = False
-
-    @property
-    def reported_questions(self) -> frozenset[str]:
-        """Ids of the questions that the rates are about."""
-        return self.test_questions or frozenset(self.thresholds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,25 +339,23 @@ def _require_complete(
 def _read_calibration(
     root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
 ) -> RunCalibration | None:
-    where = str(root / "calibration.json")
-    file = _read_file(Path(where), CalibrationFile)
-    if file is None:
+    path = root / "calibration.json"
+    found, where = _read_file(path, RunCalibration), str(path)
+    if found is None:
         return None
-    policy = Policy.parse(file.policy, where=where)
-    policy.require_scorer(manifest.settings.scorer)
-    own, measured = policy.aggregator, manifest.settings.aggregator
+    found.policy.require_scorer(manifest.settings.scorer)
+    own, measured = found.policy.aggregator, manifest.settings.aggregator
     if own != measured:
         what = f"the policy aggregates by {own!r}, the run by {measured!r}"
         raise _misfit(what, where, _CALIBRATE_AGAIN)
-    fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
-    thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
-    if stray := sorted((fitted | held_out | thresholds.keys()) - questions.keys()):
+    fitted, held_out = found.calibration_questions, found.test_questions
+    if stray := sorted((fitted | held_out | found.thresholds.keys()) - questions.keys()):
         what = f"question {stray[0]!r} is not part of this run"
         raise _misfit(what, where, _CALIBRATE_AGAIN)
     if both := sorted(fitted & held_out):
         what = f"question {both[0]!r} is a calibration and a test question at once"
         raise _misfit(what, where, _CALIBRATE_AGAIN)
-    return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
+    return found
 
 
 def _read_file(path: Path, model: type[FileT]) -> FileT | None:
@@ -393,4 +363,6 @@ def _read_file(path: Path, model: type[FileT]) -> FileT | None:
     if not path.exists():
         return None
     value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    if "policy" in model.model_fields:
+        value["policy"] = Policy.parse(value.get("policy"), where=str(path))
     return model.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)
