@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,8 @@ def numbers_of(text: str) -> frozenset[str]:
     return frozenset(word for word in words_of(text) if any(map(str.isdigit, word)))
 
 
-class TooNear(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TooNear:
     """A text that is too near to one that is kept.
 
     Attributes:

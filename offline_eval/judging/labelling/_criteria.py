@@ -9,7 +9,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from ....guard.errors import InputError
 from ....guard.files import open_regular, write_json
 from ....guard.read_models import check_model
 from ...run import RepliesRun, Run, Stored
+from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.replies import ReplyRow
 from ..llm_judge import Criterion, LabelCriterion, read_table
@@ -134,29 +134,21 @@ class LabelSample(Stored):
     replies: tuple[SampledReply, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stratum:
-    """Replies made alike: of one system, to one kind of case, on one knowledge base.
+Stratum = tuple[str, ...]
+"""Ids of all replies with a text that were made alike, in the order in which they are drawn.
 
-    Attributes:
-        key: model, prompt, retrieval, guard, knowledge base, kind of case.
-        replies: ids of all that have a text, in the order in which they are drawn.
-    """
-
-    key: tuple[str, ...]
-    replies: tuple[str, ...]
+Alike are replies of one system, to one kind of case, on one knowledge base.
+"""
 
 
-def strata_of(run: RepliesRun, seed: int) -> tuple[Stratum, ...]:
+def strata_of(run: RepliesRun, seed: int) -> list[Stratum]:
     """All strata of a run, in the order in which they get their first reply drawn."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for reply in run.replies.values():
-        if reply.response is not None:
-            found.setdefault(_key(run, reply), []).append(reply.reply_id)
-    return tuple(
-        Stratum(key, tuple(sorted(found[key], key=lambda name: _draw(seed, "reply", name))))
+    with_text = (reply for reply in run.replies.values() if reply.response is not None)
+    found = grouped(with_text, lambda reply: _key(run, reply))
+    return [
+        tuple(sorted((one.reply_id for one in found[key]), key=lambda n: _draw(seed, "reply", n)))
         for key in sorted(found, key=lambda key: _draw(seed, "stratum", *key))
-    )
+    ]
 
 
 def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
@@ -176,18 +168,18 @@ def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
         The sample in the order in which it was drawn, all of batch 0.
 
     Example:
-        >>> strata = [Stratum(("a",), ("a1", "a2", "a3", "a4")), Stratum(("b",), ("b1",))]
+        >>> strata = [("a1", "a2", "a3", "a4"), ("b1",)]
         >>> [(r.reply_id, r.inclusion_probability) for r in draw_sample(strata, 3)]
         [('a1', 0.5), ('b1', 1.0), ('a2', 0.5)]
     """
     order = _places(strata, size)
-    taken, replies = Counter(order), [iter(stratum.replies) for stratum in strata]
+    taken, replies = Counter(order), [iter(stratum) for stratum in strata]
     # Which strata are in at all is certain once each has a place.
     in_at_all = min(1.0, size / len(strata)) if strata else 1.0
     return [
         SampledReply(
             reply_id=next(replies[position]),
-            inclusion_probability=in_at_all * taken[position] / len(strata[position].replies),
+            inclusion_probability=in_at_all * taken[position] / len(strata[position]),
         )
         for position in order
     ]
@@ -195,7 +187,7 @@ def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
 
 def _places(strata: Sequence[Stratum], size: int) -> list[int]:
     """Positions of the strata in the order in which places go to them."""
-    sizes = [len(stratum.replies) for stratum in strata]
+    sizes = [len(stratum) for stratum in strata]
     places = list(range(len(sizes)))[:size]
     taken = [1 if position in places else 0 for position in range(len(sizes))]
     for _ in range(min(size, sum(sizes)) - len(places)):

@@ -398,8 +398,6 @@ class Agreement:
         criterion: str,
         *,
         run: RepliesRun | None = None,
-        resamples: int = 1000,
-        seed: int = 0,
     ) -> Agreement:
         """Measure how far all annotators agree on one criterion, before any settling.
 
@@ -409,10 +407,7 @@ class Agreement:
             run: of the labels: replies to one question are then drawn together, as they are
                 likely to be alike, and each `n` counts questions. Otherwise replies are taken
                 for independent.
-            resamples: draws for each interval.
-            seed: of the draws.
         """
-        draws: dict[str, int] = {"resamples": resamples, "seed": seed}
         votes = labels.votes(criterion)
         who = tuple(
             name for name in labels.annotators if any(name in vote for vote in votes.values())
@@ -432,21 +427,16 @@ class Agreement:
             disagreements=len(labels.disagreements(criterion)),
             cohen={
                 (who[a], who[b]): cohens_kappa(
-                    [row[a] for row in table], [row[b] for row in table], groups=groups, **draws
+                    [row[a] for row in table], [row[b] for row in table], groups=groups
                 )
                 for a, b in combinations(range(len(who)), 2)
             },
             fleiss=fleiss_kappa(
                 [table[place] for place in complete],
                 groups=None if groups is None else [groups[place] for place in complete],
-                **draws,
             ),
-            alpha=krippendorff_alpha(table, order=None, groups=groups, **draws),
-            ordinal_alpha=(
-                None
-                if order is None
-                else krippendorff_alpha(table, order=order, groups=groups, **draws)
-            ),
+            alpha=krippendorff_alpha(table, groups=groups),
+            ordinal_alpha=order and krippendorff_alpha(table, order=order, groups=groups),
         )
 
 
