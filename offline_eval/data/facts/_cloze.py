@@ -71,7 +71,7 @@ def has_verb(text: str) -> bool:
 
 BLANK = "____"
 
-_LETTER, _DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
+_LETTER, _LETTER_OR_DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
 _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
@@ -157,16 +157,9 @@ def last_cell(line: str) -> tuple[int, int] | None:
     """
     start = line.rfind("; ") + 2
     colon = line.find(": ", start)
-    if start < 2 or colon < 0:
-        return None
     value = line[colon + 2 :]
-    fits = _LETTER.search(value) or _DIGIT.search(value)
-    if (
-        not fits
-        or len(value.split()) > 8
-        or _RULE["hash"].search(value)
-        or not _says_something(line)
-    ):
+    fits = start >= 2 and colon >= 0 and _LETTER_OR_DIGIT.search(value) and len(value.split()) <= 8
+    if not fits or _RULE["hash"].search(value) or not _says_something(line):
         return None
     return colon + 2, len(line)
 

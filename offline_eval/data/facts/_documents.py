@@ -110,23 +110,17 @@ def find_documents(
         root = Path(place)
         if not root.exists():
             raise InputError("no such file or folder", where=str(root), hint="check the path")
-        if not root.is_dir():
-            found.setdefault(root.resolve(), (root.name, str(root.parent.resolve().name), False))
-            continue
         inside = root.resolve()
-        for folder, folders, files in os.walk(root):
-            folders[:] = sorted(
-                name
-                for name in folders
-                if not name.startswith(".") and Path(folder, name).resolve() != gone
-            )
-            for name in sorted(files):
-                path = Path(folder, name)
-                if not name.startswith("."):
-                    short = path.relative_to(root).as_posix()
-                    real = Path(os.path.realpath(path))  # unlike `resolve`, also of a loop
-                    outside = not real.is_relative_to(inside)
-                    found.setdefault(real, (short, inside.name, outside))
+        if not root.is_dir():
+            found.setdefault(inside, (root.name, str(root.parent.resolve().name), False))
+            continue
+        for path in sorted(root.rglob("*")):
+            short = path.relative_to(root)
+            hidden = any(part.startswith(".") for part in short.parts)
+            if not hidden and not path.is_dir() and gone not in (inside / short).parents:
+                real = Path(os.path.realpath(path))  # unlike `resolve`, also of a loop
+                outside = not real.is_relative_to(inside)
+                found.setdefault(real, (short.as_posix(), inside.name, outside))
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
         raise InputError("there is no document", where=where, hint="name files or folders")
