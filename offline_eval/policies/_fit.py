@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice
@@ -48,10 +48,7 @@ _FEWEST_SETS = 20
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
-class _Parts(NamedTuple):
-    learn: Sequence[CalibrationRecord]
-    certify: Sequence[CalibrationRecord]
-    test: Sequence[CalibrationRecord]
+_Records = tuple[CalibrationRecord, ...]
 
 
 def calibrate_records(
@@ -183,8 +180,8 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
     measured, seed = replace(measured, records=ordered), measured.seed
-    parts = _three_parts(measured, asked.share)
-    choices = choose_calibrators(parts.learn, seed=seed)
+    learn, certify, test = _three_parts(measured, asked.share)
+    choices = choose_calibrators(learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
     # The identity for a signal that was never measured.
     calibrators = {
@@ -193,10 +190,10 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     }
     estimator = measured.estimator if "confidence" in choices else None
     binding = _binding(measured, estimator=estimator, **calibrators)
-    records, path = _calibrated(parts.certify, binding), None
+    records, path = _calibrated(certify, binding), None
     if not isinstance(asked.risk, Coverage | Leak | Costs | MaxAbstention):
         forecasts = forecast_path(
-            _calibrated(parts.learn, binding),
+            _calibrated(learn, binding),
             asked.risk,
             delta=Guarantee.level_of(asked.delta, attempt),
             questions=len({record.unit for record in records}),
@@ -215,19 +212,19 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         conflict_between=measured.conflict_between,
         binding=binding,
     )
-    tested = outcomes_under(fit.policy, parts.test or parts.certify)
+    tested = outcomes_under(fit.policy, test or certify)
     return Calibrated(
         policy=fit.policy,
         measured=measured,
         risk=asked.risk,
-        learn=tuple(parts.learn),
-        certify=tuple(parts.certify),
-        test=tuple(parts.test),
+        learn=learn,
+        certify=certify,
+        test=test,
         choices=choices,
         steps=PathStep.of(fit),
         rates=Rates(tested),
         seed=seed,
-        warnings=tuple(cautions(measured, parts.certify, fit.policy, share=asked.share)),
+        warnings=tuple(cautions(measured, certify, fit.policy, share=asked.share)),
         not_promised=tuple(limits(fit.policy)),
     )
 
@@ -243,34 +240,35 @@ def _binding(measured: CalibrationSet, **more: Any) -> PolicyBinding:
 
 
 def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
-    parts, seed = _two_parts(measured, asked.share), measured.seed
+    certify, test = _two_parts(measured, asked.share)
+    seed = measured.seed
     binding = _binding(measured, cascade=measured.cascade, candidates=max(1, len(asked.candidates)))
     if isinstance(asked.risk, Costs | MaxAbstention):
-        require_both_kinds(parts.certify, measured.source)
-    fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
-    policy, folds = fit.policy, () if parts.test else LeakFold.deal(fit, seed=seed)
+        require_both_kinds(certify, measured.source)
+    fit = fit_policy(certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
+    policy, folds = fit.policy, () if test else LeakFold.deal(fit, seed=seed)
     if policy.may_follow and len(measured.kept_sets) >= _FEWEST_SETS:
         # It leaves out of the prompt what lies far below the best passage, and breaks no set of
         # the calibration questions that holds the answer.
         margin = Policy.kept_margin_of(measured.kept_sets)
         policy = policy.model_copy(update={"kept_margin": margin})
     if fit.cascade is not None:
-        parts = _Parts([], list(fit.records), list(fit.cascade.applied(parts.test)))
+        certify, test = tuple(fit.records), tuple(fit.cascade.applied(test))
         measured = replace(measured, records=fit.cascade.applied(measured.records))
     if folds:
         # Those of the policy that is written, and of how it was chosen.
         whole = leak_rates_by([LeakFold.whole(fit)], measured.beside)
         rates = leak_rates_by(folds, measured.beside).widened(whole)
     else:
-        rates = leak_rates_of(policy, [*parts.test, *measured.beside])
+        rates = leak_rates_of(policy, [*test, *measured.beside])
     if asked.confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, asked.confidence_threshold)
     return Calibrated(
         policy=policy,
         measured=measured,
         risk=asked.risk,
-        certify=tuple(parts.certify),
-        test=tuple(parts.test),
+        certify=certify,
+        test=test,
         folds=folds,
         steps=PathStep.of(fit),
         leak_rates=rates,
@@ -279,7 +277,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
     )
 
 
-def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
+def _two_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Records]:
     """Deal the groups to fit on and to report.
 
     Raises:
@@ -298,10 +296,10 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     if not fit_on or (not test and share < 1.0):
         what = "too few distinct passages to split into two parts"
         raise InputError(what, where=measured.source, hint="use more questions")
-    return _Parts([], fit_on, test)
+    return tuple(fit_on), tuple(test)
 
 
-def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
+def _three_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Records, _Records]:
     """Deal the groups to learn from, to certify on, and to report.
 
     Raises:
@@ -318,7 +316,7 @@ def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
             where=measured.source,
             hint="use more of them, or a larger share; the questions of a group stay together",
         )
-    return _Parts(learn, certifying, test)
+    return tuple(learn), tuple(certifying), tuple(test)
 
 
 def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tuple[Route, ...]:
@@ -417,27 +415,23 @@ def choose_calibrators(
     Relevance is calibrated to "the reply from the context is right", confidence to "the
     reply from memory is right"; not known counts as wrong.
     """
-    found: dict[str, CalibratorChoice] = {}
-    for name in SIGNALS:
-        values = signal_values(name, records)
-        if values.raw:
-            found[name] = CalibratorChoice.among(
-                values.raw, values.came_true, groups=values.units, seed=seed
-            )
-    return found
+    values = {name: signal_values(name, records) for name in SIGNALS}
+    return {
+        name: CalibratorChoice.among(one.raw, one.came_true, groups=one.units, seed=seed)
+        for name, one in values.items()
+        if one.raw
+    }
 
 
 def _calibrated(
     records: Sequence[CalibrationRecord], binding: PolicyBinding
 ) -> list[CalibrationRecord]:
     """The records with calibrated signals; without passages no context is right."""
+    calibrators = binding.relevance_calibrator, binding.confidence_calibrator
     found = []
     for record in records:
-        relevance, confidence = calibrated_signals(
-            record, binding.relevance_calibrator, binding.confidence_calibrator
-        )
+        relevance, confidence = calibrated_signals(record, *calibrators)
         right = None if record.nothing_retrieved else record.context_right
-        found.append(
-            replace(record, relevance=relevance, confidence=confidence, context_right=right)
-        )
+        changes = {"relevance": relevance, "confidence": confidence, "context_right": right}
+        found.append(replace(record, **changes))
     return found

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +109,7 @@ def write_calibrated(
             version = {"schema_version": Manifest.SCHEMA_VERSION}
             write_json(Path(found.measured.source) / _REFUSAL, version | refusal)
         return False
-    with _signals_held(), atomic_writer(policy_out) as stream:
+    with atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
         stream.flush()  # a full disk shows before the other files are there
         if report is not None:
@@ -120,17 +118,10 @@ def write_calibrated(
             writer.write(calibration_document(found))
         if _reported_by_run(found):
             run = Path(found.measured.source)
-            with atomic_writer(run / "calibration.json") as note:
-                of = _note(found.policy, _questions(found.certify), _questions(found.test))
-                of["seed"], of["folds"] = (
-                    found.seed,
-                    [
-                        {"threshold": fold.threshold, "questions": _questions(fold.records)}
-                        for fold in found.folds
-                    ],
-                )
-                text = json.dumps(of, ensure_ascii=False, indent=2, allow_nan=False)
-                note.write(text + "\n")
+            note = _note(found.policy, _questions(found.certify), _questions(found.test))
+            folds = [(fold.threshold, _questions(fold.records)) for fold in found.folds]
+            note["folds"] = [{"threshold": one, "questions": names} for one, names in folds]
+            write_json(run / "calibration.json", note | {"seed": found.seed})
             (run / _REFUSAL).unlink(missing_ok=True)
     return True
 
@@ -182,23 +173,6 @@ def _note(policy: Policy, certify: list[str], test: list[str]) -> dict[str, Any]
 
 def _questions(records: Iterable[CalibrationRecord]) -> list[str]:
     return list(dict.fromkeys(record.question_id for record in records))
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Hold Ctrl-C and SIGTERM back until the block is done, so that files go together."""
-    came: list[int] = []
-    before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(ValueError):  # not the main thread
-            before[number] = signal.signal(number, lambda which, _frame: came.append(which))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
 
 
 def require_apart(
