@@ -130,8 +130,7 @@ class Criterion(LabelCriterion):
         tag: around the verdict, as in `<tone>curt</tone>`; the name where it is empty.
         sees: what it is shown: some of question, expected_answer, reply, context,
             citation; the reply always.
-        positive: the outcome whose rate is of interest, to be named to `JudgeValidation.of_judges`;
-            None where there is none.
+        positive: the outcome whose rate is of interest; None where there is none.
         only_where: criterion → outcomes: it is asked only about replies to which the
             same judge gave one of these before. Otherwise the outcome is `otherwise`.
         otherwise: None for no verdict at all.

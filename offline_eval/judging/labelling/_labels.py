@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -234,6 +234,11 @@ class Labels:
     def inclusion_probability(self, reply_id: str) -> float | None:
         """How likely the reply was to be sampled; None for one that was not drawn."""
         return self._chances.get(reply_id)
+
+    def weights(self, names: Collection[str]) -> dict[str, float] | None:
+        """One over the chance of each reply to be sampled; None where all weigh the same."""
+        found = {name: 1.0 / (self._chances.get(name) or 1.0) for name in names}
+        return found if len(set(found.values())) > 1 else None
 
     def _conditions(self, criterion: str) -> Mapping[str, tuple[str, ...]]:
         found = [known.only_where for known in self.criteria if known.name == criterion]

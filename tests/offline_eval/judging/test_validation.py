@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.offline_eval.judging.contract import FunctionJudge, JudgedReply
 from knowgate.offline_eval.judging.correction import corrected_rate, prediction_powered_rate
+from knowgate.offline_eval.judging.labelling import Labels
+from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, LabelSample, SampledReply
 from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.judging.validation import JudgeValidation
 from knowgate.offline_eval.run import RepliesRun
@@ -33,8 +37,16 @@ def judged(
     return RepliesRun.read(run)
 
 
-def people(outcomes: list[str], criterion: str = "abstention") -> dict[str, dict[str, str]]:
-    return {criterion: {f"s/q{index}": outcome for index, outcome in enumerate(outcomes)}}
+def people(outcomes: list[str], criterion: str = "abstention") -> Labels:
+    return labelled({f"s/q{index}": one for index, one in enumerate(outcomes)}, criterion)
+
+
+def labelled(outcomes: Mapping[str, str], criterion: str = "abstention") -> Labels:
+    given = tuple(
+        HumanLabel(reply_id=name, criterion=criterion, outcome=outcome, annotator="anna")
+        for name, outcome in outcomes.items()
+    )
+    return Labels(sample=None, given={"anna": given})
 
 
 # People's positives: 4 found, 1 missed; negatives: 2 false alarms, 3 left alone.
@@ -80,15 +92,14 @@ def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(tmp_pat
 
 
 def test_labels_may_know_the_chance_with_which_they_were_drawn(tmp_path: Path) -> None:
-    class Labels:
-        def consensus(self, criterion: str) -> dict[str, str]:
-            return people(HUMAN).get(criterion, {})
-
-        def inclusion_probability(self, reply_id: str) -> float | None:
-            return 0.25 if int(reply_id[3:]) < 5 else 0.75
-
+    replies = tuple(
+        SampledReply(reply_id=f"s/q{index}", inclusion_probability=0.25 if index < 5 else 0.75)
+        for index in range(10)
+    )
+    sample = LabelSample(seed=0, replies_sha256="", population=10, replies=replies)
+    labels = replace(people(HUMAN), sample=sample)
     run = judged(tmp_path / "run", JUDGE)
-    [found] = JudgeValidation.of_judges(run, Labels())
+    [found] = JudgeValidation.of_judges(run, labels)
     assert found.accuracy.value == pytest.approx(15 / 20)
 
 
@@ -127,7 +138,7 @@ def test_replies_to_one_question_are_one_unit_of_a_corrected_rate(tmp_path: Path
     systems = ("s", "t", "u", "v")
     run = judged(tmp_path / "run", JUDGE * 3, systems=systems)
     names = [f"{system}/q{index}" for system in systems for index in range(10)]
-    labels = {"abstention": dict(zip(names, HUMAN * 4, strict=True))}
+    labels = labelled(dict(zip(names, HUMAN * 4, strict=True)))
     questions = [f"q{index}" for index in range(10)] * 4
     rest = [f"q{index}" for index in range(10, 30)] * 4
     wanted = prediction_powered_rate(
