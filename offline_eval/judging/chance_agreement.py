@@ -85,11 +85,7 @@ def cohens_kappa(
     return _with_interval(features, disagreement)
 
 
-def fleiss_kappa(
-    ratings: Ratings,
-    *,
-    groups: Sequence[str] | None = None,
-) -> Interval:
+def fleiss_kappa(ratings: Ratings, *, groups: Sequence[str] | None = None) -> Interval:
     """Fleiss' kappa of any number of annotators with equally many labels per item.
 
     Args:
@@ -131,10 +127,7 @@ def fleiss_kappa(
 
 
 def krippendorff_alpha(
-    ratings: Ratings,
-    *,
-    order: Sequence[str] | None = None,
-    groups: Sequence[str] | None = None,
+    ratings: Ratings, *, order: Sequence[str] | None = None, groups: Sequence[str] | None = None
 ) -> Interval:
     """Krippendorff's alpha, nominal or ordinal; labels may be missing.
 

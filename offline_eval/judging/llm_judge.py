@@ -313,11 +313,7 @@ class LLMJudge:
     prefix = "llm:"
 
     def __init__(
-        self,
-        model: Runnable[Any, Any],
-        *,
-        name: str,
-        criteria: Sequence[Criterion] | None = None,
+        self, model: Runnable[Any, Any], *, name: str, criteria: Sequence[Criterion] | None = None
     ) -> None:
         chosen = Criterion.bundled() if criteria is None else tuple(criteria)
         _check_order(chosen)

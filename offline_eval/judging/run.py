@@ -139,10 +139,7 @@ def judge_run(
 
 
 def plan_judging(
-    folder: str | os.PathLike[str],
-    judges: Sequence[Judge],
-    *,
-    retry_failed: bool = False,
+    folder: str | os.PathLike[str], judges: Sequence[Judge], *, retry_failed: bool = False
 ) -> tuple[JudgePlan, ...]:
     """Count what `judge_run` would ask, without asking.
 

@@ -108,11 +108,7 @@ class JudgeValidation:
 
     @classmethod
     def of_judges(
-        cls,
-        run: RepliesRun,
-        labels: Labels,
-        *,
-        known_of: Mapping[str, Sequence[str]] | None = None,
+        cls, run: RepliesRun, labels: Labels, *, known_of: Mapping[str, Sequence[str]] | None = None
     ) -> tuple[JudgeValidation, ...]:
         """Compare every judge of the run with people's labels, by every criterion with both.
 

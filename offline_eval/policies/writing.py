@@ -252,11 +252,7 @@ def calibrate_chain(
         InputError: chain, questions or folder cannot be used, or there are too few questions.
     """
     served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
-    found = MEASURE.settings(
-        questions=Path(questions),
-        chain=served.name,
-        **(settings or {}),
-    )
+    found = MEASURE.settings(questions=Path(questions), chain=served.name, **(settings or {}))
     with tempfile.TemporaryDirectory() as spare:
         folder = run_suite(
             MEASURE,

@@ -523,22 +523,6 @@ class RayPool:
 
             return await here.run(items, call, table)
 
-    def run_sync(
-        self,
-        calls: Calls[Item],
-        items: Iterable[Item],
-        factory: Callable[[], Callable[[Any], Awaitable[Row]]],
-        table: Table[Any],
-        send: Callable[[Item], Any] | None = None,
-    ) -> Progress:
-        """Do as `run`, where no event loop runs.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C, as `Calls.run_sync`; workers and cluster are ended.
-            SystemExit: likewise, with code 143, on SIGTERM.
-        """
-        return run_interruptibly(self.run(calls, items, factory, table, send))
-
 
 async def _never_called(item: Item) -> Row:
     raise AssertionError(item)

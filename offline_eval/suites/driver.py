@@ -23,6 +23,7 @@ from ..report.document import Section
 from ..report.writing import ReportPaths, ReportWriter
 from ..run import Run
 from ..run.calls import Calls, Progress, each_or_error
+from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
@@ -188,7 +189,8 @@ def _answer_concurrently(
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
         make = partial(_remote_answers, suite.remote(work))
-        return options.pool.run_sync(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        work = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        return run_interruptibly(work)
     return calls.run_sync(pairs, _answers(suite), table)
 
 

@@ -22,8 +22,4 @@ from ._chunks import load_chunks
 from ._stages import BuildSettings
 from .build import build_questions
 
-__all__ = [
-    "BuildSettings",
-    "build_questions",
-    "load_chunks",
-]
+__all__ = ["BuildSettings", "build_questions", "load_chunks"]

@@ -63,9 +63,7 @@ def load_chunks(
 
 
 def chunks_of(
-    documents: Sequence[ReadDocument],
-    chunk_size: int = 150,
-    chunk_overlap: int = 0,
+    documents: Sequence[ReadDocument], chunk_size: int = 150, chunk_overlap: int = 0
 ) -> list[Document]:
     """Cut documents that were read; see `load_chunks`."""
     check_sizes(chunk_size, chunk_overlap)

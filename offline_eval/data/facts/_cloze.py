@@ -7,13 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ._checks import (
-    Rules,
-    answer_in_question,
-    lacks_antecedent,
-    refers_to_document,
-    words_of,
-)
+from ._checks import Rules, answer_in_question, lacks_antecedent, refers_to_document, words_of
 from ._rewriting import rewritten, section_facts
 from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow
 from ._sentences import language_of

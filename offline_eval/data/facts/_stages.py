@@ -303,9 +303,7 @@ def asked_of(fact: FactRow, question: str, answer: str, *, made_by: str = "rules
     )
 
 
-def one_of_each(
-    questions: Sequence[QuestionRow],
-) -> tuple[list[QuestionRow], list[FailureRow]]:
+def one_of_each(questions: Sequence[QuestionRow]) -> tuple[list[QuestionRow], list[FailureRow]]:
     """Return questions that tell their facts apart.
 
     Of several with the same question and answer the first is kept; where the same

@@ -139,12 +139,7 @@ def _holding(material: Material, view: View, node: str, rng: Random) -> AnswerSe
 
 
 def _disjoint(
-    material: Material,
-    first: AnswerSet,
-    other: View,
-    like: str,
-    shared: Sequence[str],
-    rng: Random,
+    material: Material, first: AnswerSet, other: View, like: str, shared: Sequence[str], rng: Random
 ) -> AnswerSet | None:
     """A set of the same kind that has nothing in common with the first, by any fact or name.
 

@@ -397,13 +397,7 @@ class Agreement:
     ordinal_alpha: Interval | None
 
     @classmethod
-    def of(
-        cls,
-        labels: Labels,
-        criterion: str,
-        *,
-        run: RepliesRun | None = None,
-    ) -> Agreement:
+    def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
         """Measure how far all annotators agree on one criterion, before any settling.
 
         Args:

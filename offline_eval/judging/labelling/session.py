@@ -19,14 +19,7 @@ from ...run import RepliesRun, Run, Stored
 from ...run.replies import ReplyContext, ReplyRow
 from ...run.table import SharedLog
 from ..llm_judge import LabelCriterion
-from ._criteria import (
-    FOLDER,
-    HumanLabel,
-    LabelSample,
-    in_asking_order,
-    load_criterion,
-    open_sample,
-)
+from ._criteria import FOLDER, HumanLabel, LabelSample, in_asking_order, load_criterion, open_sample
 from ._labels import CONSENSUS, Labels, checked_annotator
 
 # Overrides and isolates of the writing direction can make a text read otherwise than it is
@@ -449,10 +442,7 @@ def clean_note(note: str) -> str:
 
 
 def open_session(
-    run: RepliesRun,
-    sample: LabelSample,
-    annotator: str,
-    criteria: Sequence[LabelCriterion] = (),
+    run: RepliesRun, sample: LabelSample, annotator: str, criteria: Sequence[LabelCriterion] = ()
 ) -> LabelSession:
     """A session in which one annotator labels the sample, blind to everybody else.
 
