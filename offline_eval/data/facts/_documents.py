@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import errno
@@ -39,13 +38,6 @@ from ._html import read_html, read_markdown, table_line
 MAX_BYTES = 64 * 1024 * 1024
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
 _HTML = (".html", ".htm", ".xhtml")
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +165,10 @@ def read_content(raw: bytes, suffix: str) -> Content:
     if suffix == ".pdf" or raw.startswith(b"%PDF-"):
         return read_pdf(raw)
     if suffix in _HTML:
-        if b"\0" in raw and not raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        if b"\0" in raw:
             raise DocumentError("binary", "no text file")
         return read_html(raw)
-    text = clean_text(_decoded(raw)).lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = clean_text(_decoded(raw)).replace("\r\n", "\n").replace("\r", "\n")
     if suffix in _MARKDOWN:
         return read_markdown(text)
     if suffix in (".csv", ".tsv"):
@@ -198,19 +190,13 @@ def _plain(text: str) -> Content:
 
 
 def _decoded(raw: bytes) -> str:
-    encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
-    if encoding == "utf-8" and b"\0" in raw:
+    control = sum(byte < 9 or 13 < byte < 32 for byte in raw[:4096])
+    if b"\0" in raw or control > min(40, len(raw[:4096]) / 50):
         raise DocumentError("binary", "no text file")
     try:
-        text = raw.decode(encoding)
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        control = sum(byte < 9 or 13 < byte < 32 for byte in raw[:4096])
-        if control > len(raw[:4096]) / 50:
-            raise DocumentError("binary", "no text file") from None
         raise DocumentError("encoding", "not UTF-8 text; save it as UTF-8") from None
-    if sum(ord(letter) < 9 or 13 < ord(letter) < 32 for letter in text[:4096]) > 40:
-        raise DocumentError("binary", "no text file")
-    return text
 
 
 _QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +75,10 @@ def answer_scores(
     information = {word: math.log((len(used) + 1) / times) for word, times in frequency.items()}
     new = math.log(len(used) + 1)
     idf, encoded = word_piece_idf(encoder), encoder.encode_first([one.answer for one in sought])
-    answers = []
+    answers: list[_Score] = []
     for one, pieces in zip(sought, encoded, strict=True):
         telling = {word: information.get(word, new) for word in _telling(one)}
-        answers.append(_Answer.of(one, telling, pieces, encoder, idf))
+        answers.append(_scorer(one, telling, pieces, encoder, idf))
     found = [[0.0] * len(one.passages) for one in sought]
     wanted: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for at, one in enumerate(sought):
@@ -89,7 +88,7 @@ def answer_scores(
         names = used[start : start + _BATCH]
         for name, windows in zip(names, encoder.encode([texts[n] for n in names]), strict=True):
             for at, place in wanted[name]:
-                found[at][place] = answers[at].score(present[name], windows)
+                found[at][place] = answers[at](present[name], windows)
         if on_scored is not None:
             on_scored(start + len(names), len(used))
     return [tuple(scores) for scores in found]
@@ -101,48 +100,44 @@ def _telling(sought: Sought) -> frozenset[str]:
     return (words - frozenset(words_of(sought.question)) - _BARE) or (words - _BARE)
 
 
-class _Answer(NamedTuple):
-    """An answer that is looked for.
+_Score = Callable[[Set[str], Sequence[EncodedText]], float]
 
-    Attributes:
+
+def _scorer(
+    sought: Sought,
+    words: Mapping[str, float],
+    pieces: EncodedText,
+    encoder: TokenEncoder,
+    idf: NDArray[np.float32] | None,
+) -> _Score:
+    """What scores how probably a passage holds an answer.
+
+    Args:
+        sought: the answer.
         words: that tell it from others, with what each says.
-        numbers: in it, and not in the question.
         pieces: its word pieces.
-        weights: of these.
+        encoder: of these.
+        idf: of all word pieces.
     """
+    weights = token_weights(pieces, idf, encoder.unknown_id)
+    asked = np.isin(pieces.ids[1:-1], encoder.pieces(sought.question))
+    telling = np.where(asked, 0.0, weights)
+    weights = telling if telling.sum() > 0.0 else weights
+    numbers = numbers_of(sought.answer) - numbers_of(sought.question)
+    total = math.fsum(words.values())
 
-    words: Mapping[str, float]
-    numbers: frozenset[str]
-    pieces: EncodedText
-    weights: NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls,
-        sought: Sought,
-        words: Mapping[str, float],
-        pieces: EncodedText,
-        encoder: TokenEncoder,
-        idf: NDArray[np.float32] | None,
-    ) -> _Answer:
-        weights = token_weights(pieces, idf, encoder.unknown_id)
-        asked = np.isin(pieces.ids[1:-1], encoder.pieces(sought.question))
-        telling = np.where(asked, 0.0, weights)
-        numbers = numbers_of(sought.answer) - numbers_of(sought.question)
-        return cls(words, numbers, pieces, telling if telling.sum() > 0.0 else weights)
-
-    def score(self, present: Set[str], windows: Sequence[EncodedText]) -> float:
-        """How probably a passage with these words holds it, in [0, 1]."""
-        total = math.fsum(self.words.values())
+    def score(present: Set[str], windows: Sequence[EncodedText]) -> float:
         if total <= 0.0:
             return 0.0
-        there = math.fsum(says for word, says in self.words.items() if word in present)
+        there = math.fsum(says for word, says in words.items() if word in present)
         near = 0.0
-        if self.weights.sum() > 0.0:
-            best = np.clip(best_cosines(self.pieces, windows), 0.0, 1.0)
-            near = float((best * self.weights).sum() / self.weights.sum())
-        numbers = len(self.numbers & present) / len(self.numbers) if self.numbers else 1.0
-        return numbers * (there / total + near) / 2
+        if weights.sum() > 0.0:
+            best = np.clip(best_cosines(pieces, windows), 0.0, 1.0)
+            near = float((best * weights).sum() / weights.sum())
+        named = len(numbers & present) / len(numbers) if numbers else 1.0
+        return named * (there / total + near) / 2
+
+    return score
 
 
 @dataclass(frozen=True, slots=True)
