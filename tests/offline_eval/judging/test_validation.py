@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.judging.contract import FunctionJudge, JudgedReply
+from knowgate.offline_eval.judging.contract import JudgedReply
 from knowgate.offline_eval.judging.correction import corrected_rate, prediction_powered_rate
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, LabelSample, SampledReply
@@ -17,6 +17,7 @@ from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.judging.validation import JudgeValidation
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.runs import replies_run
+from tests.support.function_judge import FunctionJudge
 
 
 def judged(
