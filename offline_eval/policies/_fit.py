@@ -432,6 +432,6 @@ def _calibrated(
     for record in records:
         relevance, confidence = calibrated_signals(record, *calibrators)
         right = None if record.nothing_retrieved else record.context_right
-        changes = {"relevance": relevance, "confidence": confidence, "context_right": right}
-        found.append(replace(record, **changes))
+        one = replace(record, relevance=relevance, confidence=confidence, context_right=right)
+        found.append(one)
     return found

@@ -203,8 +203,7 @@ def require_apart(
         if (run / "plan.json").is_file():
             read.add(run.resolve() / "policy.json")  # of a UniKnow run, whose guard it is
     if records is not None:
-        # What measured the records may be in a file beside them.
-        read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
+        read.add(records.resolve())
     for path in paths:
         if path in read:
             raise InputError(

@@ -189,8 +189,8 @@ def _answer_concurrently(
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
         make = partial(_remote_answers, suite.remote(work))
-        work = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
-        return run_interruptibly(work)
+        sent = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        return run_interruptibly(sent)
     return calls.run_sync(pairs, _answers(suite), table)
 
 

@@ -18,6 +18,8 @@ _OPTIONS = 4
 _FARTHEST_OPTION = 40
 _TRIES = 30
 _ROUNDS = 3
+# Share of questions about one year among those about a time.
+_SINGLE_YEARS = 0.25
 _MOST_VIEWS = 200
 _NEAREST, _FARTHEST = 3, 30
 _FAR = 10**6
@@ -237,7 +239,7 @@ def _dated(material: Material, prop: str) -> Iterator[Twins]:
             return None
         if {span.value for span in spans} != set(asked.answers):
             return None
-        single = not by_value and rng.random() < material.settings.single_years
+        single = not by_value and rng.random() < _SINGLE_YEARS
         met = met_window(spans, single, rng)
         unmet = None if met is None else unmet_window(spans, met[0], within, rng)
         if met is None or unmet is None:

@@ -125,13 +125,12 @@ class _Generation:
 
     def run(self) -> GeneratedSet:
         wanted, half = self._settings.per_type, self._settings.examples // 2
-        types = [kind for kind in QuestionType if kind in self._settings.types]
-        streams = {kind: self._stream(kind) for kind in types}
+        streams = {kind: self._stream(kind) for kind in QuestionType}
         # Examples of all types come first: what they stand on is kept from all the others.
-        examples = {kind: self._take(streams[kind], half, "dev_") for kind in types}
-        found = {kind: self._take(streams[kind], wanted, "") for kind in types}
+        examples = {kind: self._take(streams[kind], half, "dev_") for kind in QuestionType}
+        found = {kind: self._take(streams[kind], wanted, "") for kind in QuestionType}
         shortfalls = []
-        for kind in types:
+        for kind in QuestionType:
             made, shown = len(found[kind]), len(examples[kind])
             if made < wanted:
                 shortfalls.append(
@@ -184,7 +183,7 @@ class _Generation:
                 self._reserved |= keys
             elif self._on_progress is not None:
                 self._done += 1
-                self._on_progress(self._done, self._settings.per_type * len(self._settings.types))
+                self._on_progress(self._done, self._settings.per_type * len(QuestionType))
             if len(found) == wanted:
                 break
         return found
@@ -212,13 +211,13 @@ class _Generation:
         shots: dict[tuple[str, QuestionType], tuple[UaqItem, ...]] = {}
         for at, language in enumerate(self._settings.languages):
             for kind in QuestionType:
-                rows = [written[at] for written in found.get(kind, [])]
+                rows = [written[at] for written in found[kind]]
                 items += [both[1] for both, _ in rows] + [both[0] for both, _ in rows]
                 choices += _shared([choice for _, own in rows for choice in own])
                 rng = seeded(self._settings.seed, "examples", kind.value)
                 shots[language, kind] = tuple(
                     item
-                    for written in examples.get(kind, [])
+                    for written in examples[kind]
                     for item in written[at][0][:: 1 if rng.random() < 0.5 else -1]
                 )
         bare = {key: tuple(replace(one, clues=()) for one in row) for key, row in shots.items()}
@@ -254,7 +253,7 @@ def _manifest(
         "kind": "uaqfact questions",
         "created_by": f"knowgate {__version__}",
         "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
-        "settings": asdict(settings) | {"types": [kind.value for kind in settings.types]},
+        "settings": asdict(settings),
         "templates": dict(sorted(templates.sha256.items())),
         "tasks": list(UaqData.TASKS),
         "counts": generated.counts(),

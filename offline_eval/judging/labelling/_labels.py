@@ -435,7 +435,9 @@ class Agreement:
                 groups=None if groups is None else [groups[place] for place in complete],
             ),
             alpha=krippendorff_alpha(table, groups=groups),
-            ordinal_alpha=order and krippendorff_alpha(table, order=order, groups=groups),
+            ordinal_alpha=None
+            if order is None
+            else krippendorff_alpha(table, order=order, groups=groups),
         )
 
 
