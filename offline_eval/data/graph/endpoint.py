@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +27,14 @@ from tenacity import (
 )
 
 from ...._version import __version__
-from ....guard.errors import InputError, KnowgateError, optional_import
+from ....guard.deadlines import DeadlineRunner
+from ....guard.errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    InputError,
+    KnowgateError,
+    optional_import,
+)
 from ._building import GraphBuilder
 from .graph import (
     ALIASES,
@@ -59,6 +67,8 @@ _IRI = re.compile(r"https?://[^\x00-\x20<>\"{}|^`\\]+")
 _WIKIDATA = "http://www.wikidata.org/prop/direct/"
 _BATCH = 150
 _MOST_NAMES = 1_000_000
+# Of all answers together, in sizes of the largest one.
+_MOST_ANSWERS = 16
 Progress = Callable[[int], None]
 Row = tuple[Any, ...]
 
@@ -141,8 +151,14 @@ class SparqlClient:
         self._end = time.monotonic() + settings.deadline
         self._last = float("-inf")
         self._client = self._httpx.Client(
-            headers={"User-Agent": settings.user_agent, "Accept": _JSON}, timeout=settings.timeout
-        )
+            headers={
+                "User-Agent": settings.user_agent, "Accept": _JSON, "Accept-Encoding": "gzip",
+            },
+            timeout=settings.timeout,
+        )  # fmt: skip
+        self._received = 0
+        # Headers that come letter by letter keep a request for as long as the server likes.
+        self._threads = DeadlineRunner(settings.max_attempts)
 
     def __enter__(self) -> Self:
         return self
@@ -194,12 +210,12 @@ class SparqlClient:
         pause = self._last + self._settings.pause - time.monotonic()
         if pause > 0:
             time.sleep(min(pause, self._time_left()))
-        seconds = min(self._settings.timeout, self._time_left())
         try:
-            body = self._body(query, seconds)
+            body = self._body(query)
         except self._httpx.TimeoutException:
-            raise _TransientError(f"{self.name}: no answer within {seconds:g} s") from None
-        except self._httpx.HTTPError as error:
+            within = f"{self._settings.timeout:g} s"
+            raise _TransientError(f"{self.name}: no answer within {within}") from None
+        except (self._httpx.HTTPError, zlib.error) as error:
             kind = type(error).__name__
             raise _TransientError(f"{self.name}: cannot be reached ({kind})") from None
         finally:
@@ -221,11 +237,21 @@ class SparqlClient:
             ]
         return None
 
-    def _body(self, query: str, seconds: float) -> bytes:
-        end, most = time.monotonic() + seconds, self._settings.max_bytes
+    def _body(self, query: str) -> bytes:
+        seconds = min(self._settings.timeout, self._time_left())
+        try:
+            body = self._threads.call(lambda: self._sent(query, seconds), seconds + 1.0)
+        except (DeadlineExceededError, AllWorkersBusyError):
+            raise _TransientError(f"{self.name}: no answer within {seconds:g} s") from None
+        self._received += len(body)
+        if self._received > _MOST_ANSWERS * self._settings.max_bytes:
+            raise self._too_large(f"answers of more than {_MOST_ANSWERS} times")
+        return body
+
+    def _sent(self, query: str, seconds: float) -> bytes:
+        end = time.monotonic() + seconds
         body = bytearray()
-        send = {"data": {"query": query}, "timeout": seconds}
-        with self._client.stream("POST", self._url, **send) as response:
+        with self._client.stream("POST", self._url, data={"query": query}) as response:
             status = response.status_code
             if status != 200:
                 message = f"{self.name}: status {status}{_MEANINGS.get(status, '')}"
@@ -233,13 +259,22 @@ class SparqlClient:
                     after = _retry_after(response.headers.get("Retry-After"))
                     raise _TransientError(message, after)
                 raise SparqlError(message)
-            for part in response.iter_bytes():
-                body += part
-                if len(body) > most:
-                    raise SparqlError(f"{self.name}: an answer of more than {most:,} bytes")
+            # A library would unpack what was packed again and again, and all of a part at once.
+            packing = response.headers.get("Content-Encoding", "").strip().lower()
+            if packing not in ("", "identity", "gzip"):
+                raise SparqlError(f"{self.name}: an answer that is packed otherwise than by gzip")
+            unpacker = zlib.decompressobj(wbits=31) if packing == "gzip" else None
+            for part in response.iter_raw():
+                room = self._settings.max_bytes - len(body) + 1
+                body += part if unpacker is None else unpacker.decompress(part, room)
+                if len(body) > self._settings.max_bytes:
+                    raise self._too_large("an answer of more than")
                 if time.monotonic() > end:
                     raise _TransientError(f"{self.name}: an answer that does not end in time")
         return bytes(body)
+
+    def _too_large(self, what: str) -> SparqlError:
+        return SparqlError(f"{self.name}: {what} {self._settings.max_bytes:,} bytes")
 
     def _wait(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
@@ -249,8 +284,10 @@ class SparqlClient:
     def _time_left(self) -> float:
         left = self._end - time.monotonic()
         if left <= 0:
-            late = f"{self.name}: not done within {self._settings.deadline:g} s"
-            raise SparqlError(f"{late} — give a longer deadline, or ask for less")
+            raise SparqlError(
+                f"{self.name}: not done within {self._settings.deadline:g} s — give a longer "
+                "deadline, or ask for less"
+            )
         return left
 
 
