@@ -256,12 +256,10 @@ def read_logs(
     known = [KnownBase(*base) for base in bases] or _bases_of_logs(logs)
     rows, first_places = ReplyRows(), dict[str, str]()
     for path, replies in zip(paths, logs, strict=True):
-        matched = [(reply, _match(reply, known)) for reply in replies]
-        _reject_mismatches(matched)
-        for reply, found in matched:
-            system = reply.system()
+        for reply in replies:
+            system, found = reply.system(), _match(reply, known)
             rows.systems.setdefault(system.system_id, system)
-            if isinstance(found, tuple):
+            if found is not None:
                 _add(rows, reply, *found, first_places)
             else:
                 detail = "the question documents do not hold this question; the reply is left out"
@@ -308,39 +306,27 @@ def _unused_id(records: Mapping[str, QuestionRecord]) -> str:
     return f"q{number}"
 
 
-_Match = tuple[KnownBase, Question] | str | None
+def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> tuple[KnownBase, Question] | None:
+    """The question that was asked, and its base; None where nobody knows it.
 
-
-def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> _Match:
-    """Base and question; or the text of the question that has the id; or None."""
+    Raises:
+        InputError: the id is that of another question.
+    """
     name = reply.knowledge_base.casefold()
     named = [base for base in bases if base.name.casefold() == name] or bases
-    mismatch = None
-    for base in named:
-        known = base.questions.get(reply.question_id or "")
-        if known is None:
-            continue
-        if reply.question is None or plain(reply.question) == plain(known.question):
-            return base, known
-        mismatch = known.question
-    if mismatch is not None:
-        return mismatch
-    for base in named:
-        known = base.asked(reply.question or "")
+    same_id = [(base, base.questions.get(reply.question_id or "")) for base in named]
+    mismatch = False
+    for base, known in same_id:
         if known is not None:
-            return base, known
-    return None
-
-
-def _reject_mismatches(matched: Sequence[tuple[LoggedReply, _Match]]) -> None:
-    wrong = [reply for reply, found in matched if isinstance(found, str)]
-    if wrong:
-        raise InputError(
-            f"{len(wrong)} of {len(matched)} replies have the id of one question and the "
-            f"text of another; the first is {(wrong[0].question_id or '')[:60]!r}",
-            where=wrong[0].where,
-            hint="give the question documents that the log was made from",
-        )
+            if reply.question is None or plain(reply.question) == plain(known.question):
+                return base, known
+            mismatch = True
+    if mismatch:
+        what = f"{(reply.question_id or '')[:60]!r} is the id of one question, the text of another"
+        hint = "give the question documents that the log was made from"
+        raise InputError(what, where=reply.where, hint=hint)
+    asked = ((base, base.asked(reply.question or "")) for base in named)
+    return next(((base, known) for base, known in asked if known is not None), None)
 
 
 def _add(
