@@ -246,34 +246,28 @@ class CalibrationSet:
                 the same scorer.
         """
         relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
-        if (fault := self._unlike(judged, relevance)) is not None:
-            what, hint = fault
+        cases = ((r.question_id, r.measured_case) for r in self.records)
+        unmeasured = next((case for case in cases if case not in relevance), None)
+        here, there = self.contents, judged.contents
+        other = next((case for case, told in here.items() if there.get(case, told) != told), None)
+        what, hint = "", "measure the same questions with both scorers"
+        asked = "question {!r}, case {!r}".format
+        if unmeasured is not None:
+            what = f"{asked(*unmeasured)} of {self.name} was not measured"
+        elif self.retrieval != judged.retrieval:
+            what = f"its passages were retrieved in another way than those of {self.name}"
+            hint = "measure both with the same options, apart from --scorer and --out"
+        elif judged.scorer is None:
+            what, hint = "does not say which scorer measured it", "name a run of `knowgate measure`"
+        elif other is not None:
+            what = f"{asked(*other)}, has another question or passages here than in {self.name}"
+            hint += ", on the same passages"
+        elif judged.scorer == self.scorer:
+            what = f"was measured by the scorer of {self.name} itself"
+            hint = "name a run of another scorer"
+        if what:
             raise InputError(what, where=judged.source, hint=hint)
         return relevance
-
-    def _unlike(
-        self, judged: CalibrationSet, relevance: Mapping[tuple[str, str], object]
-    ) -> tuple[str, str] | None:
-        """Why another scorer's records do not go with these, and a hint; None where they do."""
-        same = "measure the same questions with both scorers"
-        for one in self.records:
-            if (one.question_id, one.measured_case) not in relevance:
-                asked = f"question {one.question_id!r}, case {one.case!r}"
-                return f"{asked} of {self.name} was not measured", same
-        if self.retrieval != judged.retrieval:
-            what = f"its passages were retrieved in another way than those of {self.name}"
-            return what, "measure both with the same options, apart from --scorer and --out"
-        if judged.scorer is None:
-            return "does not say which scorer measured it", "name a run of `knowgate measure`"
-        for (question, case), content in self.contents.items():
-            if judged.contents.get((question, case), content) != content:
-                what = "has another question or other passages here than in"
-                asked = f"question {question!r}, case {case!r}, {what} {self.name}"
-                return asked, f"{same}, on the same passages"
-        if judged.scorer == self.scorer:
-            what = f"was measured by the scorer of {self.name} itself"
-            return what, "name a run of another scorer"
-        return None
 
     def require_usual_aggregator(self, scorer: Fingerprint) -> None:
         """Reject values that a cascade, or a mix, would aggregate in another way.

@@ -149,22 +149,9 @@ class Labels:
 
     @property
     def criteria(self) -> tuple[LabelCriterion, ...]:
-        """What was asked: of the sample, then those that only labels name."""
-        known = {} if self.sample is None else {c.name: c for c in self.sample.criteria}
-        outcomes: dict[str, set[str]] = {}
-        for labels in self.given.values():
-            for label in labels:
-                if label.outcome is not None:
-                    outcomes.setdefault(label.criterion, set()).add(label.outcome)
-        for criterion in (ABSTENTION_CRITERION, FACTUALITY_CRITERION):
-            if criterion.name in outcomes:
-                known.setdefault(criterion.name, criterion)
-        for name in sorted(outcomes.keys() - known.keys()):
-            # Of labels without a sample nothing more is known than what they say.
-            known[name] = LabelCriterion.model_construct(
-                name=name, outcomes=tuple(sorted(outcomes[name]))
-            )
-        return tuple(known.values())
+        """What was asked; without a sample, the usual ones."""
+        usual = ABSTENTION_CRITERION, FACTUALITY_CRITERION
+        return usual if self.sample is None else self.sample.criteria
 
     def votes(self, criterion: str) -> dict[str, dict[str, str]]:
         """Reply id → annotator → outcome, of all replies that somebody labelled."""
@@ -408,9 +395,8 @@ class Agreement:
                 for independent.
         """
         votes = labels.votes(criterion)
-        who = tuple(
-            name for name in labels.annotators if any(name in vote for vote in votes.values())
-        )
+        voted = {name for vote in votes.values() for name in vote}
+        who = tuple(name for name in labels.annotators if name in voted)
         table = [[vote.get(name) for name in who] for vote in votes.values()]
         groups = None if run is None else [_question(run, reply) for reply in votes]
         complete = [place for place, row in enumerate(table) if None not in row]
