@@ -16,8 +16,8 @@ from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer
 from ...run.calls import OnStep
-from .._question_file import CsvFile, QuestionFile
 from ..embedding import embed_all
+from ..fields import CsvFile, QuestionFile
 from ..questions import QuestionRecord
 from .uniqueness import (
     TooNear,

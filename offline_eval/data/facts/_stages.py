@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -135,18 +135,8 @@ class UniqueNames:
 # --- facts -------------------------------------------------------------------------------------
 
 
-class Stretch(NamedTuple):
-    """Sentences that are asked about together.
-
-    Attributes:
-        key: of the request.
-        document: where they stand.
-        sentences: in order; numbered from 1 in the prompt.
-    """
-
-    key: str
-    document: str
-    sentences: tuple[SentenceRow, ...]
+Stretch = tuple[str, tuple[SentenceRow, ...]]
+"""The key of a request, and the sentences that it asks about, numbered from 1 in the prompt."""
 
 
 def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list[Stretch]:
@@ -162,7 +152,7 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
         if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held):
             texts = (row.text for row in held)
             key = settings.key(settings.fact_prompt, held[0].topic or "", *texts)
-            found.append(Stretch(key, held[0].document, tuple(held)))
+            found.append((key, tuple(held)))
         held.clear()
 
     for row in sentences:
@@ -181,11 +171,12 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
 
 def fact_request(stretch: Stretch, settings: BuildSettings) -> Request:
     """Make the request for the facts of a stretch."""
-    texts = [row.text for row in stretch.sentences]
+    key, sentences = stretch
+    texts = [row.text for row in sentences]
     numbered = "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, start=1))
-    topic = stretch.sentences[0].topic or _NONE
+    topic = sentences[0].topic or _NONE
     prompt = settings.fact_prompt.fill(sentences=numbered, topic=topic)
-    return Request(stretch.key, prompt, partial(_checked_facts, texts=texts))
+    return Request(key, prompt, partial(_checked_facts, texts=texts))
 
 
 def _checked_facts(reply: FactsReply, *, texts: Sequence[str]) -> Checked:
@@ -226,8 +217,8 @@ def facts_of(
     failures: list[FailureRow] = []
     seen: set[str] = set()
     names = UniqueNames()
-    for stretch in asked:
-        row = rows.get(stretch.key)
+    for key, sentences in asked:
+        row = rows.get(key)
         if row is None:
             continue
         faults = [*row.rejected, *([row.error] if row.error else [])]
@@ -239,11 +230,12 @@ def facts_of(
                 faults.append(("duplicate_fact", "the same fact was found before"))
                 continue
             seen.add(text.lower())
-            if not places or not 1 <= places[0] <= places[-1] <= len(stretch.sentences):
+            if not places or not 1 <= places[0] <= places[-1] <= len(sentences):
                 continue
-            facts.append(names.fact(text, [stretch.sentences[n - 1] for n in places]))
-        about = [sentence.sentence_id for sentence in stretch.sentences]
-        failures += [FailureRow.of("facts", one, stretch.document, *about) for one in faults]
+            facts.append(names.fact(text, [sentences[n - 1] for n in places]))
+        about = [sentence.sentence_id for sentence in sentences]
+        document = sentences[0].document
+        failures += [FailureRow.of("facts", one, document, *about) for one in faults]
     return facts, failures
 
 

@@ -16,7 +16,7 @@ from ....guard.errors import InputError
 from ...run import CallLimits, Run
 from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
-from .._shared_words import SHARED_BY_PEOPLE, mean_shared_words
+from ..questions import SHARED_BY_PEOPLE, mean_shared_words
 from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
@@ -395,14 +395,14 @@ class BuildEstimate:
             last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
         )
         asked = stretches(sentences, settings)
-        todo = {row.key: row for row in asked if row.key not in answered}
+        todo = {one[0]: one for one in asked if one[0] not in answered}
         facts, _ = facts_of(asked, answered)
         requests = [question_request(fact, settings) for fact in facts]
         questions = [one for one in requests if one.key not in answered_questions]
         expected = [
             sentence.text
             for stretch in todo.values()
-            for sentence in stretch.sentences
+            for sentence in stretch[1]
             if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
         ]
         # Either a tool's description or words in the prompt: the model reads the schema.
@@ -411,7 +411,7 @@ class BuildEstimate:
         )
         prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
         bare = estimated_tokens(settings.question_prompt.text) + question_schema
-        known = len({row.key for row in asked}) + len(facts)
+        known = len({key for key, _ in asked}) + len(facts)
         self.fact_calls, self.question_calls = len(todo), len(questions) + len(expected)
         self.answered_calls = known - len(todo) - len(questions)
         self.input_tokens = (

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from ....guard.prompts import Prompt
-from ._drawing import bounds
-from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded
+from ._drawing import AnswerSet, Draft, FactDraft, Material, Twins, View, bounds, seeded
 from .graph import Span, written
 from .items import (
     Answer,

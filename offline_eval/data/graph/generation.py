@@ -12,8 +12,7 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import new_folder, write_json
 from ...run.calls import OnStep
-from ._drawing import MOST_MISSES, groups_of
-from ._material import Material, Twins, seeded
+from ._drawing import MOST_MISSES, Material, Twins, groups_of, seeded
 from ._wording import UnfitTextError, Writer, Written
 from .graph import KnowledgeGraph
 from .items import ChoiceItem, QuestionType, UaqItem

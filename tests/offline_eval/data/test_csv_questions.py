@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data._question_file import CsvFile
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
 )
+from knowgate.offline_eval.data.fields import CsvFile
 from knowgate.offline_eval.data.questions import QuestionRecord
 
 _EXPECTED = [
