@@ -350,19 +350,15 @@ def _lock(path: Path) -> int | None:
     return None
 
 
-def append_lines(path: Path, lines: Sequence[bytes]) -> int:
+def append_lines(path: Path, lines: Sequence[bytes]) -> None:
     """Append whole lines to a file that several processes share, and force them to disk.
 
     A last line without an end gets one if it is a whole JSON object; otherwise a kill cut it
     off, and it is removed.
 
-    Returns:
-        Bytes written.
-
     Raises:
         InputError: the file cannot be written.
     """
-    block = b"".join(line + b"\n" for line in lines)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -370,14 +366,13 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> int:
         with os.fdopen(descriptor, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             _end_last_line(stream)
-            stream.write(block)
+            stream.write(b"".join(line + b"\n" for line in lines))
             stream.flush()
             os.fsync(stream.fileno())
         if new:
             sync_folder(path.parent)
     except OSError as error:
         raise unwritable(path, error.strerror) from None
-    return len(block)
 
 
 def is_whole_row(line: bytes) -> bool:

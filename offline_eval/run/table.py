@@ -346,11 +346,8 @@ class SharedLog(Generic[RowT]):
         except OSError:
             return 0
 
-    def append(self, rows: Iterable[RowT]) -> int:
+    def append(self, rows: Iterable[RowT]) -> None:
         """Write rows and force them to disk together; one process at a time.
-
-        Returns:
-            Bytes written.
 
         Raises:
             UnstorableRowError: JSON cannot hold a row; nothing is written.
@@ -358,4 +355,5 @@ class SharedLog(Generic[RowT]):
         """
         where = str(self.path)
         lines = [encode_line(row.model_dump(mode="json"), where) for row in rows]
-        return append_lines(self.path, lines) if lines else 0
+        if lines:
+            append_lines(self.path, lines)

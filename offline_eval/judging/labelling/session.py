@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -201,26 +201,18 @@ class LoggedSession(ABC, Generic[Row]):
         return self._state()
 
     def _append(self, rows: Sequence[Row]) -> None:
-        expected = self._read_bytes + self._log.append(rows)
-        if self._log.size() == expected:
-            self._take(rows)
-            self._read_bytes = expected
-        else:
-            # Another process wrote too.
-            self._refresh()
+        self._log.append(rows)
+        self._refresh()
 
     def _refresh(self) -> None:
         size = self._log.size()
         if size != self._read_bytes:
             self._said.clear()
             self._notes.clear()
-            self._take([row for _, row in self._log.places()])
+            for _, row in self._log.places():
+                key = self._key(row)
+                self._said[key], self._notes[key[0]] = row, getattr(row, "note", "")
             self._read_bytes = size
-
-    def _take(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            key = self._key(row)
-            self._said[key], self._notes[key[0]] = row, getattr(row, "note", "")
 
 
 class LabelSession(LoggedSession[HumanLabel]):
