@@ -44,7 +44,6 @@ from knowgate.offline_eval.data.diversity.filter import farthest_first
 from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
     original_keyword_scores,
-    original_keyword_selection,
     words_of,
 )
 from knowgate.offline_eval.data.questions import KnowledgeBase, QuestionRecord
@@ -178,7 +177,7 @@ def compare(sizes: Sequence[int], original: Original | None) -> list[Compared]:
 def by_formula(texts: Sequence[str], original: Original) -> NDArray[np.int64]:
     """Our form of the original's keyword filter, with its own preparation of texts."""
     scores = original_keyword_scores(texts, prepare=original.prepare)
-    return original_keyword_selection(scores, threshold=LEAST)
+    return np.flatnonzero(scores >= scores.min() + LEAST * (scores.max() - scores.min()))
 
 
 def measure(what: str, n: int) -> dict[str, Any]:

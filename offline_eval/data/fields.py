@@ -68,7 +68,7 @@ class CsvFile:
         where, text = os.fspath(path), read_text(path)
         marked = Path(path).read_bytes().startswith(_BYTE_ORDER_MARK.encode())
         stated = _SEPARATOR_LINE.match(text)
-        delimiter = stated[1] if stated else _delimiter(text, tabs=where.lower().endswith(".tsv"))
+        delimiter = stated[1] if stated else delimiter_of(text, tabs=where.lower().endswith(".tsv"))
         skipped = stated.end() if stated else 0
         records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
         head_line, columns = next(records, (1, []))
@@ -175,8 +175,14 @@ def field_name(column: str) -> str:
     return "_".join(column.lower().split())
 
 
-def _delimiter(text: str, *, tabs: bool) -> str:
-    """Semicolon, comma or tab, whichever the head has most of outside quotes."""
+def delimiter_of(text: str, *, tabs: bool) -> str:
+    """Tell what is between cells.
+
+    Args:
+        text: of a table with a head: semicolon, comma or tab, whichever that has most of outside
+            quotes.
+        tabs: it is tabs, by the name of the file.
+    """
     head = _QUOTED.sub("", text.lstrip().partition("\n")[0])
     return "\t" if tabs else max(",;\t", key=head.count)
 

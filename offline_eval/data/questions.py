@@ -94,6 +94,7 @@ def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
     return f"{text[0].upper()}{text[1:]}. A smoke test, no promise about people's questions."
 
 
+_OWN_ID = "give every question an id of its own"
 _HINT = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
 
 
@@ -179,18 +180,16 @@ class QuestionRecord:
         found = []
         for record in _records(path, "u", need_answer=False, hint=hint):
             if record.question_id in known:
-                raise InputError(
-                    f"the id {_short(record.question_id)!r} is that of an answerable question, too",
-                    where=os.fspath(path),
-                    hint="give every question an id of its own",
+                what = (
+                    f"the id {_short(record.question_id)!r} is that of an answerable question, too"
                 )
+                raise InputError(what, where=os.fspath(path), hint=_OWN_ID)
             if " ".join(record.question.split()).casefold() in asked:
-                raise InputError(
-                    f"the question {_short(record.question)!r} is one of the answerable questions, "
-                    "too",
-                    where=os.fspath(path),
-                    hint="a question is answered by the documents or not: remove one of both",
+                what = (
+                    f"the question {_short(record.question)!r} is one of the answerable ones, too"
                 )
+                hint = "a question is answered by the documents or not: remove one of both"
+                raise InputError(what, where=os.fspath(path), hint=hint)
             found.append(replace(record, answer="", passage=None, source=None))
         if not found:
             raise InputError("holds no question", where=os.fspath(path), hint=hint)
@@ -240,12 +239,9 @@ def _records(
             **line.model_dump(exclude={"id", "question", "answer"}),
         )
         if record.question_id in seen:
-            raise InputError(
-                f"the id {_short(record.question_id)!r} was used before "
-                f"({seen[record.question_id]})",
-                where=where,
-                hint="give every question an id of its own",
-            )
+            what = f"the id {_short(record.question_id)!r} was used before"
+            what += f" ({seen[record.question_id]})"
+            raise InputError(what, where=where, hint=_OWN_ID)
         seen[record.question_id] = where
         records.append(record)
     return records

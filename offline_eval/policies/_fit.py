@@ -148,20 +148,17 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
         InputError: there are such questions, or nobody says whether there are.
     """
     if measured.tuned_on is None:
-        raise InputError(
-            "a tuned scorer measured these records, and nothing says whether it was tuned on their "
-            "questions",
-            where=measured.source,
-            hint='give each record its "question" and name the tuned folder (--scorer DIR), or '
-            'state "tuned_on": [] in the first line',
+        what = (
+            "measured by a tuned scorer, and nothing says whether it was tuned on these questions"
         )
+        hint = 'give each record its "question" and name the tuned folder (--scorer DIR), or state '
+        hint += '"tuned_on": [] in the first line'
+        raise InputError(what, where=measured.source, hint=hint)
     if measured.tuned_on:
-        raise InputError(
-            f"the scorer was tuned on {len(measured.tuned_on)} of its {measured.questions} "
-            f"questions, e.g. {measured.tuned_on[0][:80]!r}, on which it looks better than it is",
-            where=measured.source,
-            hint="measure other questions than `knowgate tune relevance` was given",
-        )
+        some = f"{len(measured.tuned_on)} of its {measured.questions} questions"
+        what = f"the scorer was tuned on {some}, e.g. {measured.tuned_on[0][:80]!r}"
+        hint = "measure other questions than `knowgate tune relevance` was given"
+        raise InputError(f"{what}: there it looks too good", where=measured.source, hint=hint)
 
 
 def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
@@ -309,13 +306,11 @@ def _three_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Rec
     learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
     learn, certifying = CalibrationRecord.split(fit_on, share=learning)
     if not learn or not certifying:
-        groups = len({record.unit for record in measured.records})
-        raise InputError(
-            f"too few to split: {measured.questions} questions of "
-            f"{groups} group{'' if groups == 1 else 's'}, of them {share:g} to fit on",
-            where=measured.source,
-            hint="use more of them, or a larger share; the questions of a group stay together",
-        )
+        groups = f"{measured.groups} group{'' if measured.groups == 1 else 's'}"
+        found = f"{measured.questions} questions of {groups}"
+        what = f"too few to split: {found}, of them {share:g} to fit on"
+        hint = "use more of them, or a larger share; the questions of a group stay together"
+        raise InputError(what, where=measured.source, hint=hint)
     return tuple(learn), tuple(certifying), tuple(test)
 
 
@@ -332,12 +327,10 @@ def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tupl
     }
     routes = tuple(dict.fromkeys(route for route in (*allowed, Route.ABSTAIN) if has[route]))
     if routes == (Route.ABSTAIN,):
-        raise InputError(
-            "neither relevance nor confidence was measured on any case, or their routes are not "
-            "allowed",
-            where=measured.source,
-            hint="measure one of them",
+        what = (
+            "neither relevance nor confidence was measured on any case, or their routes are barred"
         )
+        raise InputError(what, where=measured.source, hint="measure one of them")
     return routes
 
 

@@ -141,11 +141,9 @@ class ShadowLog:
         if not wanted:
             pairs = dict.fromkeys(one.made_by for one in found)
             names = "; ".join(f"guard {name}, policy {policy}" for name, policy in pairs)[:300]
-            raise InputError(
-                "there is no decision of this guard" if found else "there is no decision",
-                where=", ".join(os.fspath(path) for path in paths)[:200],
-                hint=f"there are: {names}" if found else _HINT,
-            )
+            what = "there is no decision of this guard" if found else "there is no decision"
+            where = ", ".join(os.fspath(path) for path in paths)[:200]
+            raise InputError(what, where=where, hint=f"there are: {names}" if found else _HINT)
         last = max(wanted, key=lambda one: one.time).made_by
         others = Counter(one.made_by for one in found if one.made_by != last)
         own = sorted((one for one in wanted if one.made_by == last), key=lambda one: one.time)

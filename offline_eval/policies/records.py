@@ -280,12 +280,8 @@ class CalibrationSet:
         """
         usual = default_aggregator(scorer.kind)
         if self.aggregator != usual:
-            raise InputError(
-                f"is aggregated by {self.aggregator!r}, and cascades and mixes take {usual!r} of a "
-                f"scorer {scorer.kind!r}",
-                where=self.source,
-                hint="measure without --aggregator",
-            )
+            what = f"is aggregated by {self.aggregator!r}; cascades and mixes take {usual!r} here"
+            raise InputError(what, where=self.source, hint="measure without --aggregator")
 
     @staticmethod
     def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -366,13 +362,10 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         row for row in found.rows if row.kind in kinds and row.question_id not in found.unmatched
     ]
     if not any(row.kind is CaseKind.IN_KB for row in rows):
-        raise InputError(
-            "nothing is known of where the answers of its questions are, so there is nothing to "
-            "calibrate on",
-            where=os.fspath(run),
-            hint='give the questions "source", "passage" or "answer"; a run of a live log serves '
-            "to watch for drift (`knowgate drift --run`)",
-        )
+        what = "it is not known where any answer stands, so there is nothing to calibrate on"
+        hint = 'give the questions "source", "passage" or "answer"; a run of a live log serves '
+        hint += "to watch for drift (`knowgate drift --run`)"
+        raise InputError(what, where=os.fspath(run), hint=hint)
     return CalibrationSet(
         records=tuple(_ookb_record(found, row) for row in rows),
         source=os.fspath(run),

@@ -153,12 +153,9 @@ def _require_one_of_each(lines: Sequence[tuple[int, _Record]], where: str) -> No
             raise InputError(what, where=at, hint='tell the cases of one question apart by "case"')
         first, group = groups.setdefault(name, (number, line.group))
         if group != line.group:
-            raise InputError(
-                f"question {name!r} is in group {line.group!r} here and in {group!r} "
-                f"on line {first}",
-                where=at,
-                hint="a question belongs to one group",
-            )
+            both = f"group {line.group!r} here and in {group!r} on line {first}"
+            hint = "a question belongs to one group"
+            raise InputError(f"question {name!r} is in {both}", where=at, hint=hint)
 
 
 def _tuned_on(
@@ -171,12 +168,9 @@ def _tuned_on(
         raise InputError(what, where="--scorer", hint="name the one that did")
     for number, line in lines:
         if not isinstance(line.question, str) or not line.question.strip():
-            raise InputError(
-                "field 'question' must be text, to compare it with those that the scorer was "
-                "tuned on",
-                where=f"{made_by.source}:{number}",
-                hint='add "question" to each record, or leave --scorer out',
-            )
+            what = "field 'question' must be text, to tell whether the scorer was tuned on it"
+            hint = 'add "question" to each record, or leave --scorer out'
+            raise InputError(what, where=f"{made_by.source}:{number}", hint=hint)
     return tuple(questions_tuned_on(scorer, {line.question_id: line.question for _, line in lines}))
 
 

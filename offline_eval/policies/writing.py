@@ -146,13 +146,10 @@ def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
     root = Path(run)
     measured = MeasuredRun.read(root, with_calibration=False)
     policy.require_scorer(measured.manifest.scorer)
-    if policy.aggregator != measured.manifest.settings.aggregator:
-        raise InputError(
-            f"the policy aggregates by {policy.aggregator!r}, "
-            f"the run by {measured.manifest.settings.aggregator!r}",
-            where=str(root),
-            hint=f"measure with --aggregator {policy.aggregator}",
-        )
+    wanted, found = policy.aggregator, measured.manifest.settings.aggregator
+    if wanted != found:
+        what = f"the policy aggregates by {wanted!r}, the run by {found!r}"
+        raise InputError(what, where=str(root), hint=f"measure with --aggregator {wanted}")
     note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
     write_json(root / "calibration.json", note)
     (root / _REFUSAL).unlink(missing_ok=True)

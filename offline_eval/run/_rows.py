@@ -15,6 +15,11 @@ from ...guard.errors import InputError
 from ...guard.files import open_regular, read_bytes
 
 _CONTINUE = "fix that and start again: it goes on after the last whole row"
+_OTHER_ROW = (
+    "not the row that was stored here: this row or manifest.json was changed, a row before it is "
+    "missing, or it is of another run"
+)
+_RESTORE = "restore the file; or remove this row and all after it, and start what wrote them again"
 _FIX_ROW = "fix or remove that row, the others stay as they are"
 
 RawRow = tuple[str, dict[str, Any]]
@@ -167,13 +172,7 @@ def last_digest(rows: Iterable[RawRow], first: str) -> str:
         except RecursionError:
             raise InputError("the row is nested too deeply", where=where, hint=_FIX_ROW) from None
         if row.get(DIGEST) != last:
-            raise InputError(
-                "not the row that was stored here: this row or manifest.json was changed, a row "
-                "before it is missing, or it is of another run",
-                where=where,
-                hint="restore the file; or remove this row and all after it, and start what "
-                "wrote them again",
-            )
+            raise InputError(_OTHER_ROW, where=where, hint=_RESTORE)
     return last
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AwareDatetime, Field
 
 from ...guard.errors import InputError
-from ...guard.files import read_bytes
 from ...guard.policy import Policy
 from .manifest import Manifest, Stored
 from .questions import (
@@ -195,8 +194,8 @@ class MeasuredRun:
             folder: of the run.
             with_calibration: False leaves `calibration.json` and `refusal.json` unread, so that a
                 broken one can be replaced.
-            unfinished: True also reads a run of which only some rows are there, as long
-                as the last one is whole: enough to show it, not to certify on it.
+            unfinished: True also reads a run of which only some rows are there: enough to show
+                it, not to certify on it.
 
         Raises:
             InputError: no run there, another suite, a file that is missing, broken or
@@ -205,7 +204,6 @@ class MeasuredRun:
         """
         root = Path(folder)
         manifest = _read_manifest(root)
-        _require_whole_rows(root, manifest)
         if not cls.QUESTIONS.path(root).exists():
             hint = "start the same `knowgate measure` again, it writes what is missing"
             raise _misfit("no questions.jsonl in the run folder", str(root), hint)
@@ -268,22 +266,8 @@ def _read_manifest(root: Path) -> MeasuredManifest:
     return manifest
 
 
-def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
-    """Reject a run that was killed before its first row, or within one."""
-    path = _ROWS.path(root)
-    if not path.exists():
-        raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
-    try:
-        # As bytes: a kill may also cut a letter in two.
-        content = read_bytes(path, links=False)
-    except OSError as error:
-        raise _misfit(f"cannot be read ({error.strerror})", str(path)) from None
-    if not content.endswith(b"\n"):
-        raise _not_finished(root, manifest, content.count(b"\n"))
-
-
-def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str = "") -> InputError:
-    what = f"{lead}the run is not finished ({done} of {manifest.cases} cases)"
+def _not_finished(root: Path, manifest: MeasuredManifest, done: int) -> InputError:
+    what = f"the run is not finished ({done} of {manifest.cases} cases)"
     return _misfit(what, str(root), _CONTINUE)
 
 

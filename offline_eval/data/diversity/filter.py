@@ -23,7 +23,6 @@ from .uniqueness import (
     TooNear,
     keyword_distinct,
     original_keyword_scores,
-    original_keyword_selection,
     remove_duplicates,
 )
 
@@ -166,9 +165,8 @@ def diverse_questions(
         drop("keywords", found, by_words)
     elif settings.keyword == "original" and left:
         scores = original_keyword_scores(texts())
-        kept = set(original_keyword_selection(scores, threshold=by_words).tolist())
         least = float(scores.min() + by_words * (scores.max() - scores.min()))
-        low = [TooNear(at, None, float(one)) for at, one in enumerate(scores) if at not in kept]
+        low = [TooNear(at, None, float(one)) for at, one in enumerate(scores) if one < least]
         drop("keywords", low, least)
     if settings.semantic == "farthest_first" and encoder is not None and left:
         vectors = embed_all(texts(), encoder, on_progress).astype(np.float64)

@@ -196,21 +196,6 @@ def original_keyword_scores(
     return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
 
 
-def original_keyword_selection(
-    scores: NDArray[np.float64], *, threshold: float = 0.3
-) -> NDArray[np.int64]:
-    """Indices of the scores that are at least min + threshold·(max − min), in order.
-
-    Example:
-        >>> original_keyword_selection(np.array([1.0, 2.0, 1.2, 1.3]))
-        array([1, 3])
-    """
-    if len(scores) == 0:
-        return np.zeros(0, dtype=np.int64)
-    low, high = scores.min(), scores.max()
-    return np.flatnonzero(scores >= low + threshold * (high - low))
-
-
 def remove_duplicates(
     texts: Sequence[str], *, near: float = 0.05, on_progress: OnStep | None = None
 ) -> tuple[list[int], list[TooNear]]:

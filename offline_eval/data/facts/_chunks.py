@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from ....guard.errors import InputError, MissingDependencyError
+from ....guard.errors import InputError, optional_import
 from ._blocks import Block, BlockKind, Content
 from ._checks import words_of
 from ._documents import ReadDocument, find_documents, read_document
@@ -67,13 +67,8 @@ def chunks_of(
 ) -> list[Document]:
     """Cut documents that were read; see `load_chunks`."""
     check_sizes(chunk_size, chunk_overlap)
-    try:
-        from langchain_text_splitters import RecursiveCharacterTextSplitter
-    except ImportError:
-        raise MissingDependencyError(
-            "chunks need the package langchain-text-splitters: pip install 'knowgate[eval]'"
-        ) from None
-    splitter = RecursiveCharacterTextSplitter(
+    splitters = optional_import("langchain_text_splitters")
+    splitter = splitters.RecursiveCharacterTextSplitter(
         separators=list(_SEPARATORS),
         is_separator_regex=True,
         keep_separator="end",

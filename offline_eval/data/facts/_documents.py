@@ -23,6 +23,7 @@ from pypdf.errors import DependencyError
 from ....guard.errors import InputError
 from ....guard.files import read_bytes
 from ....guard.text import clean_text
+from ..fields import delimiter_of
 from ._blocks import (
     Block,
     BlockKind,
@@ -216,7 +217,7 @@ def read_table(text: str, *, tabs: bool) -> Content:
         DocumentError: `empty` or `broken`.
     """
     csv.field_size_limit(_MAX_CELL)
-    delimiter = "\t" if tabs else _delimiter(text)
+    delimiter = delimiter_of(text, tabs=tabs)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
@@ -227,14 +228,15 @@ def read_table(text: str, *, tabs: bool) -> Content:
         raise DocumentError("empty", "a head and at least one row are needed")
     head = [" ".join(cell.split()) for cell in rows[0]]
     names = [name.lower() for name in head]
-    question, answer = _column(names, _QUESTION_NAMES), _column(names, _ANSWER_NAMES)
-    if question is None or answer is None:
+    if not (set(names) & set(_QUESTION_NAMES) and set(names) & set(_ANSWER_NAMES)):
         lines = [joined([table_line(head, row)]) for row in rows[1:]]
         blocks = tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line)
         return Content("table", blocks, text=blocks)
-    values = [dict(zip(names, row, strict=False)) for row in rows[1:]]
-    places = [f"row {number}" for number in range(2, len(rows) + 1)]
-    return _content(zip(places, values, strict=True), "table")
+    records = (
+        (f"row {number}", dict(zip(names, row, strict=False)))
+        for number, row in enumerate(rows[1:], start=2)
+    )
+    return _content(records, "table")
 
 
 def read_json_records(text: str) -> Content:
@@ -302,16 +304,6 @@ def _value(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
         if isinstance(found, str) and (text := joined([clean_text(found)])):
             return text
     return None
-
-
-def _column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
-    return next((names.index(name) for name in wanted if name in names), None)
-
-
-def _delimiter(text: str) -> str:
-    """Comma, semicolon or tab, whichever the head has most of."""
-    head = text.partition("\n")[0]
-    return max(",;\t", key=head.count)
 
 
 _DIGITS = re.compile(r"\d+")

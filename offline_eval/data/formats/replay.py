@@ -338,12 +338,9 @@ def _add(
 ) -> None:
     context, own = _context(rows, reply, base, question)
     if own and reply.kind in (CaseKind.LEFT_OUT, CaseKind.SYNTHETIC):
-        raise InputError(
-            f"question {question.question_id[:60]!r} stands in its own context: it was not "
-            "left out",
-            where=reply.where,
-            hint="use logs made under leave-one-out, or give kind in_kb",
-        )
+        what = f"question {question.question_id[:60]!r} was not left out of its own context"
+        hint = "use logs made under leave-one-out, or give kind in_kb"
+        raise InputError(what, where=reply.where, hint=hint)
     # Its own answer in its context is what in_kb means, whether or not the log says so.
     kind = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT)
     case_id = rows.case(question.question_id, kind, base.name)
@@ -360,13 +357,9 @@ def _add(
     )
     first = first_places.setdefault(row.reply_id, reply.where)
     if first != reply.where:
-        raise InputError(
-            f"a second reply of one system to question {question.question_id[:60]!r} "
-            f"(the first: {first})",
-            where=reply.where,
-            hint="one system answers a question once; tell systems apart by the fields "
-            "model, retrieval and prompt",
-        )
+        what = f"a second reply to question {question.question_id[:60]!r} (the first: {first})"
+        hint = "tell systems apart by the fields model, retrieval and prompt"
+        raise InputError(what, where=reply.where, hint=hint)
     labels = {Judgement.ABSTENTION: reply.abstained, Judgement.FACTUALITY: reply.factuality}
     for criterion, outcome in labels.items():
         if outcome is not None and row.response is not None:

@@ -213,13 +213,12 @@ class UaqData:
         for language, needed in paths.items():
             missing = [path for path in needed.values() if not path.is_file()]
             if missing:
-                raise InputError(
+                first = missing[0].relative_to(root)
+                these = (
                     f"{len(missing)} of {len(needed)} files for language {language!r} and tasks "
-                    f"{','.join(map(str, chosen))} are missing, the first is "
-                    f"{missing[0].relative_to(root)}",
-                    where=str(root),
-                    hint=_HINT,
                 )
+                what = f"{these}{','.join(map(str, chosen))} are missing, the first is {first}"
+                raise InputError(what, where=str(root), hint=_HINT)
         parts = [_read_language(language, needed) for language, needed in paths.items()]
         items = tuple(item for part in parts for item in part.items)
         choices = tuple(choice for part in parts for choice in part.choices)

@@ -301,12 +301,9 @@ def _merged(
 def _require_finished(run: RepliesRun) -> None:
     have, whole = len(run.replies), run.manifest.replies
     if have < whole:
-        raise InputError(
-            f"the run is not finished ({have} of {whole} replies): a sample of what is there "
-            "would not speak for the rest",
-            where=str(run.folder),
-            hint="finish it with the command that began it",
-        )
+        what = f"the run is not finished ({have} of {whole} replies), so no sample speaks for it"
+        hint = "finish it with the command that began it"
+        raise InputError(what, where=str(run.folder), hint=hint)
     if not _replies_with_text(run):
         what = "the run has no reply that could be labelled"
         raise InputError(what, where=str(run.folder), hint="name a run whose calls went well")

@@ -301,12 +301,8 @@ def checked_annotator(name: str, *, where: str) -> str:
     """
     normal = unicodedata.normalize("NFC", name)
     if not _NAME.fullmatch(normal):
-        raise InputError(
-            f"{name[:80]!r} cannot be an annotator's name",
-            where=where,
-            hint="use up to 64 letters, digits, dots, hyphens and underscores, a letter or "
-            "digit first",
-        )
+        hint = "use up to 64 letters, digits, dots, hyphens, underscores; a letter or digit first"
+        raise InputError(f"{name[:80]!r} cannot be an annotator's name", where=where, hint=hint)
     return normal
 
 

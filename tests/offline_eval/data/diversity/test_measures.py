@@ -28,7 +28,6 @@ from knowgate.offline_eval.data.diversity.uniqueness import (
     TooNear,
     keyword_distinct,
     original_keyword_scores,
-    original_keyword_selection,
     remove_duplicates,
     words_of,
 )
@@ -211,13 +210,6 @@ def test_the_score_is_the_sum_of_tfidf_weights() -> None:
     second = np.array([rare, common])
     expected = [float(row.sum() / np.linalg.norm(row)) for row in (first, second)]
     assert original_keyword_scores(texts).tolist() == pytest.approx([*expected, 1.0])
-
-
-def test_scores_at_the_threshold_are_kept() -> None:
-    scores = np.array([0.0, 3.0, 10.0, 2.9])
-
-    assert original_keyword_selection(scores, threshold=0.3).tolist() == [1, 2]
-    assert original_keyword_selection(np.array([])).tolist() == []
 
 
 _ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}
