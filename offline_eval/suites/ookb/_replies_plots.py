@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...report.plots import Colour, Plot
 from ...run.replies import ReplySystem
-from ._replies import ReplyCounts, plain_labels
 from ._replies_summary import RepliesSummary
 from ._replies_what_if import REPLIES_WORDS
 from .drawing import error_bars
+from .replies import ReplyCounts, plain_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,14 +58,12 @@ def base_plots(
         shape = one.shape if base is None else one.knowledge_bases.get(base)
         if shape is not None and shape.out_of_kb.n:
             counts[one.system.system_id] = shape.out_of_kb
-    return (
-        _scatter(f"scatter-{number}", counts, _groups(systems), names),
-        _bars(f"outcomes-{number}", counts, names),
-    )
+    groups = _groups(systems)
+    return _scatter(number, counts, groups, names), _bars(number, counts, names)
 
 
 def _scatter(
-    name: str,
+    number: int,
     counts: Mapping[str, ReplyCounts],
     groups: Mapping[str, str],
     names: Mapping[str, str],
@@ -77,7 +75,6 @@ def _scatter(
     }
     if not points:
         return None
-    silent = [names[system] for system, found in counts.items() if found.answered == 0 and found.n]
     across, upward = (
         Plot.window(
             min(rate.low or 0.0 for rate in side) - _MARGIN,
@@ -87,38 +84,35 @@ def _scatter(
         )
         for side in zip(*points.values(), strict=True)
     )
+    every = dict.fromkeys(groups.values())
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
         look: dict[str, Any] = {"elinewidth": 1.0, "alpha": 0.9, "markersize": 8, "zorder": 5}
-        every = dict.fromkeys(groups.values())
         for (mark, colour), group in zip(_LOOKS, every, strict=False):
             own = [point for system, point in points.items() if groups[system] == group]
             if own:
                 right, up = zip(*own, strict=True)
                 x, y = ([rate.value for rate in side] for side in (right, up))
                 bars = {"xerr": error_bars(right), "yerr": error_bars(up), "label": group}
-                style = {**look, **bars, "fmt": mark, "color": colour, "mec": Colour.PAPER}
-                axes.errorbar(x, y, **style)
-        axes.set(
-            xlim=across,
-            ylim=upward,
-            xlabel="abstained, of all replies",
-            ylabel="right or nearly so, of those answered",
-        )
+                axes.errorbar(x, y, fmt=mark, color=colour, mec=Colour.PAPER, **look, **bars)
+        labels = "abstained, of all replies", "right or nearly so, of those answered"
+        axes.set(xlim=across, ylim=upward, xlabel=labels[0], ylabel=labels[1])
         named = [(names[n], a.value or 0.0, b.value or 0.0) for n, (a, b) in points.items()]
         Plot.name_points(axes, named, across, upward)
         if len(every) > 1:
             figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)
 
+    silent = [names[system] for system, found in counts.items() if found.answered == 0 and found.n]
     title, caption = (
         "Abstaining against being right",
         REPLIES_WORDS.text("caption_of_scatter", silent),
     )
-    return Plot(name, title, caption, draw, (8.2, max(5.6, 1.2 + 0.3 * len(points))))
+    size = 8.2, max(5.6, 1.2 + 0.3 * len(points))
+    return Plot(f"scatter-{number}", title, caption, draw, size)
 
 
-def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]) -> Plot | None:
+def _bars(number: int, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]) -> Plot | None:
     judged = {system: found for system, found in counts.items() if found.abstained is not None}
     if not judged:
         return None
@@ -135,8 +129,8 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
         axes.set_xlabel("share of replies")
         figure.legend(loc="outside upper center", ncols=5, fontsize=9, columnspacing=1.0)
 
-    caption = REPLIES_WORDS.text("caption_of_outcomes")
-    return Plot(name, "Outcomes of the replies", caption, draw, (8.2, 1.2 + 0.34 * len(judged)))
+    caption, size = REPLIES_WORDS.text("caption_of_outcomes"), (8.2, 1.2 + 0.34 * len(judged))
+    return Plot(f"outcomes-{number}", "Outcomes of the replies", caption, draw, size)
 
 
 def _groups(systems: Mapping[str, ReplySystem]) -> dict[str, str]:

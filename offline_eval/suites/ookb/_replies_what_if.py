@@ -20,7 +20,7 @@ from ...report.prose import Templates
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
 from ...run.replies import ReplyRow, ReplySystem
-from ._replies import OFF, Evidence, JudgedReply
+from .replies import OFF, Evidence, RatedReply
 
 REPLIES_WORDS = Templates(Path(__file__).parent / "replies.txt")
 _TITLE = "What if the threshold were another?"
@@ -66,7 +66,7 @@ def replies_what_if(evidence: Evidence, names: Mapping[str, str]) -> Section | N
 
 
 def _what_if(
-    evidence: Evidence, system: ReplySystem, replies: Sequence[JudgedReply]
+    evidence: Evidence, system: ReplySystem, replies: Sequence[RatedReply]
 ) -> WhatIf | str:
     policy = evidence.run.policies.get(system.guard)
     if policy is None:
@@ -127,7 +127,7 @@ class _KnownReplies:
             and one.row.context.kind == "none"
         }
 
-    def case(self, reply: JudgedReply) -> WhatIfCase:
+    def case(self, reply: RatedReply) -> WhatIfCase:
         """Return a case with its signals, and the reply of each route as far as it is known."""
         row, there, answers = reply.row, not reply.out_of_kb, self.policy.may_answer
         twin = self.context.get(row.case_id)
@@ -173,7 +173,7 @@ def _unguarded(system: ReplySystem) -> ReplySystem:
     return system.model_copy(update={"system_id": "-", "guard": OFF, "guard_sha256": ""})
 
 
-def _found_nothing(row: ReplyRow, twin: JudgedReply | None) -> bool:
+def _found_nothing(row: ReplyRow, twin: RatedReply | None) -> bool:
     if row.route is not Route.ANSWER:
         return row.reason == Reason.NOTHING_RETRIEVED
     # The context of an answer from memory is empty in any case.
@@ -182,7 +182,7 @@ def _found_nothing(row: ReplyRow, twin: JudgedReply | None) -> bool:
     return row.relevance == 0.0 and empty
 
 
-def _replied(reply: JudgedReply | None) -> Literal["right", "wrong", "abstained"] | None:
+def _replied(reply: RatedReply | None) -> Literal["right", "wrong", "abstained"] | None:
     if reply is None or reply.wrong is None:
         return None
     if reply.abstained:

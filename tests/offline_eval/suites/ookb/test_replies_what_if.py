@@ -14,9 +14,9 @@ from knowgate.offline_eval.report.document import Section
 from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplySystem
-from knowgate.offline_eval.suites.ookb._replies import Evidence
 from knowgate.offline_eval.suites.ookb._replies_summary import RepliesSummary
 from knowgate.offline_eval.suites.ookb._replies_what_if import replies_what_if
+from knowgate.offline_eval.suites.ookb.replies import Evidence
 
 from .replies_run import Toy, write_replies_run, write_rows
 
