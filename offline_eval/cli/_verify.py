@@ -154,7 +154,7 @@ def _read(path: Path) -> Iterator[_Line]:
         if (passages := reply.passages) is None:
             continue
         yield _Line(
-            passages=passages,
+            passages=[*passages],
             reply=reply.row.response or "",
             question=reply.question.question,
             supported=None if reply.wrong is None else not reply.wrong,

@@ -99,7 +99,7 @@ class Comparison:
         """JSON-ready; free of NaN."""
         value = {**vars(self), "run": self.run or None}
         del value["differences"]
-        return value | as_json(self.differences)
+        return {**value, **as_json(self.differences)}
 
 
 def _flag(reply: RatedReply, measure: str) -> bool | None:

@@ -94,7 +94,11 @@ def _scatter(
             if own:
                 right, up = zip(*own, strict=True)
                 x, y = ([rate.value for rate in side] for side in (right, up))
-                bars = {"xerr": error_bars(right), "yerr": error_bars(up), "label": group}
+                bars: dict[str, Any] = {
+                    "xerr": error_bars(right),
+                    "yerr": error_bars(up),
+                    "label": group,
+                }
                 axes.errorbar(x, y, fmt=mark, color=colour, mec=Colour.PAPER, **look, **bars)
         labels = "abstained, of all replies", "right or nearly so, of those answered"
         axes.set(xlim=across, ylim=upward, xlabel=labels[0], ylabel=labels[1])
