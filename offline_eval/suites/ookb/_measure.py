@@ -31,9 +31,9 @@ from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tune
 from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from ._signals_summary import SignalsSummary, count_duplicates
 from .instruments import Instruments, ServedInstruments
 from .leaving_out import left_out_together
+from .signals import SignalsSummary, count_duplicates
 
 
 class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSummary]):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...report.plots import Colour, Plot
+from ...report.plots import Colour, Plot, error_bars
 from ...run.replies import ReplySystem
 from ._replies_summary import RepliesSummary
 from ._replies_what_if import REPLIES_WORDS
-from .drawing import error_bars
 from .replies import ReplyCounts, plain_labels
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, Facts, Prose, Section, as_json
-from ...report.plots import Colour, Drawn, Plot
+from ...report.plots import DOTTED, Colour, Drawn, Plot
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
@@ -41,7 +41,6 @@ from ..parts import RunOptions, System, require_not_tuned_on
 from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .drawing import DOTTED
 from .instruments import DocumentChain, Instruments, ServedInstruments
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
