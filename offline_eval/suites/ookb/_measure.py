@@ -209,31 +209,32 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
     def ending(self, result: RunResult) -> Ending:
         """Count what was measured, missed, unmatched and repeated."""
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
-        found = Counter(row.kind for row in run.rows)
-        kinds: Any = {kind.value: found[kind] for kind in CaseKind if found[kind]}
+        found, totals = Counter(row.kind for row in run.rows), result.totals
+        kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
         errors = [row.question_id for row in run.rows if row.error is not None]
         failed = sum(name not in run.unmatched for name in errors)
-        misses = sum(row.retrieval_miss for row in run.rows)
-        unmatched, (duplicates, _) = len(run.unmatched), count_duplicates(run)
-        totals = result.totals
-        each = totals.seconds / totals.stored if totals.stored else 0.0
+        values: dict[str, Any] = {
+            "cases": kinds,
+            "retrieval_misses": sum(row.retrieval_miss for row in run.rows),
+            "unmatched": len(run.unmatched),
+            "duplicates": count_duplicates(run)[0],
+            "seconds_per_case": totals.seconds / totals.stored if totals.stored else 0.0,
+        }
         told = {
             **{f"cases, {kind}": number for kind, number in kinds.items()},
-            "retrieval misses": misses,
-            "unmatched sources": unmatched,
-            "duplicate questions": duplicates,
+            "retrieval misses": values["retrieval_misses"],
+            "unmatched sources": values["unmatched"],
+            "duplicate questions": values["duplicates"],
             "failed": failed,
             "time": f"{totals.seconds:.1f} s",
-            "time per case": f"{each:.3f} s",
+            "time per case": f"{values['seconds_per_case']:.3f} s",
         }
         lines = tuple((what, str(number)) for what, number in told.items())
         note = (
-            f"{unmatched} of the questions name a source that no document has: they count in no "
-            "rate; see `error` in rows.jsonl"
+            f"{len(run.unmatched)} of the questions name a source that no document has: they count "
+            "in no rate; see `error` in rows.jsonl"
         )
-        values = {"cases": kinds, "retrieval_misses": misses, "unmatched": unmatched}
-        values |= {"duplicates": duplicates, "seconds_per_case": each}
-        return Ending(failed, ("what", "number"), lines, (note,) if unmatched else (), values)
+        return Ending(failed, ("what", "number"), lines, (note,) if run.unmatched else (), values)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""

@@ -54,7 +54,7 @@ def base_plots(
     systems, names = summary.evidence.run.systems, plain_labels(summary.names)
     counts = {}
     for one in summary.systems:
-        shape = one.shape if base is None else one.knowledge_bases.get(base)
+        shape = one.shape(base)
         if shape is not None and shape.out_of_kb.n:
             counts[one.system.system_id] = shape.out_of_kb
     groups = _groups(systems)

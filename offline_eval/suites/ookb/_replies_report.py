@@ -42,6 +42,7 @@ from .replies import (
     OFF,
     SEPARATOR,
     ReplyCounts,
+    ReplyShape,
     distinct,
     varying,
 )
@@ -85,7 +86,7 @@ def _lead(summary: RepliesSummary) -> str:
     by_id = {one.system.system_id: one for one in summary.systems}
     ranked = []
     for one in _guard_comparisons(summary):
-        shape, name = by_id[one.other].fair(None), summary.names[one.other]
+        shape, name = by_id[one.other].fair(), summary.names[one.other]
         if shape is not None:
             wrong, out = shape.out_of_kb.wrong_answer_rate.value, shape.out_of_kb
             rank = (1.0 if wrong is None else wrong, -(out.abstention_rate.value or 0.0), name)
@@ -160,7 +161,7 @@ def _checks(summary: RepliesSummary) -> list[Check]:
     """Check per system and knowledge base that all its replies are there and without error."""
     found = []
     for one in summary.systems:
-        for base, shape in one.knowledge_bases.items():
+        for base, shape in ReplyShape.by_base(one.every).items():
             failed = shape.out_of_kb.errors + shape.in_kb.errors
             total = shape.out_of_kb.n + shape.in_kb.n + failed
             failure = f"{failed} of {total} replies ended in an error" if failed else ""
@@ -236,22 +237,20 @@ def _tested(summary: RepliesSummary) -> Section:
 def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
     parts, heading = [], _heading(summary)
     for number, base in enumerate(shown_bases(summary)):
-        shapes, title = {one.name: one.shape for one in summary.systems}, ""
+        title = ""
         if base is not None:
-            by_name = {one.name: one.knowledge_bases.get(base) for one in summary.systems}
-            shapes = {name: shape for name, shape in by_name.items() if shape is not None}
             asked = summary.knowledge_bases[base]
             most = max(asked.out_of_kb.questions, asked.in_kb.questions)
             name = one_line(base, LONGEST) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
-        table = shape_table(heading, shapes)
+        table = shape_table(heading, {one.name: one.shape(base) for one in summary.systems})
         scatter, bars = base_plots(summary, base, number)
         opens = base is None and len(summary.systems) > 1
         shown = None if opens else scatter, table if table.columns else None, bars
         parts.append(Section(title, shown))
-    unseen = {one.name: one.held_out for one in summary.systems if one.held_out_bases}
-    if held_out := {name: shape for name, shape in unseen.items() if shape is not None}:
-        table = shape_table("Guarded system", held_out)
+    unseen = {one.name: one.fair() for one in summary.systems if one.seen}
+    if any(unseen.values()):
+        table = shape_table("Guarded system", unseen)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
     terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
     said = Prose(tuple(lines), bullets=True) if lines else None

@@ -37,65 +37,61 @@ class SystemSummary:
         name: in tables and sentences.
 
     Attributes:
-        shape: of all its replies.
-        knowledge_bases: the same by name of the knowledge base.
-        held_out: the same over questions that the guard's policy had not seen, perhaps
-            none; None where it is not known to have seen any, or nothing stands in front.
-        held_out_bases: the same by name of the knowledge base, of those with such a
-            question; empty likewise.
+        every: its replies, those that ended in an error last.
+        seen: the guard's policy is known to have seen some of the questions.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
         support: which of its replies their passages do not bear out.
         failed: share of the replies that ended in an error; None without replies.
     """
 
     def __init__(self, evidence: Evidence, system: ReplySystem, name: str) -> None:
-        own = [reply for reply in evidence.every if reply.system is system]
-        replied = [reply for reply in own if reply.row.error is None]
-        unseen = [reply for reply in own if reply.case.held_out is not False]
-        guarded = system.guard != OFF and any(one.case.held_out is False for one in replied)
         self.name, self.system = name, system
-        self.shape, self.knowledge_bases = ReplyShape(own), ReplyShape.by_base(own)
+        self.every = own = [reply for reply in evidence.every if reply.system is system]
+        replied = [reply for reply in own if reply.row.error is None]
         self.failed = (len(own) - len(replied)) / len(own) if own else None
-        self.held_out = ReplyShape(unseen) if guarded else None
-        self.held_out_bases = ReplyShape.by_base(unseen) if guarded else {}
+        self.seen = system.guard != OFF and any(one.case.held_out is False for one in replied)
         self.support = support_counts(replied)
         self.cascade = CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied)
 
-    def fair(self, base: str | None) -> ReplyShape | None:
-        """Return the rates over unseen questions where some were seen in calibration.
+    def shape(self, base: str | None = None, *, unseen: bool = False) -> ReplyShape | None:
+        """Count its replies; None where there are none.
 
         Args:
-            base: name of a knowledge base; None: all together.
-
-        Returns:
-            None where no such question was asked.
+            base: name of the knowledge base that they are about; None for all together.
+            unseen: leave out questions that the guard's policy was calibrated on.
         """
-        if self.held_out is None:
-            return self.shape if base is None else self.knowledge_bases.get(base)
-        if base is None:
-            return self.held_out if self.held_out_bases else None
-        return self.held_out_bases.get(base)
+        found = [one for one in self.every if not (unseen and one.case.held_out is False)]
+        found = [one for one in found if base in (None, one.case.knowledge_base)]
+        return ReplyShape(found) if found else None
+
+    def fair(self, base: str | None = None) -> ReplyShape | None:
+        """Count its replies, to unseen questions where some were seen in calibration."""
+        return self.shape(base, unseen=self.seen)
 
     def numbers(self) -> dict[str, Any]:
         """Return the system's numbers under the names that the report has for the whole run."""
-        shape, unsupported = self.shape.to_dict(), self.support["unsupported"].to_dict()
-        false_abstention = {"false_abstention_rate": shape["in_kb"]["false_abstention_rate"]}
-        return {**shape, **false_abstention, **self.to_dict(), "unsupported": unsupported}
+        own = self.to_dict()
+        false_abstention = own["replies"]["in_kb"]["false_abstention_rate"]
+        unsupported = self.support["unsupported"].to_dict()
+        further = {"false_abstention_rate": false_abstention, "unsupported": unsupported}
+        return {**own["replies"], **own, **further}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
+        unseen = (one for one in self.every if one.case.held_out is not False)
         further = {
             "cascade": self.cascade,
             "support": self.support if self.support["checked"] else None,
         }
-        return {
+        found = {
             **self.system.model_dump(mode="json"),
             "failed": self.failed,
-            "replies": self.shape.to_dict(),
-            "knowledge_bases": as_json(self.knowledge_bases),
-            "held_out": as_json(self.held_out),
-            **{name: as_json(value) for name, value in further.items() if value is not None},
+            "replies": ReplyShape(self.every),
+            "knowledge_bases": ReplyShape.by_base(self.every),
+            "held_out": ReplyShape(unseen) if self.seen else None,
+            **{name: value for name, value in further.items() if value is not None},
         }
+        return {name: as_json(value) for name, value in found.items()}
 
 
 class RepliesSummary:
@@ -183,7 +179,7 @@ class RepliesSummary:
         self.labels = LabelsSummary(evidence, given, self.judge_warnings) if labelled else None
         self.left_out_check = read_left_out_check(run.folder)
         self.missing = max(0, run.manifest.replies - len(run.replies))
-        self.some_seen = any(one.held_out is not None for one in self.systems)
+        self.some_seen = any(one.seen for one in self.systems)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""

@@ -63,15 +63,16 @@ _COSTS = (
 )
 
 
-def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = True) -> Table:
+def shape_table(first: str, given: Mapping[str, ReplyShape | None], *, best: bool = True) -> Table:
     """Make a table of rates and counts, a line per name.
 
     Args:
         first: heading of the names.
-        shapes: in the order of the lines.
+        given: in the order of the lines; None for no line.
         best: mark the best of each column.
     """
     columns: _Columns = []
+    shapes = {name: shape for name, shape in given.items() if shape is not None}
     for heading, side, rate, part, whole, better in _RATES:
         counts: list[ReplyCounts] = [getattr(shape, side) for shape in shapes.values()]
         if not any(one.n for one in counts):
@@ -98,7 +99,7 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
 
 def glance_table(first: str, systems: Sequence[SystemSummary]) -> Table:
     """Make the short table that opens a report of several systems: a number per question."""
-    shapes = [one.fair(None) or one.shape for one in systems]
+    shapes = [one.fair() or ReplyShape(one.every) for one in systems]
     shown: _Columns = []
     for heading, side, name, better in _GLANCE:
         rates: list[Interval] = [getattr(getattr(shape, side), name) for shape in shapes]
