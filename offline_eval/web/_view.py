@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
 from ._index import PAGE, RunIndex
-from ._pages import WordMatcher, citation_values, match_values, new_app, page
+from ._pages import citation_values, match_values, new_app, page
 from ._query import CaseQuery, ComparisonQuery
 from ._records import Record
 from ._server import RejectedError
@@ -23,14 +23,9 @@ _CHANGES = {
 }
 
 
-def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
-    """Return the pages of `knowgate view` over indexed runs.
-
-    Args:
-        index: of the runs.
-        matcher: finds the words that match.
-    """
-    app, matcher = new_app((("/", "Runs"), ("/compare", "Compare"))), matcher or WordMatcher()
+def view_app(index: RunIndex) -> FastAPI:
+    """Return the pages of `knowgate view` over indexed runs."""
+    app = new_app((("/", "Runs"), ("/compare", "Compare")))
 
     @app.get("/")
     def runs() -> Response:
@@ -62,7 +57,7 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
     @app.get("/matches")
     def matches(request: Request) -> Response:
         found, passages = _case(index, _query(index, request), request)
-        return JSONResponse(match_values(matcher, plain(found.question), _texts(passages)))
+        return JSONResponse(match_values(plain(found.question), _texts(passages)))
 
     @app.get("/citations")
     def citations(request: Request) -> Response:
