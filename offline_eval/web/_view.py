@@ -9,9 +9,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
-from ._index import PAGE, RunIndex
+from ._index import PAGE, CaseQuery, ComparisonQuery, RunIndex
 from ._pages import citation_values, match_values, new_app, page
-from ._query import CaseQuery, ComparisonQuery
 from ._records import Record
 from ._server import RejectedError
 

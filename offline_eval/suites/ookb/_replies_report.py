@@ -19,9 +19,8 @@ from ...report.text import counted, decimal, one_line
 from ...run.grouping import error_types, grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
-from ._replies_cases import cases_worth_reading
 from ._replies_differences import Comparison
-from ._replies_plots import base_plots, shown_bases
+from ._replies_shown import base_plots, cases_worth_reading, shown_bases
 from ._replies_summary import RepliesSummary
 from ._replies_tables import (
     comparison_tables,

@@ -23,7 +23,7 @@ from ...run import Question
 from ...run.grouping import error_types, grouped, most_frequent
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
-from ._left_out_check import read_left_out_check
+from ._cases import read_left_out_check
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems
 from .replies import MAIN, OFF, Evidence, RatedReply, ReplyShape, distinct, labels, rate
 

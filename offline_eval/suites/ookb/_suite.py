@@ -30,7 +30,7 @@ from ...systems.plan import Asked
 from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, System, Work
-from ._left_out_check import note_left_out_check
+from ._cases import note_left_out_check
 from ._logs import GUARDS_OWN, OF_GUARD
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document

@@ -134,7 +134,7 @@ def test_a_fault_of_ours_is_told_without_texts(
     def fail(*_given: object) -> None:
         raise ValueError("what a user wrote")
 
-    monkeypatch.setattr("knowgate.offline_eval.web._query.CaseQuery.selects", fail)
+    monkeypatch.setattr("knowgate.offline_eval.web._index.CaseQuery.selects", fail)
     answer = client.get("/cases?run=run&text=private")
 
     assert answer.status_code == 500

@@ -13,8 +13,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.web._index import RunIndex, index_runs
-from knowgate.offline_eval.web._query import CaseQuery, ComparisonQuery
+from knowgate.offline_eval.web._index import CaseQuery, ComparisonQuery, RunIndex, index_runs
 from tests.offline_eval.web.runs import replies_run, suite_run
 from tests.support.bound_rows import bind
 
