@@ -93,12 +93,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
         """Return the id of the case: one system measures."""
-        del system
         return case.case_id
 
     def load(self, settings: MeasureSettings, choice: ModelChoice) -> Sequence[System]:
         """Load what measures, and what retrieves."""
-        del choice
         if settings.served:
             return (Instruments.served(settings),)
         loaded = _loaded(settings)
@@ -113,7 +111,6 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         folder: Path,
     ) -> Sequence[MeasuredCase]:
         """Find what is left out for each question, and which questions are one unit by that."""
-        del folder
         (instruments,) = systems
         if isinstance(instruments, ServedInstruments):
             return instruments.locate(cases, settings)
@@ -194,12 +191,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def sent(self, case: MeasuredCase, system: System) -> tuple[str, None]:
         """Return the id of the case: the workers hold questions and knowledge base."""
-        del system
         return case.case_id, None
 
     def failed(self, case: MeasuredCase, system: System, error: Exception) -> MeasuredRow:
         """Make the row of a case that could not be measured."""
-        del system
         return _row(case.case, error=RowError.of(error))
 
     def finish(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
@@ -285,7 +280,6 @@ class _RemoteMeasuring:
 
     def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
         """Measure cases by their ids."""
-        del system
         return [_measured(self._cases[name], self._system) for name in names]
 
 

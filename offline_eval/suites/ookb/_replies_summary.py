@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ...._version import __version__
 from ....guard.reply_check import DEFAULT_THRESHOLD
 from ....guard.signals.support import SupportCheck
 from ...judging.correction import corrected_rate
 from ...judging.labelling import Agreement, Labels
 from ...judging.validation import JudgeValidation
 from ...report.cascade import CascadeStages
-from ...report.document import Document, as_json
+from ...report.document import as_json
 from ...report.text import one_line
 from ...run import Question
 from ...run.grouping import error_types, grouped, most_frequent
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
+from ..parts import run_values
 from ._cases import read_left_out_check
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems
 from .replies import MAIN, OFF, Evidence, RatedReply, ReplyShape, distinct, labels, rate
@@ -186,12 +186,8 @@ class RepliesSummary:
         manifest, shape = self.evidence.run.manifest, self.shape.to_dict()
         judges = {name: self.evidence.primary(name) for name in MAIN}
         rates = ("abstention_rate", "factuality_rate", "wrong_answer_rate")
-        found = {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": "ookb",
+        own = {
             "holds": manifest.holds,
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": manifest.created_by,
             "questions": manifest.questions,
             "cases": manifest.cases,
             "replies_planned": manifest.replies,
@@ -206,12 +202,10 @@ class RepliesSummary:
             "topics_by": self.topics_by if self.topics else None,
             "cost": self.costs,
             "judge_bias": dict(sorted(self.judge_bias.items())),
-            "settings": dict(manifest.settings),
-            "inputs": manifest.inputs,
         }
         names = ("knowledge_bases", "systems", "criteria", "differences", "topics", "labels")
-        found |= {name: getattr(self, name) for name in (*names, "left_out_check")}
-        return {name: as_json(value) for name, value in found.items()}
+        own |= {name: getattr(self, name) for name in (*names, "left_out_check")}
+        return run_values(manifest, {name: as_json(value) for name, value in own.items()})
 
 
 def cost_of(given: Sequence[ReplyRow] | Sequence[Judgement]) -> dict[str, Any]:

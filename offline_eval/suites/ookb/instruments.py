@@ -202,7 +202,6 @@ class ServedInstruments(Instruments):
 
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
-        del cases
         assert self.search is not None
         return {
             "retrieval": SERVED,

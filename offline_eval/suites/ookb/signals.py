@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ...._version import __version__
 from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Decision, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
-from ...report.document import Document, as_json
+from ...report.document import as_json
 from ...run.grouping import error_types, grouped
 from ...run.measured_run import MeasuredRun, Review, RunCalibration
 from ...run.questions import CaseKind, MeasuredRow
+from ..parts import run_values
 
 SERVED = "served"
 # A shorter answer stands in a text by chance.
@@ -355,24 +355,16 @@ class SignalsSummary:
                 if (rate := getattr(self, name)) is not None
             },
         }
-        found: dict[str, Any] = as_json(
-            {
-                "schema_version": Document.SCHEMA_VERSION,
-                "suite": "ookb",
-                "created_by": f"knowgate {__version__}",
-                "run_created_by": manifest.created_by,
-                **value,
-                "cases_planned": manifest.cases,
-                "leave_out": manifest.settings.leave_out,
-                "unmatched": len(run.unmatched),
-                "left_out": self._kind(self.left_out),
-                "in_kb": in_kb,
-                "settings": dict(run.settings),
-                "inputs": manifest.inputs,
-                **{name: part for name, part in further.items() if part is not None},
-            }
-        )
-        return found
+        value |= {
+            "cases_planned": manifest.cases,
+            "leave_out": manifest.settings.leave_out,
+            "unmatched": len(run.unmatched),
+            "left_out": self._kind(self.left_out),
+            "in_kb": in_kb,
+            **{name: part for name, part in further.items() if part is not None},
+        }
+        own = {name: as_json(part) for name, part in value.items()}
+        return {**run_values(manifest, own), "settings": dict(run.settings)}
 
 
 def count_duplicates(run: MeasuredRun) -> tuple[int, int]:
