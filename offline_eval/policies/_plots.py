@@ -10,8 +10,7 @@ import numpy as np
 
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ..report.plots import Colour, Drawn, Plot
-from ..suites.ookb.drawing import DOTTED, POINT, error_bars, histograms
+from ..report.plots import DOTTED, POINT, Colour, Drawn, Plot, error_bars, histograms
 from ._calibrated import WORDS
 from ._rates import Outcome, PathStep, SelectiveQuality, SignalQuality, StatedProbabilities
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,22 +25,33 @@ from ..systems.factory import load_language_model
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
 REPLAY = "replay"
+# A field in the docstring of a class, with the lines that go on.
+_ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 
 
 class SuiteSettings(BaseModel):
     """What decides the rows of a run; each field is a command-line option.
 
-    The name of a field is the name of its option, its description the help, its default the
-    default. `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of
-    type `Path` are input files.
+    The name of a field is the name of its option, its default the default, and its help is its
+    description, or else what "Attributes" in the docstring of the class says of it.
+    `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of type `Path`
+    are input files.
 
     Attributes:
-        limit: cases that are asked at most, the first ones; see `Suite.limited`.
+        limit: Ask at most that many cases.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     limit: Annotated[int | None, Field(ge=1, description="Ask at most that many cases.")] = None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_given: Any) -> None:
+        """Take the help of the options from the docstring."""
+        _, _, told = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")
+        for name, words in _ATTRIBUTE.findall(told):
+            if name in cls.model_fields and cls.model_fields[name].description is None:
+                cls.model_fields[name].description = re.sub(r"\n\s+", " ", words)
 
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)

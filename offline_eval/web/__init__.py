@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
-    from ._index import open_index as open_index
+    from ._index import index_runs as index_runs
     from ._label import label_app as label_app
     from ._play import Playground as Playground
     from ._play import play_app as play_app
@@ -26,7 +26,7 @@ _MODULES = {
     "PageServer": "_server",
     "Playground": "_play",
     "label_app": "_label",
-    "open_index": "_index",
+    "index_runs": "_index",
     "play_app": "_play",
     "view_app": "_view",
 }
