@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from .errors import InputError
 
+AnyPath = str | os.PathLike[str]
 _STANDARD_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _LINK = OSError(errno.ELOOP, "is a link")
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ...guard.errors import InputError
-from ...guard.files import read_json, read_jsonl, read_text
+from ...guard.files import AnyPath, read_json, read_jsonl, read_text
 from ...guard.text import clean_text
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -42,14 +42,14 @@ class CsvFile:
     marked: bool
 
     @staticmethod
-    def is_named_so(path: str | os.PathLike[str]) -> bool:
+    def is_named_so(path: AnyPath) -> bool:
         """Whether a file is CSV by its name."""
         return Path(path).suffix.lower() in (".csv", ".tsv")
 
     @classmethod
     def read(
         cls,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         *,
         needed: str = "question",
         others: str = "answer, and perhaps id, passage, source, topic",
@@ -114,7 +114,7 @@ class QuestionFile:
     whole: Any = None
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> QuestionFile:
+    def read(cls, path: AnyPath) -> QuestionFile:
         """Read a file; JSON lines are known by what they are, whatever the name.
 
         Raises:
@@ -139,7 +139,7 @@ class QuestionFile:
                 raise InputError(what, where=place, hint="each record is an object with its fields")
         return cls(rows, whole=whole)
 
-    def text(self, rows: Sequence[Mapping[str, Any]], out: str | os.PathLike[str]) -> str:
+    def text(self, rows: Sequence[Mapping[str, Any]], out: AnyPath) -> str:
         """Return some rows, in the form that the name of the file promises they go to."""
         if self.csv is not None and CsvFile.is_named_so(out):
             return self.csv.text(rows)
@@ -150,7 +150,7 @@ class QuestionFile:
         return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 
-def _is_lines(path: str | os.PathLike[str]) -> bool:
+def _is_lines(path: AnyPath) -> bool:
     return Path(path).suffix.lower() in (".jsonl", ".ndjson")
 
 
@@ -260,7 +260,7 @@ Numbered = Annotated[Said, BeforeValidator(_as_text)]
 
 
 def rows_of_table(
-    path: str | os.PathLike[str], *, needed: str, others: str
+    path: AnyPath, *, needed: str, others: str
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Read the rows of a CSV file, or of JSON lines, each with where it stands.
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from ...guard.errors import InputError
+from ...guard.files import AnyPath
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
 from .fields import Numbered, QuestionFile, Said, Text
@@ -129,9 +130,7 @@ class QuestionRecord:
     note_on_makers = staticmethod(note_on_makers)
 
     @classmethod
-    def read(
-        cls, path: str | os.PathLike[str], *, need_answer: bool = True
-    ) -> list[QuestionRecord]:
+    def read(cls, path: AnyPath, *, need_answer: bool = True) -> list[QuestionRecord]:
         """Read questions from a KnowOrNot question document, a JSON list, JSON lines, or CSV.
 
         Args:
@@ -159,7 +158,7 @@ class QuestionRecord:
 
     @classmethod
     def read_unanswerable(
-        cls, path: str | os.PathLike[str], *, beside: Iterable[QuestionRecord] = ()
+        cls, path: AnyPath, *, beside: Iterable[QuestionRecord] = ()
     ) -> list[QuestionRecord]:
         """Read questions that users ask and the documents do not answer.
 
@@ -218,7 +217,7 @@ class _Line(_Unanswered):
 
 
 def _records(
-    path: str | os.PathLike[str], prefix: str, *, need_answer: bool, hint: str = _HINT
+    path: AnyPath, prefix: str, *, need_answer: bool, hint: str = _HINT
 ) -> list[QuestionRecord]:
     """Read records with unique ids; one without an id gets `prefix` and its number."""
     records: list[QuestionRecord] = []

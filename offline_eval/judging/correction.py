@@ -192,7 +192,7 @@ def corrected_rate(
         judge: its name.
         criterion: that was judged and labelled.
         outcome: one of its outcomes, or several that count together.
-        labels: see `LabelsLike`.
+        labels: of people.
         among: ids of the replies whose rate it is; None for all of the run. The labels
             among them must be a sample of these.
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, mo
 
 from ...adapters.langchain import GuardedAnswer
 from ...guard.errors import InputError, KnowgateError, in_one_line
-from ...guard.files import read_json, read_text
+from ...guard.files import AnyPath, read_json, read_text
 from ...guard.prompts import Prompt
 from ..run.replies import Judgement
 from .contract import JudgedReply, Known, Seen, Verdict, sha256_of, shown
@@ -178,7 +178,7 @@ class Criterion(LabelCriterion):
         return found
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Criterion:
+    def read(cls, path: AnyPath) -> Criterion:
         """Read a criterion from a TOML or JSON file.
 
         Fields as in `Criterion`; `prompt` names a text file beside it. People's labels are read
@@ -264,7 +264,7 @@ def bundled_prompt(name: str) -> Prompt:
     return Prompt.load(_PROMPTS / f"{name}.txt")
 
 
-def read_table(path: str | os.PathLike[str]) -> Any:
+def read_table(path: AnyPath) -> Any:
     """Read a file of TOML or JSON, by its name.
 
     Raises:

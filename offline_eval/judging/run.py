@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...guard.errors import InputError
+from ...guard.files import AnyPath
 from ..run import CallLimits, RepliesRun
 from ..run.calls import Calls, OnProgress, Progress, RayPool
 from ..run.event_loop import run_interruptibly
@@ -89,7 +89,7 @@ class _RemoteJudges:
 
 
 def judge_run(
-    folder: str | os.PathLike[str],
+    folder: AnyPath,
     judges: Sequence[Judge],
     *,
     retry_failed: bool = False,
@@ -139,7 +139,7 @@ def judge_run(
 
 
 def plan_judging(
-    folder: str | os.PathLike[str], judges: Sequence[Judge], *, retry_failed: bool = False
+    folder: AnyPath, judges: Sequence[Judge], *, retry_failed: bool = False
 ) -> tuple[JudgePlan, ...]:
     """Count what `judge_run` would ask, without asking.
 

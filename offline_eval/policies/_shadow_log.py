@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, model_val
 from ...guard import DecisionLog
 from ...guard.decision import Mode, Route
 from ...guard.errors import InputError
-from ...guard.files import read_bytes, read_jsonl
+from ...guard.files import AnyPath, read_bytes, read_jsonl
 from ...guard.policy import Policy
 from ...guard.read_models import check_model, read_models
 
@@ -109,7 +109,7 @@ class ShadowLog:
     @classmethod
     def read(
         cls,
-        paths: Sequence[str | os.PathLike[str]],
+        paths: Sequence[AnyPath],
         *,
         guard: str | None = None,
         policy_id: str | None = None,
@@ -207,7 +207,7 @@ class Labels:
     lines: list[Label]
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], log: ShadowLog) -> Labels:
+    def read(cls, path: AnyPath, log: ShadowLog) -> Labels:
         """Read labels of the questions of a log.
 
         Args:
@@ -270,7 +270,7 @@ def read_texts(decisions: Iterable[LoggedDecision]) -> dict[tuple[Path, int], di
     return found
 
 
-def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+def _files(paths: Sequence[AnyPath]) -> list[Path]:
     found: list[Path] = []
     for path in (Path(given).resolve() for given in paths):
         found += sorted(path.glob("decisions-*.jsonl")) if path.is_dir() else [path]

@@ -18,6 +18,7 @@ from ...calibration.risk.fit import Cascade
 from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
+from ...guard.files import AnyPath
 from ...guard.fingerprint import Fingerprint, default_aggregator
 from ...guard.mix_rule import MixRule
 from ...guard.policy import Policy, default_calibrator
@@ -284,7 +285,7 @@ class CalibrationSet:
             raise InputError(what, where=self.source, hint="measure without --aggregator")
 
     @staticmethod
-    def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
+    def of_run(run: AnyPath) -> CalibrationSet:
         """The cases of a finished run folder, by the suite that its manifest names.
 
         Raises:
@@ -343,7 +344,7 @@ _LEFT_OUT = {
 }
 
 
-def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
+def records_from_ookb(run: AnyPath) -> CalibrationSet:
     """Two cases per question: with the whole knowledge base, and with its source left out.
 
     The suite judges no reply: a context counts as right where the question's own passage
@@ -499,7 +500,7 @@ class _UniknowManifest(Manifest):
     settings: _UniknowSettings
 
 
-def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
+def records_from_uniknow(run: AnyPath) -> CalibrationSet:
     """One case per question and context, with what the run's guard measured of it.
 
     A context counts as right where the model's plain reply to it is the expected one. The

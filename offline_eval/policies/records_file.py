@@ -14,7 +14,7 @@ from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import Cascade
 from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
-from ...guard.files import read_jsonl
+from ...guard.files import AnyPath, read_jsonl
 from ...guard.fingerprint import Fingerprint, aggregator
 from ...guard.policy import default_calibrator
 from ...guard.read_models import check_model
@@ -97,9 +97,7 @@ class _MeasuredBy(BaseModel):
     costly_scorer: Fingerprint | None = None
 
 
-def read_records(
-    path: str | os.PathLike[str], scorer: RelevanceScorer | None = None
-) -> CalibrationSet:
+def read_records(path: AnyPath, scorer: RelevanceScorer | None = None) -> CalibrationSet:
     """Cases from `records.jsonl`, one line per question and case.
 
     What measured them may be stated in a first line

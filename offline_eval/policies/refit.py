@@ -12,6 +12,7 @@ from ...calibration.risk.fit import PolicyBinding, Problem
 from ...calibration.risk.risks import LossTable, Risk
 from ...guard.artefacts import Guarantee
 from ...guard.errors import FingerprintMismatchError, InputError
+from ...guard.files import AnyPath
 from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
 from ._calibrated import Calibrated
@@ -40,7 +41,7 @@ def recalibrate(
     old: Policy,
     measured: CalibrationSet,
     *,
-    where: str | os.PathLike[str],
+    where: AnyPath,
     share: float = 1.0,
     counted: bool = False,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,

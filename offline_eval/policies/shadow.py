@@ -6,7 +6,6 @@ ShadowLog ─► ShadowSummary ─► shadow_report ─► a page, and the same 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...calibration import Interval
 from ...calibration.statistics import mcnemar_p_value
 from ...guard.decision import Mode, Route
-from ...guard.files import write_text
+from ...guard.files import AnyPath, write_text
 from ..report.cascade import CascadeStages
 from ..report.document import (
     Case,
@@ -79,8 +78,8 @@ def _measure_names() -> dict[str, tuple[str, str]]:
 
 def write_labelled_questions(
     folder: Path,
-    labels: str | os.PathLike[str],
-    logs: Sequence[str | os.PathLike[str]],
+    labels: AnyPath,
+    logs: Sequence[AnyPath],
     guard: str | None = None,
     policy_id: str | None = None,
 ) -> list[str]:
@@ -111,10 +110,10 @@ def write_labelled_questions(
 
 
 def shadow_report(
-    logs: Sequence[str | os.PathLike[str]],
+    logs: Sequence[AnyPath],
     *,
-    labels: str | os.PathLike[str] | None = None,
-    compare: Sequence[str | os.PathLike[str]] = (),
+    labels: AnyPath | None = None,
+    compare: Sequence[AnyPath] = (),
     guard: str | None = None,
     policy_id: str | None = None,
     on_progress: Callable[[int, int], object] | None = None,

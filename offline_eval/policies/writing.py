@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ from ...calibration import CalibrationRecord
 from ...calibration.risk import Costs, Leak, MaxAbstention
 from ...calibration.risk.risks import Risk
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, write_json
+from ...guard.files import AnyPath, atomic_writer, write_json
 from ...guard.policy import Policy
 from ..report.writing import ReportWriter
 from ..run.calls import OnProgress
@@ -38,8 +37,8 @@ _RUN_FILES = (
 
 
 def calibrate_run(
-    run: str | os.PathLike[str],
-    policy_out: str | os.PathLike[str],
+    run: AnyPath,
+    policy_out: AnyPath,
     risk: Risk,
     *,
     delta: float = 0.1,
@@ -81,11 +80,7 @@ def calibrate_run(
 
 
 def write_calibrated(
-    found: Calibrated,
-    policy_out: str | os.PathLike[str],
-    report: str | os.PathLike[str] | None = None,
-    *,
-    anyway: bool = True,
+    found: Calibrated, policy_out: AnyPath, report: AnyPath | None = None, *, anyway: bool = True
 ) -> bool:
     """Write a calibrated policy, its report where one is asked for, and a note in its run.
 
@@ -136,7 +131,7 @@ def _reported_by_run(found: Calibrated) -> bool:
     )
 
 
-def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
+def judge_by(run: AnyPath, policy: Policy) -> None:
     """Have the report of a run judge all its questions by a policy as it stands.
 
     Raises:
@@ -210,11 +205,11 @@ def require_apart(
 
 def calibrate_chain(
     chain: Any,
-    questions: str | os.PathLike[str],
+    questions: AnyPath,
     *,
     risk: float | Leak | Costs | MaxAbstention = 0.1,
     delta: float = 0.1,
-    out: str | os.PathLike[str] | None = None,
+    out: AnyPath | None = None,
     settings: dict[str, Any] | None = None,
     accept: Collection[str] = (),
     on_progress: OnProgress | None = None,

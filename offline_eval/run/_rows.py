@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...guard.errors import InputError
-from ...guard.files import open_regular, read_bytes
+from ...guard.files import AnyPath, open_regular, read_bytes
 
 _CONTINUE = "fix that and start again: it goes on after the last whole row"
 _OTHER_ROW = (
@@ -279,7 +279,7 @@ class LinesFile:
             return  # half a line at the end is dropped by whoever reads or opens the file
 
 
-def inner_folder(root: str | os.PathLike[str], name: str) -> Path:
+def inner_folder(root: AnyPath, name: str) -> Path:
     """Return the folder of a name below `root`, which need not be there yet.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import optional_import
-from ...guard.files import write_json
+from ...guard.files import AnyPath, write_json
 from ._rows import inner_folder, locked
 from .manifest import Manifest, Stored, unusable
 from .table import Table, TableSpec
@@ -126,7 +125,7 @@ class Run:
     @contextmanager
     def create_or_resume(
         cls,
-        folder: str | os.PathLike[str],
+        folder: AnyPath,
         manifest: Manifest,
         *,
         files: Mapping[str, Callable[[Path], object]] | None = None,
@@ -172,7 +171,7 @@ class Run:
         self.manifest = manifest
 
     @staticmethod
-    def inner_folder(folder: str | os.PathLike[str], name: str) -> Path:
+    def inner_folder(folder: AnyPath, name: str) -> Path:
         """Return the folder of a name in a run, which need not be there yet.
 
         Raises:
@@ -181,7 +180,7 @@ class Run:
         return inner_folder(folder, name)
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str], manifest: type[Manifest] = Manifest) -> Run:
+    def read(cls, folder: AnyPath, manifest: type[Manifest] = Manifest) -> Run:
         """Open a run to read it, finished or not, also while another process writes it.
 
         Args:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from ..._version import __version__
 from ...guard.errors import InputError
-from ...guard.files import file_sha256, read_json
+from ...guard.files import AnyPath, file_sha256, read_json
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
 
@@ -58,7 +58,7 @@ class InputFile(Stored):
     sha256: str
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> InputFile:
+    def of(cls, path: AnyPath) -> InputFile:
         """Hash a file.
 
         Raises:
@@ -118,7 +118,7 @@ class Manifest(Stored):
         )
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str]) -> Self:
+    def read(cls, folder: AnyPath) -> Self:
         """Read and check the manifest of a run folder.
 
         Raises:
@@ -128,7 +128,7 @@ class Manifest(Stored):
         return cls.checked(cls.read_raw(folder), where=where, hint=_START_AGAIN, clean=True)
 
     @classmethod
-    def read_raw(cls, folder: str | os.PathLike[str]) -> dict[str, Any]:
+    def read_raw(cls, folder: AnyPath) -> dict[str, Any]:
         """Read the manifest of a run folder, unchecked but for its schema version.
 
         Raises:
@@ -165,7 +165,7 @@ class Manifest(Stored):
         return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
     @classmethod
-    def read_versioned(cls, path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]:
+    def read_versioned(cls, path: AnyPath, *, hint: str) -> dict[str, Any]:
         """Read a JSON object whose `schema_version` is known here.
 
         Args:
@@ -195,11 +195,7 @@ class Manifest(Stored):
         return found
 
     def is_in(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        own: Collection[str] = (),
-        compare: Collection[str] | None = None,
+        self, folder: AnyPath, *, own: Collection[str] = (), compare: Collection[str] | None = None
     ) -> bool:
         """Return True if the folder holds the run of this manifest, False if it is free for it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AwareDatetime, Field
 
 from ...guard.errors import InputError
+from ...guard.files import AnyPath
 from ...guard.policy import Policy
 from .manifest import Manifest, Stored
 from .questions import (
@@ -65,7 +65,7 @@ class Review(Stored):
         return self.verdict is self.Verdict.ANSWERED
 
     @staticmethod
-    def log(folder: str | os.PathLike[str]) -> SharedLog[Review]:
+    def log(folder: AnyPath) -> SharedLog[Review]:
         """Return the reviews of a run, appended line by line; several processes may write."""
         return SharedLog(Path(folder) / "reviews.jsonl", Review, hint=_HINT)
 
@@ -88,9 +88,7 @@ class Review(Stored):
             raise _misfit(what, where, "name one of its passages, or none")
 
     @classmethod
-    def read(
-        cls, folder: str | os.PathLike[str], cases: Mapping[str, MeasuredRow]
-    ) -> dict[str, Review]:
+    def read(cls, folder: AnyPath, cases: Mapping[str, MeasuredRow]) -> dict[str, Review]:
         """Return the last review of each case, by case id, without those that were taken back.
 
         Args:
@@ -182,11 +180,7 @@ class MeasuredRun:
 
     @classmethod
     def read(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        with_calibration: bool = True,
-        unfinished: bool = False,
+        cls, folder: AnyPath, *, with_calibration: bool = True, unfinished: bool = False
     ) -> MeasuredRun:
         """Read a run of relevance signals.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
 from ...guard.errors import KnowgateError
+from ...guard.files import AnyPath
 from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
 from .manifest import Manifest, Stored
@@ -113,7 +113,7 @@ class MeasuredManifest(Manifest):
     tuned_on: tuple[str, ...] = ()
 
     @classmethod
-    def read_raw(cls, folder: str | os.PathLike[str]) -> dict[str, Any]:
+    def read_raw(cls, folder: AnyPath) -> dict[str, Any]:
         """Read the manifest; one of a run made before sources could be widened says so."""
         value = super().read_raw(folder)
         if isinstance(settings := value.get("settings"), dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_se
 
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
+from ...guard.files import AnyPath
 from ...guard.policy import Policy
 from ._run import Run
 from .manifest import InputFile, Manifest, Stored
@@ -292,7 +292,7 @@ class RepliesRun:
     policies: Mapping[str, Policy] = field(default_factory=dict)
 
     @classmethod
-    def is_in(cls, folder: str | os.PathLike[str]) -> bool:
+    def is_in(cls, folder: AnyPath) -> bool:
         """Whether a run folder holds replies rather than relevance signals.
 
         Raises:
@@ -301,7 +301,7 @@ class RepliesRun:
         return Manifest.read_raw(folder).get("holds") == HOLDS_REPLIES
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str]) -> RepliesRun:
+    def read(cls, folder: AnyPath) -> RepliesRun:
         """Read a run of replies, finished or not.
 
         Raises:
@@ -337,7 +337,7 @@ class RepliesRun:
     @classmethod
     def start(
         cls,
-        folder: str | os.PathLike[str],
+        folder: AnyPath,
         *,
         settings: Mapping[str, Any],
         systems: Sequence[ReplySystem],

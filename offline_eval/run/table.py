@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, read_bytes, read_jsonl, write_text
+from ...guard.files import AnyPath, atomic_writer, read_bytes, read_jsonl, write_text
 from ._rows import (
     DIGEST,
     LinesFile,
@@ -63,7 +62,7 @@ class TableSpec(Generic[RowT]):
         return folder / f"{self.name}.jsonl"
 
     @contextmanager
-    def open(self, folder: str | os.PathLike[str]) -> Iterator[Table[RowT]]:
+    def open(self, folder: AnyPath) -> Iterator[Table[RowT]]:
         """Open a table outside of a `Run`, new or continued, for this process alone.
 
         A row that a kill cut off is dropped. When the context ends, everything that was
@@ -90,7 +89,7 @@ class TableSpec(Generic[RowT]):
             finally:
                 table.close()
 
-    def read(self, folder: str | os.PathLike[str]) -> list[RowT]:
+    def read(self, folder: AnyPath) -> list[RowT]:
         """Return the rows in the order in which they were stored; none without a file.
 
         A last row that a kill cut off does not count.
@@ -100,7 +99,7 @@ class TableSpec(Generic[RowT]):
         """
         return Table(Path(folder), self, writable=False).rows()
 
-    def bound_text(self, folder: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    def bound_text(self, folder: AnyPath, rows: Iterable[Mapping[str, Any]]) -> str:
         """Return the text of the table's file, each row bound to those before it and to the run.
 
         Args:
@@ -115,7 +114,7 @@ class TableSpec(Generic[RowT]):
         text, _ = bound_lines((encode_line(row, self.name) for row in rows), first)
         return text.decode("utf-8")
 
-    def write(self, folder: str | os.PathLike[str], rows: Iterable[RowT]) -> None:
+    def write(self, folder: AnyPath, rows: Iterable[RowT]) -> None:
         """Write the file of the table, whole or not at all.
 
         Raises:
@@ -303,7 +302,7 @@ class SharedLog(Generic[RowT]):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         row: type[RowT],
         *,
         opening: str = "{",

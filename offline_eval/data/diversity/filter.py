@@ -14,17 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
-from ....guard.files import atomic_writer
+from ....guard.files import AnyPath, atomic_writer
 from ...run.calls import OnStep
 from ..embedding import embed_all
 from ..fields import CsvFile, QuestionFile
 from ..questions import QuestionRecord
-from .uniqueness import (
-    TooNear,
-    keyword_distinct,
-    original_keyword_scores,
-    remove_duplicates,
-)
+from .uniqueness import TooNear, keyword_distinct, original_keyword_scores, remove_duplicates
 
 _ROWS_AT_ONCE = 512
 # Methods that compare questions by their words, and by their meaning.
@@ -205,9 +200,9 @@ def _dropped(
 
 
 def filter_questions_file(
-    questions: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    dropped: str | os.PathLike[str],
+    questions: AnyPath,
+    out: AnyPath,
+    dropped: AnyPath,
     encoder: TextEmbedder | None = None,
     settings: DiversitySettings | None = None,
     *,
@@ -261,7 +256,7 @@ def _named(value: Mapping[str, Any], identifier: str) -> dict[str, Any]:
     return {"id": identifier, **{name: one for name, one in value.items() if name != "id"}}
 
 
-def _require_apart(paths: Mapping[str, str | os.PathLike[str]]) -> None:
+def _require_apart(paths: Mapping[str, AnyPath]) -> None:
     seen: dict[str, str] = {}
     for name, path in paths.items():
         place = os.path.realpath(path)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from langchain_core.documents import Document
 
 from ....guard.errors import InputError, optional_import
+from ....guard.files import AnyPath
 from ._blocks import Block, BlockKind, Content
 from ._checks import words_of
 from ._documents import ReadDocument, find_documents, read_document
@@ -28,9 +29,7 @@ _LEAST_SHARE = 0.9
 
 
 def load_chunks(
-    folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    chunk_size: int = 150,
-    chunk_overlap: int = 0,
+    folder: AnyPath | Sequence[AnyPath], chunk_size: int = 150, chunk_overlap: int = 0
 ) -> list[Document]:
     """Read documents and cut them into chunks, ready for a LangChain vector store.
 

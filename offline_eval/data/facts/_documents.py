@@ -21,7 +21,7 @@ from pypdf import PdfReader
 from pypdf.errors import DependencyError
 
 from ....guard.errors import InputError
-from ....guard.files import read_bytes
+from ....guard.files import AnyPath, read_bytes
 from ....guard.text import clean_text
 from ..fields import delimiter_of
 from ._blocks import (
@@ -78,9 +78,7 @@ class ReadDocument:
         return self.content.faults if self.failure is None else [self.failure]
 
 
-def find_documents(
-    places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
-) -> list[FoundFile]:
+def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None) -> list[FoundFile]:
     """List the files that `places` name, those in folders and subfolders included.
 
     Hidden files and folders are passed over, links to folders are not followed, and links to

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +12,7 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
 from ....guard.errors import InputError
+from ....guard.files import AnyPath
 from ...run import CallLimits, Run
 from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
@@ -63,7 +63,7 @@ _LIMITS = CallLimits(timeout=60.0, max_attempts=4, first_wait=0.5)
 _SHORTEST = 20
 _FACT_TOKENS, _QUESTION_TOKENS = 40, 50
 _SCHEMAS: Mapping[Stage, type[BaseModel]] = {"facts": FactsReply, "questions": QuestionReply}
-Places = Sequence[str | os.PathLike[str]]
+Places = Sequence[AnyPath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class BuildTotals:
 
 def build_questions(
     places: Places,
-    out: str | os.PathLike[str],
+    out: AnyPath,
     *,
     model: Runnable[Any, Any] | None = None,
     settings: BuildSettings | None = None,
@@ -366,11 +366,7 @@ class BuildEstimate:
     """
 
     def __init__(
-        self,
-        places: Places,
-        out: str | os.PathLike[str] | None = None,
-        *,
-        settings: BuildSettings | None = None,
+        self, places: Places, out: AnyPath | None = None, *, settings: BuildSettings | None = None
     ) -> None:
         settings = settings or BuildSettings()
         if out is not None:
@@ -386,10 +382,7 @@ class BuildEstimate:
             self._count_calls(sentences, out, settings)
 
     def _count_calls(
-        self,
-        sentences: Sequence[SentenceRow],
-        out: str | os.PathLike[str] | None,
-        settings: BuildSettings,
+        self, sentences: Sequence[SentenceRow], out: AnyPath | None, settings: BuildSettings
     ) -> None:
         answered, answered_questions = (
             last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ....guard.files import AnyPath
 from ...run import Question, RepliesRun
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
@@ -190,12 +190,12 @@ class ReplyRows:
 
     def write(
         self,
-        out: str | os.PathLike[str],
+        out: AnyPath,
         *,
         settings: Mapping[str, Any],
         questions: Sequence[Question],
         bases: Iterable[KnownBase],
-        files: Sequence[str | os.PathLike[str]],
+        files: Sequence[AnyPath],
         on_warning: OnWarning | None = None,
     ) -> Path:
         """Write the rows as a run of replies; done again with the same rows, it changes nothing.

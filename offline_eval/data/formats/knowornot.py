@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ....guard.errors import InputError
-from ....guard.files import read_json
+from ....guard.files import AnyPath, read_json
 from ....guard.read_models import check_model
 from ...run import RowError
 from ...run.questions import CaseKind
@@ -178,7 +178,7 @@ class ReplyDocument(BaseModel):
 Document = QuestionDocument | InputDocument | ReplyDocument
 
 
-def read_document(path: str | os.PathLike[str]) -> Document:
+def read_document(path: AnyPath) -> Document:
     """Read one of KnowOrNot's documents; which one it is, its fields tell.
 
     Raises:
@@ -236,10 +236,7 @@ class _Experiment:
 
 
 def import_knowornot(
-    files: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
-    *,
-    on_warning: OnWarning | None = None,
+    files: Sequence[AnyPath], out: AnyPath, *, on_warning: OnWarning | None = None
 ) -> Path:
     """Make a run of replies from KnowOrNot's documents.
 

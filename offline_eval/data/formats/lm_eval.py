@@ -28,6 +28,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ....guard.errors import InputError
+from ....guard.files import AnyPath
 from ....guard.read_models import read_models
 from ....guard.text import clean_text
 from ...run import Question
@@ -49,8 +50,8 @@ _HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
 
 
 def import_lm_eval(
-    files: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    files: Sequence[AnyPath],
+    out: AnyPath,
     *,
     model: str | None = None,
     on_warning: OnWarning | None = None,
@@ -286,7 +287,7 @@ class _Import:
         return ReplyContext(kind="passages", passages=(name,))
 
 
-def read_samples(path: str | os.PathLike[str]) -> list[tuple[str, Sample]]:
+def read_samples(path: AnyPath) -> list[tuple[str, Sample]]:
     """Read a sample log.
 
     Returns:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ....guard.errors import InputError
-from ....guard.files import read_jsonl
+from ....guard.files import AnyPath, read_jsonl
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
 from ...run import Question, RowError
@@ -187,7 +187,7 @@ class LoggedReply(_Line):
         )
 
 
-def read_replay_log(path: str | os.PathLike[str]) -> list[LoggedReply]:
+def read_replay_log(path: AnyPath) -> list[LoggedReply]:
     """Read a log of replies, one JSON object per line.
 
     A line needs `response` (or `reply`, `output`) and one of `id` (`question_id`,
@@ -229,7 +229,7 @@ def read_replay_log(path: str | os.PathLike[str]) -> list[LoggedReply]:
 
 
 def read_logs(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Sequence[AnyPath],
     bases: Iterable[tuple[str, dict[str, Question], dict[str, StoredPassage]]] = (),
 ) -> tuple[ReplyRows, list[KnownBase]]:
     """Read logs of replies, and match them with the questions that they answer.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...._version import __version__
-from ....guard.files import new_folder, write_json
+from ....guard.files import AnyPath, new_folder, write_json
 from ...run.calls import OnStep
 from ._drawing import MOST_MISSES, Material, Twins, groups_of, seeded
 from ._wording import UnfitTextError, Writer, Written
@@ -52,7 +51,7 @@ class GeneratedSet:
 
     def write(
         self,
-        folder: str | os.PathLike[str],
+        folder: AnyPath,
         *,
         graph: KnowledgeGraph,
         settings: GenerationSettings,

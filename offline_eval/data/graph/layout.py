@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ....guard.abstention.detector import load_rule
 from ....guard.errors import InputError
-from ....guard.files import read_json, write_text
+from ....guard.files import AnyPath, read_json, write_text
 from ....guard.read_models import check_model
 from ...run.grouping import grouped
 from ..fields import Filled, NamedText
@@ -70,7 +69,7 @@ def _paths(root: Path, language: str, tasks: Iterable[int]) -> dict[_Place, Path
     return found
 
 
-def _root(folder: str | os.PathLike[str]) -> Path:
+def _root(folder: AnyPath) -> Path:
     """The folder that holds task 1: this one, or the one below that does."""
     root = Path(folder)
     for candidate in (root, root / "1.0", root / "data" / "1.0"):
@@ -181,7 +180,7 @@ class UaqData:
     @classmethod
     def read(
         cls,
-        folder: str | os.PathLike[str],
+        folder: AnyPath,
         *,
         languages: Sequence[str] | None = None,
         tasks: Sequence[int] = _TASKS,
@@ -379,7 +378,7 @@ def _item(
 # --- writing -----------------------------------------------------------------------------------
 
 
-def write_layout(data: UaqData, folder: str | os.PathLike[str]) -> Path:
+def write_layout(data: UaqData, folder: AnyPath) -> Path:
     """Write `data` so that `UaqData.read`, and code for the published set, can read it.
 
     Answers' aliases and the triples behind a question stand in further fields. A type of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.errors import InputError, optional_import
-from ....guard.files import file_sha256
+from ....guard.files import AnyPath, file_sha256
 from ...testbed import default_world
 from ._building import GraphBuilder
 from .endpoint import EndpointSettings, load_endpoint
@@ -34,7 +34,7 @@ Progress = Callable[[int], None]
 
 
 def load_graph(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     languages: Sequence[str] = ("en",),
     fallback: Sequence[str] = (),

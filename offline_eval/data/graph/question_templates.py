@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from ....guard.errors import InputError
-from ....guard.files import file_sha256, read_text
+from ....guard.files import AnyPath, file_sha256, read_text
 from ....guard.prompts import Prompt
 from ....guard.read_models import check_model
 from .graph import Kind
@@ -131,7 +131,7 @@ class Templates:
             one without which its question says nothing.
     """
 
-    def __init__(self, files: Iterable[str | os.PathLike[str]] = ()) -> None:
+    def __init__(self, files: Iterable[AnyPath] = ()) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._asks_by_class: dict[tuple[str, str], str] = {}
         self._properties: dict[str, _Property] = {}

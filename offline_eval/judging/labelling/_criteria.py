@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ....guard.errors import InputError
-from ....guard.files import open_regular, write_json
+from ....guard.files import AnyPath, open_regular, write_json
 from ....guard.read_models import check_model
 from ...run import RepliesRun, Run, Stored
 from ...run.grouping import grouped
@@ -39,7 +39,7 @@ _USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
 _BUILT_IN = {found.name: found for found in _USUAL_CRITERIA}
 
 
-def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
+def load_criterion(name: AnyPath) -> LabelCriterion:
     """Load a criterion by name (`abstention`, `factuality`), or from a TOML or JSON file.
 
     A file that defines a criterion for judges serves for people too.
@@ -214,7 +214,7 @@ _FILE = "_sample.json"
 _USUAL_SIZE = 100
 
 
-def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
+def read_sample(folder: AnyPath) -> LabelSample | None:
     """Read the sample of a run; None where none was drawn yet.
 
     Args:

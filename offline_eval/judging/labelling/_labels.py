@@ -17,7 +17,7 @@ from typing import Any
 
 from ....calibration import Interval
 from ....guard.errors import InputError
-from ....guard.files import atomic_writer
+from ....guard.files import AnyPath, atomic_writer
 from ...run import RepliesRun, Run
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
@@ -36,7 +36,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_export(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     rows: Sequence[Row],
     columns: Sequence[str],
     flat: Callable[[Row], Iterable[tuple[str, Any]]] = lambda row: row.items(),
@@ -65,7 +65,7 @@ def write_export(
         writer.writerows({name: _cell(text) for name, text in flat(row)} for row in rows)
 
 
-def is_csv_name(path: str | os.PathLike[str], option: str) -> bool:
+def is_csv_name(path: AnyPath, option: str) -> bool:
     """Whether a file is CSV by its name, and not JSON lines.
 
     Raises:
@@ -119,7 +119,7 @@ class Labels:
     settled: tuple[HumanLabel, ...] = ()
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str]) -> Labels:
+    def read(cls, folder: AnyPath) -> Labels:
         """Read all labels of a run; there are none where nobody labelled.
 
         Args:
@@ -236,7 +236,7 @@ class Labels:
         replies = () if self.sample is None else self.sample.replies
         return {reply.reply_id: reply.inclusion_probability for reply in replies}
 
-    def export(self, run: RepliesRun, path: str | os.PathLike[str]) -> int:
+    def export(self, run: RepliesRun, path: AnyPath) -> int:
         """Write every reply that is in the sample or has a label, as CSV or JSON lines.
 
         In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;

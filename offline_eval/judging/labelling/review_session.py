@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ....guard.decision import Route
 from ....guard.engine.encoder import TokenEncoder
 from ....guard.engine.passage_store import EncodedText
 from ....guard.errors import InputError
+from ....guard.files import AnyPath
 from ....guard.signals.relevance.late_interaction import best_cosines, token_weights, word_piece_idf
 from ....guard.signals.relevance.sufficiency import SufficiencyScorer
 from ...data.diversity.uniqueness import numbers_of, words_of
@@ -319,7 +319,7 @@ def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
     }
 
 
-def _read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _read(path: AnyPath) -> Iterator[tuple[str, Mapping[str, Any]]]:
     is_csv = is_csv_name(path, "--import")
     others = "verdict, and perhaps passage, note, at"
     for where, row in rows_of_table(path, needed="case_id", others=others):

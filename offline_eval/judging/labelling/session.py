@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 import unicodedata
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ....guard.errors import InputError
+from ....guard.files import AnyPath
 from ...run import RepliesRun, Run, Stored
 from ...run.replies import ReplyContext, ReplyRow
 from ...run.table import SharedLog
@@ -254,7 +254,7 @@ class LabelSession(LoggedSession[HumanLabel]):
         *,
         size: int | None = None,
         seed: int | None = None,
-        criteria: Sequence[str | os.PathLike[str]] = (),
+        criteria: Sequence[AnyPath] = (),
     ) -> LabelSession:
         """Open a session in which one annotator labels the sample, blind to everybody else.
 
