@@ -276,7 +276,7 @@ def calibrate_guard(
     # Ending at the point that was chosen, the same test gives its figures.
     policy = fitted(_best([fitted(path) for path in paths], paths, list(records.values())))
     # Live questions are not only those that neither side answers.
-    compared = CalibrationRecord.one_per_question(records.values())
+    compared = CalibrationRecord.one_per_question(list(records.values()))
     return policy.model_copy(
         update={
             "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),

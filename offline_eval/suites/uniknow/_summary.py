@@ -184,17 +184,17 @@ def _draw_rely(methods: Methods, labels: Sequence[str], figure: Figure) -> None:
     """Draw accuracy against reliability, with a line for each share of abstentions."""
     axes = figure.subplots()
     points = [
-        (label, *(found.overall[name].value or 0.0 for name in ("acc", "rely")))
+        (label, found.overall["acc"].value or 0.0, found.overall["rely"].value or 0.0)
         for label, found in zip(labels, methods.values(), strict=True)
     ]
-    values = [value for point in points for value in point[1:]]
+    values = [value for _, *point in points for value in point]
     low, high = Plot.window(min(values) - 0.05, max(values) + 0.05, least=0.25, margin=_MARGIN)
-    line: dict[str, Any] = {"linewidth": 1.2, "zorder": 1}
+    line: dict[str, Any] = {"color": Colour.INK, "linewidth": 1.2, "zorder": 1}
     note: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
     for abstained in (0.0, 0.1, 0.25, 0.5):
-        style = {"color": Colour.GREY, "linestyle": ":"} if abstained else {"color": Colour.INK}
+        style = dict(line, color=Colour.GREY, linestyle=":") if abstained else dict(line)
         lift = abstained * (1 - abstained)
-        axes.plot([low, high], [low + lift, high + lift], **style, **line)
+        axes.plot([low, high], [low + lift, high + lift], **style)
         if high - lift > low:
             at = (high - lift, high)
             axes.annotate(f"{abstained:.0%}", xy=at, fontsize=9, annotation_clip=False, **note)
@@ -203,7 +203,7 @@ def _draw_rely(methods: Methods, labels: Sequence[str], figure: Figure) -> None:
     for family, (marker, colour) in _MARKS.items():
         own = [point[1:] for point, other in zip(points, families, strict=True) if other == family]
         if own:
-            edge = {"markeredgecolor": Colour.PAPER, "label": family}
+            edge: dict[str, Any] = {"markeredgecolor": Colour.PAPER, "label": family}
             axes.plot(*zip(*own, strict=True), marker=marker, color=colour, **mark, **edge)
     named = [(f"{label}  {rely:.2f}", acc, rely) for label, acc, rely in points]
     Plot.name_points(axes, named, (low, high), (low, high))
