@@ -224,20 +224,9 @@ def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
 
 
 def _fits_in_place(own: AnswerShape, other: AnswerShape) -> bool:
-    """Return whether the neighbouring words allow the exchange."""
-    if abs(own.words - other.words) > (2 if own.kind in _NAMES else 1):
-        return False
-    if "joined" in (own.before, own.after) or "joined" in (other.before, other.after):
-        return (own.before, own.after) == (other.before, other.after)
-    if own.kind is not AnswerKind.PHRASE:
-        return True
-    if (own.before == "to") != (other.before == "to"):
-        return False
-    if (own.after == "word") != (other.after == "word"):
-        return False
-    return own.opening == "determiner" or (own.before == "determiner") == (
-        other.before == "determiner"
-    )
+    """Return whether length and neighbours allow the exchange."""
+    most = 2 if own.kind in _NAMES else 1
+    return abs(own.words - other.words) <= most and not (own.joined or other.joined)
 
 
 def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
@@ -283,8 +272,6 @@ def _fit(stated: StatedAnswer, other: StatedAnswer) -> float:
     asked = own.asked == theirs.asked and own.asked not in _VAGUE - {"who", "where"}
     return (
         2.0 * asked
-        + 1.0 * (own.before == theirs.before)
-        + 0.5 * (own.after == theirs.after)
         - 0.5 * abs(own.words - theirs.words)
         - 0.02 * abs(len(stated.text) - len(other.text))
     )

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ....guard.language import NUMBERS, SCALES
 from ....guard.matching import canonical_answer, normalise_answer
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
@@ -159,13 +160,8 @@ def _normalised(text: str) -> str:
     return normalise_answer(text)
 
 
-_WORD_NUMBER = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-    "hundred thousand million billion trillion"
-)
-_WORD = _WORD_NUMBER.replace(" ", "|")
-_SMALL_WORDS = _WORD_NUMBER.split()[2:13]  # two to twelve
+_WORD = "|".join(sorted([*NUMBERS, *SCALES], key=len, reverse=True))
+_SMALL_WORDS = list(NUMBERS)[2:13]  # two to twelve
 _FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _SCALE = "(?: (?:thousand|million|billion|trillion)\\b)?"
 NUMBER = re.compile(
