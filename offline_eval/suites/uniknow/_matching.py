@@ -8,8 +8,6 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from ....guard.language import NUMBERS, SCALES
 from ....guard.matching import canonical_answer, normalise_answer
 
@@ -179,28 +177,6 @@ def number_value(number: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def number_form(number: str, *, year: bool) -> str:
-    """Name how a number is written; only numbers of one form can replace each other."""
-    if year:
-        return "year"
-    if not number[0].isdigit():
-        return "words"
-    scale = number.partition(" ")[2]
-    return f"{'decimal' if '.' in number else 'figures'} {scale}"
-
-
-def number_distance(own: float, other: float, *, year: bool) -> float:
-    """Return how far apart two numbers are: years by difference, others by their log ratio."""
-    if year or own <= 0 or other <= 0:
-        return abs(own - other)
-    return float(abs(np.log(own / other)))
-
-
-def is_one(text: str) -> bool:
-    """Return whether a number is one, so that nouns after it are in the singular."""
-    return canonical_answer(text) in {"1", "1st", "1%"}
 
 
 def nearby_years(value: float) -> list[str]:
