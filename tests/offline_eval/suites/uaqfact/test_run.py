@@ -54,9 +54,9 @@ def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> No
     assert all(row.response == "##None##" for row in found if row.form != "choice")
     assert all(row.right for row in found if row.form == "choice")
     line = score_run(read_uaqfact_run(run))[0]
-    assert line.metrics.r_ua.value == line.metrics.r_ab.value == 1.0
-    assert line.metrics.kpr.value == 1.0
-    assert line.metrics.krr.value == 0.5
+    assert line["r_ua"].value == line["r_ab"].value == 1.0
+    assert line["kpr"].value == 1.0
+    assert line["krr"].value == 0.5
 
 
 def test_prompts_hold_what_their_form_promises(folder: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_model_without_likelihoods_is_asked_for_a_letter(folder: Path, tmp_pat
     lm = ScriptedLanguageModel({"(A)": "The answer is (B)."}, default="Ann Li")
     run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(2,))
     assert [row.letter for row in rows(run)] == ["B"] * 3
-    assert score_choices(read_uaqfact_run(run))[0].accuracy.value == 1.0
+    assert score_choices(read_uaqfact_run(run))[0]["accuracy"].value == 1.0
 
 
 class Suspicious:
@@ -102,7 +102,7 @@ def test_a_guard_declines_before_the_model_or_lets_its_reply_through(
     alone = ScriptedLanguageModel(default="Ann Li")
     run_uaqfact(alone, folder, tmp_path / "alone")
     assert lm.generated == alone.generated  # none for the guard
-    assert {line.system for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
+    assert {line["system"] for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
 
 
 def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) 
     found = rows(run)
     assert sum(row.form == "question" for row in found) == 18
     assert 9 <= sum(row.form == "choice" for row in found) <= 12
-    assert score_run(read_uaqfact_run(run))[0].metrics.kpr.n == 9
+    assert score_run(read_uaqfact_run(run))[0]["kpr"].n == 9
 
 
 class Remembering:
