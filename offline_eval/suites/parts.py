@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -23,14 +25,17 @@ from ..systems.factory import load_language_model
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
 REPLAY = "replay"
+# An entry under `Attributes:`, with its further lines.
+_ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
 class SuiteSettings(BaseModel):
     """What decides the rows of a run; each field is a command-line option.
 
-    The name of a field is the name of its option, its description the help, its default the
-    default. `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of
-    type `Path` are input files.
+    The name of a field is the name of its option, its default the default. What the docstring
+    says of it under `Attributes:`, or else its `description`, is the help.
+    `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of type `Path` are
+    input files.
 
     Attributes:
         limit: cases that are asked at most, the first ones; see `Suite.limited`.
@@ -39,6 +44,14 @@ class SuiteSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     limit: Annotated[int | None, Field(ge=1, description="Ask at most that many cases.")] = None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        """Take what the docstring says of the fields as their descriptions."""
+        _, _, listed = cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
+        for name, text in _ATTRIBUTE.findall(listed.partition("\n\n")[0]):
+            if name in cls.model_fields:
+                cls.model_fields[name].description = " ".join(text.split())
 
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)

@@ -56,50 +56,41 @@ from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, co
 class ConflictSettings(SuiteSettings):
     """What decides the rows of a run.
 
+    Attributes:
+        data: microworld, or a file or folder: ConflictQA, WikiContradict, or JSON lines with
+            question and answers.
+        replies: With --model replay: logged replies, JSON lines.
+        beliefs: given with the data, asked (yes or no for each answer), or closed_book; by default
+            given where the data have them, asked otherwise
+        tasks: Tasks, with commas between them
+        kinds: Kinds of evidence, with commas between them
+        answers: How answers are taken; by default likelihood for a model that scores options and
+            has no chat template, letters otherwise
+        editor: A model that writes evidence that the data do not have.
+        judges: A model that checks passages; name two. The first reads free answers.
+        nli: Folder of an entailment model that checks passages.
+        limit: At most that many questions.
+        seed: Random seed of the options' places.
+        prompts: Folder with prompts of your own; see the guide.
+
     Raises:
         ValueError: a value is out of range, or no kind of evidence contradicts.
     """
 
-    data: str = Field(
-        MICROWORLD,
-        description="microworld, or a file or folder: ConflictQA, WikiContradict, or JSON lines "
-        "with question and answers.",
-    )
-    replies: Path | None = Field(
-        None, description="With --model replay: logged replies, JSON lines."
-    )
-    beliefs: BeliefSource | None = Field(
-        None,
-        description="given with the data, asked (yes or no for each answer), or closed_book; by "
-        "default given where the data have them, asked otherwise",
-    )
-    tasks: tuple[Task, ...] = Field(tuple(Task), description="Tasks, with commas between them")
+    data: str = MICROWORLD
+    replies: Path | None = None
+    beliefs: BeliefSource | None = None
+    tasks: tuple[Task, ...] = tuple(Task)
     kinds: tuple[EvidenceKind, ...] = Field(
-        tuple(EvidenceKind),
-        description="Kinds of evidence, with commas between them",
-        json_schema_extra={"option": "--evidence"},
+        tuple(EvidenceKind), json_schema_extra={"option": "--evidence"}
     )
-    answers: AnswerForm | None = Field(
-        None,
-        description="How answers are taken; by default likelihood for a model that scores options "
-        "and has no chat template, letters otherwise",
-    )
-    editor: str | None = Field(
-        None, description="A model that writes evidence that the data do not have."
-    )
-    judges: tuple[str, ...] = Field(
-        (),
-        description="A model that checks passages; name two. The first reads free answers.",
-        json_schema_extra={"option": "--judge"},
-    )
-    nli: Path | None = Field(
-        None, description="Folder of an entailment model that checks passages."
-    )
-    limit: int | None = Field(None, ge=1, description="At most that many questions.")
-    seed: int = Field(0, description="Random seed of the options' places.")
-    prompts: Path | None = Field(
-        None, description="Folder with prompts of your own; see the guide."
-    )
+    answers: AnswerForm | None = None
+    editor: str | None = None
+    judges: tuple[str, ...] = Field((), json_schema_extra={"option": "--judge"})
+    nli: Path | None = None
+    limit: int | None = Field(None, ge=1)
+    seed: int = 0
+    prompts: Path | None = None
 
     @field_validator("tasks")
     @classmethod

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
@@ -137,20 +135,18 @@ class BiasSettings(SuiteSettings):
         data: `microworld`, or a file or folder of questions.
         beliefs: how the judge's beliefs are found.
         prompts: folder with the user's own prompts.
+
+    Attributes:
+        judge: A model as `knowgate judge` names it: llm:MODEL, or MODEL alone.
+        data: microworld, or a file or folder as for `knowgate eval conflict`.
+        beliefs: How the judge's beliefs are found, given: with the data
+        prompts: Folder with prompts of your own; see the guide.
     """
 
-    judge: str = Field(
-        description="A model as `knowgate judge` names it: llm:MODEL, or MODEL alone."
-    )
-    data: str = Field(
-        _MICROWORLD, description="microworld, or a file or folder as for `knowgate eval conflict`."
-    )
-    beliefs: Literal["given", "asked", "closed_book"] = Field(
-        "asked", description="How the judge's beliefs are found, given: with the data"
-    )
-    prompts: Path | None = Field(
-        None, description="Folder with prompts of your own; see the guide."
-    )
+    judge: str
+    data: str = _MICROWORLD
+    beliefs: Literal["given", "asked", "closed_book"] = "asked"
+    prompts: Path | None = None
 
     @property
     def name(self) -> str:

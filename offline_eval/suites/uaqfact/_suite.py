@@ -50,35 +50,34 @@ _AT_ONCE = 64
 class UaqSettings(SuiteSettings):
     """What decides the rows of a run.
 
+    Attributes:
+        data: Folder with task1, task2, task3; published or generated.
+        replies: With --model replay: logged replies, JSON lines.
+        tasks: Of 1, 2 and 3, separated by commas.
+        languages: en, zh, or both with a comma; all there are by default.
+        forms: How task 3 gives the facts
+        shots: Few-shot examples per prompt.
+        limit: At most that many questions of each type, kind and language.
+        facts: Retrieved facts per question.
+        choose_by: Task 2 of a model with likelihoods: letter of an option, as published, or text of
+            the options after the bare question. By default text for the embedded model, which was
+            never taught letters
+        prompts: Folder with prompts of your own; see the guide.
+
     Raises:
         ValueError: a value is out of range, or values do not fit together.
     """
 
-    data: Path = Field(description="Folder with task1, task2, task3; published or generated.")
-    replies: Path | None = Field(
-        None, description="With --model replay: logged replies, JSON lines."
-    )
-    tasks: tuple[int, ...] = Field(UaqData.TASKS, description="Of 1, 2 and 3, separated by commas.")
-    languages: tuple[str, ...] | None = Field(
-        None,
-        description="en, zh, or both with a comma; all there are by default.",
-        json_schema_extra={"option": "--lang"},
-    )
-    forms: tuple[Form, ...] = Field(("clue",), description="How task 3 gives the facts")
-    shots: int = Field(4, ge=0, description="Few-shot examples per prompt.")
-    limit: int | None = Field(
-        None, ge=1, description="At most that many questions of each type, kind and language."
-    )
-    facts: int = Field(5, ge=1, description="Retrieved facts per question.")
-    choose_by: Literal["letter", "text"] | None = Field(
-        None,
-        description="Task 2 of a model with likelihoods: letter of an option, as published, or "
-        "text of the options after the bare question. By default text for the embedded model, "
-        "which was never taught letters",
-    )
-    prompts: Path | None = Field(
-        None, description="Folder with prompts of your own; see the guide."
-    )
+    data: Path
+    replies: Path | None = None
+    tasks: tuple[int, ...] = UaqData.TASKS
+    languages: tuple[str, ...] | None = Field(None, json_schema_extra={"option": "--lang"})
+    forms: tuple[Form, ...] = ("clue",)
+    shots: int = Field(4, ge=0)
+    limit: int | None = Field(None, ge=1)
+    facts: int = Field(5, ge=1)
+    choose_by: Literal["letter", "text"] | None = None
+    prompts: Path | None = None
 
     @field_validator("tasks")
     @classmethod
