@@ -131,12 +131,6 @@ class BiasSettings(SuiteSettings):
     """What decides the verdicts.
 
     Attributes:
-        judge: name of the judge, with or without `llm:`.
-        data: `microworld`, or a file or folder of questions.
-        beliefs: how the judge's beliefs are found.
-        prompts: folder with the user's own prompts.
-
-    Attributes:
         judge: A model as `knowgate judge` names it: llm:MODEL, or MODEL alone.
         data: microworld, or a file or folder as for `knowgate eval conflict`.
         beliefs: How the judge's beliefs are found, given: with the data
