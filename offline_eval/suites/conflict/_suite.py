@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,8 +48,8 @@ from ._rows import (
     row_id,
 )
 from ._scoring import ConflictSummary, conflict_run
-from .beliefs import BELIEFS, BeliefCollector, conflict_prompts, find_beliefs
-from .evidence import EvidenceMaker, PassageJudge, Validator
+from .beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
+from .evidence import PassageJudge, make_evidence, validate
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, content_sha256
 
 
@@ -361,17 +361,17 @@ def _instances(work: Work[ConflictSettings, Any]) -> tuple[Instance, ...]:
         return tuple(INSTANCES.read(run.folder))
     items: Sequence[ConflictItem] = work.cases
     lm = None if isinstance(system.model, LoggedReplies) else system.model
-    collector = BeliefCollector(lm, system.prompts, _beliefs(settings, items))
-    believed = find_beliefs(collector, items, work)
-    maker = EvidenceMaker(system.prompts, settings.kinds, system.editor)
-    validator = Validator(system.prompts, system.judges, system.entailment, lm)
+    collect = partial(collect_beliefs, lm, system.prompts, _beliefs(settings, items))
+    believed = find_beliefs(collect, items, work)
     by_key = {item.key: item for item in items}
     progress = work.progress("making evidence")
     for begin in range(0, len(believed), _AT_ONCE):
         some = believed[begin : begin + _AT_ONCE]
         wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in settings.kinds}
         if not wanted <= set(evidence.done):
-            evidence.extend(validator.validate(maker.make(some), by_key))
+            made = make_evidence(some, system.prompts, settings.kinds, system.editor)
+            checkers = system.judges, system.entailment, lm
+            evidence.extend(validate(made, by_key, system.prompts, *checkers))
         progress(len(evidence.done), len(believed) * len(settings.kinds))
     instances = make_instances(believed, evidence.rows(), settings.seed)
     # Last and at once: a folder with instances has all that they were made from.

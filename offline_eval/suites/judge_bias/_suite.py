@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..conflict.beliefs import BELIEFS, BeliefCollector, find_beliefs
+from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
 from ..conflict.evidence import Believed
 from ..conflict.items import ConflictItem, content_sha256
 from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
@@ -210,7 +211,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
                 "data": settings.data if settings.data == _MICROWORLD else Path(settings.data).name,
                 "limit": settings.limit,
                 "prompts": judge.prompts.sha256,
-                "belief_prompts": BeliefCollector(None, settings.prompts, "given").prompts.sha256,
+                "belief_prompts": conflict_prompts(settings.prompts).sha256,
             },
             questions=len(cases),
             questions_sha256=content_sha256(cases),
@@ -223,8 +224,9 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
             InputError: it believes nothing of which there is a passage for and against.
         """
         settings = work.settings
-        collector = BeliefCollector(work.systems[0].model.lm, settings.prompts, settings.beliefs)
-        work.cases = bias_cases(find_beliefs(collector, work.cases, work, _BELIEFS))
+        lm, prompts = work.systems[0].model.lm, conflict_prompts(settings.prompts)
+        collect = partial(collect_beliefs, lm, prompts, settings.beliefs)
+        work.cases = bias_cases(find_beliefs(collect, work.cases, work, _BELIEFS))
         if not work.cases:
             raise InputError(
                 "the judge has no belief on any question with a passage for and against it",
