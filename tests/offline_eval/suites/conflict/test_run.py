@@ -9,7 +9,7 @@ from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, accuracy_cells, suppressions
-from knowgate.offline_eval.suites.conflict._suite import ConflictParts, ConflictSettings
+from knowgate.offline_eval.suites.conflict._suite import ConflictSettings
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
@@ -97,9 +97,8 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
     yes = {"<yields>": "<yields>yes</yields>", "<plausibility>": "<plausibility>3</plausibility>"}
     judge = PassageJudge("judge", ScriptedLanguageModel(yes | script), conflict_prompts())
     settings = ConflictSettings(answers="free", kinds=(NC, HPC), tasks=(Task.PCK, Task.KF))
-    parts = ConflictParts(judges=(judge,))
     run = read_conflict_run(
-        run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, parts=parts)
+        run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, judges=(judge,))
     )
     assert {row.letters for row in run.rows if row.task is Task.PCK} == {("A", "C")}
     silent = PassageJudge("judge", ScriptedLanguageModel(yes, default="hm"), conflict_prompts())
@@ -109,7 +108,7 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
             ITEMS,
             tmp_path / "b",
             settings=settings,
-            parts=ConflictParts(judges=(silent,)),
+            judges=(silent,),
         )
     )
     errors = {row.error.type for row in run.rows if row.task is Task.PCK and row.error}
