@@ -20,7 +20,7 @@ from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
-from ...systems.logged_replies import LogEntry, LoggedReplies
+from ...systems.logged_replies import Entry, LoggedReplies
 from .._prompts import PromptSet, WindowedModel, fits, option_likelihoods
 from ._rows import (
     CLOSED_BOOK,
@@ -62,13 +62,13 @@ def read_replies(path: str | os.PathLike[str]) -> LoggedReplies:
     return LoggedReplies(path, _entry, hint=_HINT)
 
 
-def _entry(line: Mapping[str, Any]) -> LogEntry:
+def _entry(line: Mapping[str, Any]) -> Entry:
     row_id, key, task = line.get("row_id"), line.get("key"), line.get("task")
     if not isinstance(row_id, str):
         if not isinstance(key, str) or not isinstance(task, str):
             raise InputError("is not a logged reply")
         row_id = f"{line.get('system', 'model')}/{task}/{line.get('evidence') or '-'}/{key}"
-    return LogEntry(row_id, line.get("response"))
+    return row_id, line.get("response"), {}
 
 
 _OPTIONS = 4

@@ -24,7 +24,7 @@ from ...run import RowError, Stored
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
-from ...systems.logged_replies import LogEntry, LoggedReplies
+from ...systems.logged_replies import Entry, LoggedReplies
 from .._prompts import PromptSet, fits, option_likelihoods
 from ..parts import MODEL_SYSTEM
 
@@ -192,7 +192,7 @@ def find_reply(replies: LoggedReplies, planned: Case) -> str | None:
     return replies.find((planned.form, "qid", item.qid), fields)
 
 
-def _entry(line: Mapping[str, Any]) -> LogEntry | None:
+def _entry(line: Mapping[str, Any]) -> Entry | None:
     if line.get("system", MODEL_SYSTEM) != MODEL_SYSTEM or line.get("error"):
         return None
     response, form = line.get("response"), line.get("form")
@@ -204,11 +204,11 @@ def _entry(line: Mapping[str, Any]) -> LogEntry | None:
     if not isinstance(form, str):
         raise InputError("neither 'form' nor 'task' names a form of question")
     if isinstance(line.get("key"), str):
-        return LogEntry((form, "key", line["key"]), response)
+        return (form, "key", line["key"]), response, {}
     if not isinstance(line.get("qid"), str):
         raise InputError("neither 'key' nor 'qid'")
     fields = {**line, "language": line.get("language", line.get("lan"))}
-    return LogEntry((form, "qid", line["qid"]), response, fields, unique=False)
+    return (form, "qid", line["qid"]), response, fields
 
 
 NO_ANSWER = "##None##"
