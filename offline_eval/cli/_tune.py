@@ -23,7 +23,7 @@ from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.signals.relevance.registry import scorer_names
 from ..data.facts import BuildSettings, build_questions
 from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
-from ..suites.uniknow.methods import TrainedMethod, TrainedVariant
+from ..suites.uniknow.methods import TrainedMethod
 from ..suites.uniknow.plan import tuning_examples
 from ..systems.factory import EMBEDDED, load_chat_model, local_model
 from ._console import call_progress, out, print_figures, progress_bar
@@ -125,7 +125,7 @@ def tune(
     settings = _settings(model or EMBEDDED, method, training)
     found = partial(
         tuning_examples,
-        TrainedVariant(method),
+        method,
         data=data or "microworld",
         knowledge=knowledge,
         limit=limit,
