@@ -170,7 +170,7 @@ def spent(progress: Progress) -> str:
 
     Example:
         >>> from knowgate.offline_eval.run.calls import Progress
-        >>> spent(Progress("asking", 9, 10, failed=1, calls=8, input_tokens=1200))
+        >>> spent(Progress("asking", 10, 9, failed=1, calls=8, input_tokens=1200))
         '8 calls · 1200 tokens · 1 failed'
     """
     tokens = (progress.input_tokens or 0) + (progress.output_tokens or 0)
