@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -25,10 +25,10 @@ from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
-from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
+from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import read_documents, shown_text
-from ._planning import OnRetrieverError, check_on_retriever_error
+from ._planning import OnRetrieverError
 from ._replies import Replies
 from ._retrieval_filter import kept_documents, readers
 from ._shadow import ShadowDecider
@@ -151,14 +151,13 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             raise InputError("no tool is named", where="tools", hint="give those that retrieve")
         if searches < 1:
             raise InputError("must be at least 1", where="searches")
-        if direct_answers not in {"decide", "allow"}:
-            raise InputError("is neither 'decide' nor 'allow'", where="direct_answers")
+        require_known(direct_answers, ("decide", "allow"), "direct_answers")
         self._guard = guard
         self._names = frozenset(t.name if isinstance(t, BaseTool) else t for t in tools)
         self._replies = Replies.of(replies, guard)
         self._searches, self._question = searches, question
         self._allow_direct = direct_answers == "allow"
-        check_on_retriever_error(on_retriever_error)
+        require_known(on_retriever_error, get_args(OnRetrieverError), "on_retriever_error")
         self._on_error = on_retriever_error
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
 

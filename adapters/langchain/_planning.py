@@ -27,6 +27,7 @@ from ...guard.errors import (
     InputError,
     InputTooLargeError,
     QuestionError,
+    require_known,
 )
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
@@ -149,20 +150,6 @@ def _abstains(check: ReplyCheck, question: object, reply: str) -> bool | None:
 OnRetrieverError = Literal["abstain", "raise"]
 
 
-def check_on_retriever_error(value: str) -> None:
-    """Check what a failed retrieval leads to.
-
-    Raises:
-        InputError: it is neither `abstain` nor `raise`.
-    """
-    if value not in get_args(OnRetrieverError):
-        raise InputError(
-            f"{value!r} is unknown",
-            where="on_retriever_error",
-            hint=f"one of: {', '.join(get_args(OnRetrieverError))}",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class RagOptions:
     """What failures and abstentions in a guarded chain lead to, and the check of replies.
@@ -197,7 +184,7 @@ class RagOptions:
     replace_abstentions: bool = False
 
     def __post_init__(self) -> None:
-        check_on_retriever_error(self.on_retriever_error)
+        require_known(self.on_retriever_error, get_args(OnRetrieverError), "on_retriever_error")
         seconds = self.retriever_timeout
         if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
             raise InputError("must be positive seconds or None", where="retriever_timeout")

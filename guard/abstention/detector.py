@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..errors import InputError
+from ..errors import InputError, require_known
 from ..fingerprint import Fingerprint
 from ..read_models import read_model
 from .reading import (
@@ -337,8 +337,5 @@ def load_rule(name: str) -> AbstentionRule:
     Parametric and External Knowledge"; "UAQFact: Evaluating Factual Knowledge
     Utilization of LLMs on Unanswerable Questions".
     """
-    if name not in _RULES:
-        raise InputError(
-            f"unknown abstention rule {name!r}", hint=f"one of: {', '.join(rule_names())}"
-        )
+    require_known(name, rule_names(), "abstention rule")
     return _RULES[name]()

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from ..._model_steps import Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
-from ...errors import InputError, LanguageModelError
+from ...errors import InputError, LanguageModelError, require_known
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from .stopping import matches_needed
@@ -35,16 +35,10 @@ def token_probability(logprobs: Sequence[float], statistic: Statistic = "sequenc
     """
     if not len(logprobs) or any(math.isnan(value) for value in logprobs):
         raise InputError("holds no numbers or NaN", where="logprobs")
-    if statistic == "sequence":
-        value = math.fsum(logprobs)
-    elif statistic == "mean":
-        value = math.fsum(logprobs) / len(logprobs)
-    elif statistic == "minimum":
-        value = min(logprobs)
-    else:
-        raise _unknown(statistic)
+    require_known(statistic, get_args(Statistic), "statistic")
+    value = min(logprobs) if statistic == "minimum" else math.fsum(logprobs)
     # Rounding in half precision leaves log-probabilities a little above 0.
-    return math.exp(min(0.0, value))
+    return math.exp(min(0.0, value / len(logprobs) if statistic == "mean" else value))
 
 
 class TokenProbability(ClosedBookEstimator):
@@ -79,8 +73,7 @@ class TokenProbability(ClosedBookEstimator):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__(language_model, prompt)
-        if statistic not in get_args(Statistic):
-            raise _unknown(statistic)
+        require_known(statistic, get_args(Statistic), "statistic")
         self._statistic: Statistic = statistic
 
     @property
@@ -110,14 +103,6 @@ def required_logprobs(generation: Generation) -> tuple[float, ...]:
             "use a local model, or an estimator that needs text only"
         )
     return logprobs
-
-
-def _unknown(statistic: str) -> InputError:
-    return InputError(
-        f"{statistic!r} is unknown",
-        where="statistic",
-        hint=f"one of: {', '.join(get_args(Statistic))}",
-    )
 
 
 # Full estimates of an accepted answer that may decide otherwise, at the most.
