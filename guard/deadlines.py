@@ -400,7 +400,12 @@ def _wakeable() -> tuple[asyncio.Future[None], Callable[[], object]]:
     """
     loop = asyncio.get_running_loop()
     come: asyncio.Future[None] = loop.create_future()
-    return come, lambda: loop.call_soon_threadsafe(lambda: come.done() or come.set_result(None))
+
+    def arrive() -> None:
+        if not come.done():
+            come.set_result(None)
+
+    return come, lambda: loop.call_soon_threadsafe(arrive)
 
 
 def call_here(task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
