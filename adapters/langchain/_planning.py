@@ -32,7 +32,15 @@ from ...guard.errors import (
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
-from ._answer import AbstainedError, GuardedAnswer, RetrievalError, joined, retold, told_values
+from ._answer import (
+    AbstainedError,
+    GuardedAnswer,
+    RetrievalError,
+    TextOfChunks,
+    joined,
+    retold,
+    told_values,
+)
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
 from ._flows import Flow, Stage, ToCheck
@@ -558,6 +566,42 @@ class HeldReply:
         if output is not None and self._shown != self._text:
             output = retold(output, self._shown)
         return {"support": support, "supported": supported, "output": output}
+
+
+class StreamedReply:
+    """What is shown of a reply while it is generated.
+
+    Args:
+        planner: of the chain.
+        plan: of the answer.
+    """
+
+    def __init__(self, planner: Planner, plan: Plan) -> None:
+        self._planner, self._plan = planner, plan
+        self._text, self._held = TextOfChunks(), planner.held_reply(plan)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nothing more is shown."""
+        return self._held is not None and self._held.withheld
+
+    def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
+        """Return what is shown once `chunk` was generated; None for nothing."""
+        more = self._text.add(chunk)
+        if self._held is None:
+            return self._plan.chunk(more, chunk)
+        self._held.gather(chunk)
+        shown = yield from self._held.part(more)
+        return self._plan.chunk(shown) if shown else None
+
+    def end(self) -> Flow[list[GuardedAnswer]]:
+        """Return what is shown at the end, the results of checks included."""
+        rest = self._text.rest()
+        if self._held is not None:
+            rest = yield from self._held.part(rest, last=True)
+        last = yield from self._planner.end_flow(self._plan, self._text.whole, self._held)
+        parts = ((rest, {}), ("", last))
+        return [self._plan.chunk(text, **found) for text, found in parts if text or found]
 
 
 def _generating(
