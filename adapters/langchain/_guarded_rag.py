@@ -212,14 +212,12 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     def _invoke(
         self, given: RagInput, run_manager: Manager, config: RunnableConfig, **kwargs: Any
     ) -> GuardedAnswer:
-        flow = self._planner.answer_flow(given)
-        return _only(self._run([flow], _Runs([config], [run_manager], kwargs)))
+        return _only(self._batch([given], [run_manager], [config], **kwargs))
 
     async def _ainvoke(
         self, given: RagInput, run_manager: AsyncManager, config: RunnableConfig, **kwargs: Any
     ) -> GuardedAnswer:
-        flow = self._planner.answer_flow(given)
-        return _only(await self._arun([flow], _Runs([config], [run_manager], kwargs)))
+        return _only(await self._abatch([given], [run_manager], [config], **kwargs))
 
     # -- many questions -------------------------------------------------------------
 

@@ -36,7 +36,6 @@ from ._answer import (
     AbstainedError,
     GuardedAnswer,
     RetrievalError,
-    TextOfChunks,
     joined,
     retold,
     told_values,
@@ -578,7 +577,8 @@ class StreamedReply:
 
     def __init__(self, planner: Planner, plan: Plan) -> None:
         self._planner, self._plan = planner, plan
-        self._text, self._held = TextOfChunks(), planner.held_reply(plan)
+        self._text, self._pending = "", None
+        self._held = planner.held_reply(plan)
 
     @property
     def withheld(self) -> bool:
@@ -587,7 +587,11 @@ class StreamedReply:
 
     def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
         """Return what is shown once `chunk` was generated; None for nothing."""
-        more = self._text.add(chunk)
+        more = ""
+        if isinstance(chunk, str | BaseMessage):
+            more = self._said(chunk)
+        else:  # data, which is told as a whole
+            self._pending = joined(self._pending, chunk)
         if self._held is None:
             return self._plan.chunk(more, chunk)
         self._held.gather(chunk)
@@ -596,12 +600,17 @@ class StreamedReply:
 
     def end(self) -> Flow[list[GuardedAnswer]]:
         """Return what is shown at the end, the results of checks included."""
-        rest = self._text.rest()
+        rest = self._said(self._pending)
         if self._held is not None:
             rest = yield from self._held.part(rest, last=True)
-        last = yield from self._planner.end_flow(self._plan, self._text.whole, self._held)
+        last = yield from self._planner.end_flow(self._plan, self._text, self._held)
         parts = ((rest, {}), ("", last))
         return [self._plan.chunk(text, **found) for text, found in parts if text or found]
+
+    def _said(self, output: object) -> str:
+        text = GuardedAnswer.text_of(output)
+        self._text += text
+        return text
 
 
 def _generating(
