@@ -13,11 +13,12 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from tools.sufficiency.nothing_told import NothingTold, names_of
@@ -38,17 +39,22 @@ SHARES = {
     "covid_faq": 2.0,
     "selqa": 0.7,
     "faq": 2.0,
-    "obliqa": 2.0,
+    "obliqa": 0.7,
+    "documentation": 1.5,
 }
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 # Two passages this alike may both suffice.
 _SAME = 0.9
-_FEWEST_WORDS, _MOST_WORDS = 45, 100
+_FEWEST_WORDS, _MOST_WORDS = 45, 105
+# Share of the questions whose passages are short, and how short: terse answers are answers.
+_SHORT, _SHORT_WORDS = 0.25, (12, 40)
+# Share of the questions in small letters, without a question mark.
+_CARELESS = 0.15
 _NEGATIVES = 3
 # Shares of the questions: with a passage that names the subject and tells nothing, with such text
-# beside the answer, and with the answer about another name or number, where it names one.
-_NAMED, _BESIDE, _SWAPPED = 0.45, 0.15, 0.35
+# around or beside the answer, and with the answer about another name or number, where it names one.
+_NAMED, _BESIDE, _SWAPPED = 0.6, 0.25, 0.35
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ class Cutter:
 
     def words(self) -> int:
         """How many words the passages of one question may have."""
+        if self._rng.random() < _SHORT:
+            return self._rng.randint(*_SHORT_WORDS)
         return self._rng.randint(_FEWEST_WORDS, _MOST_WORDS)
 
     def cut(self, text: str, question: str, answer: str | None, most: int) -> str:
@@ -121,18 +129,51 @@ def unanswered(folder: Path) -> list[tuple[str, str, tuple[str, ...]]]:
     ]
 
 
+def documented(path: Path) -> list[TrainingQuestion]:
+    """The questions of `tools.sufficiency.documentation`; half of the sections with headings."""
+    with lzma.open(path, "rt", encoding="utf-8") as stream:
+        rows = [json.loads(line) for line in stream]
+    return [
+        TrainingQuestion(
+            id=row["id"],
+            text=row["question"],
+            passage=f"{row['heading']}\n{row['answer']}" if number % 2 else row["answer"],
+            topic=row["site"],
+            source="documentation",
+            negatives=tuple(row["rivals"]),
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def with_rivals(
+    questions: Sequence[TrainingQuestion], pools: Mapping[str, Sequence[str]]
+) -> list[TrainingQuestion]:
+    """The questions with the passages of their documents that share most words with them."""
+    found = []
+    for topic, pool in pools.items():
+        vectors = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+        rows = vectors.fit_transform(pool)
+        for one in (one for one in questions if one.topic == topic):
+            near = (rows @ vectors.transform([one.text]).T).toarray()[:, 0].argsort()[::-1]
+            rivals = [pool[place] for place in near[:10] if pool[place] != one.passage]
+            found.append(replace(one, negatives=tuple(rivals[:8])))
+    return found
+
+
 class Groups:
     """Every question with its passages, cut anew in each pass."""
 
-    def __init__(self, pack: Path, faq: Path, mined: Path) -> None:
+    def __init__(self, pack: Path, faq: Path, mined: Path, documentation: Path) -> None:
         kept = json.loads(mined.read_text(encoding="utf-8"))
         texts = kept["texts"]
         rows = np.load(mined.with_suffix(".npy")).astype(np.float32)
         self._vectors = dict(zip(texts, rows, strict=True))
         self._rivals = {key: [texts[i] for i in found] for key, found in kept["rivals"].items()}
-        rules = [one for one in rule_questions(faq)[0] if one.id in self._rivals]
+        rules = with_rivals(*rule_questions(faq))
         pairs = read_pairs(sorted(pack.glob("train-*.jsonl.xz")))
-        self._questions = [*pairs, *site_questions(faq, SITES), *rules]
+        sections = documented(documentation)
+        self._questions = [*pairs, *site_questions(faq, SITES), *rules, *sections]
         self._unanswered = unanswered(pack)
         self._texts = [one.passage for one in self._questions]
         self._names = [name for one in self._questions for name in names_of(one.text)]
@@ -155,13 +196,17 @@ class Groups:
         rng.shuffle(plan)
         for one in plan:
             if isinstance(one, TrainingQuestion):
-                yield _with_named(self._answered(one, cutter, rng), told, rng)
+                group = self._answered(one, cutter, rng)
             else:
                 source, question, passages = one
                 most = cutter.words()
                 chosen = rng.sample(passages, min(_NEGATIVES, len(passages)))
                 cut = tuple(cutter.cut(text, question, None, most) for text in chosen)
-                yield _with_named(Group(source, question, cut, (0,) * len(cut)), told, rng)
+                group = Group(source, question, cut, (0,) * len(cut))
+            group = _with_named(group, told, rng)
+            if rng.random() < _CARELESS:
+                group = replace(group, question=group.question.lower().rstrip("? "))
+            yield group
 
     def _answered(self, one: TrainingQuestion, cutter: Cutter, rng: random.Random) -> Group:
         most = cutter.words()
@@ -187,7 +232,7 @@ def _with_named(group: Group, told: NothingTold, rng: random.Random) -> Group:
     passages, labels = list(group.passages), list(group.labels)
     others = [text for text, label in zip(passages, labels, strict=True) if not label]
     if labels[0] and rng.random() < _SWAPPED:
-        swapped = told.swapped(group.question, passages[0])
+        swapped = told.swapped(group.question, passages[0], others)
         if swapped is not None:
             passages[len(passages) - 1 if len(passages) > _NEGATIVES else len(passages) :] = [
                 swapped
@@ -201,5 +246,5 @@ def _with_named(group: Group, told: NothingTold, rng: random.Random) -> Group:
             passages.append(made)
             labels.append(0)
     if labels[0] and rng.random() < _BESIDE:
-        passages[0] = told.beside(group.question, passages[0])
+        passages[0] = told.beside(group.question, passages[0], others)
     return Group(group.source, group.question, tuple(passages), tuple(labels))

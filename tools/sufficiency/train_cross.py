@@ -1,11 +1,13 @@
 """Train the cross-encoder of question and passage: low-rank changes of ms-marco-MiniLM-L-12-v2.
 
-    python -m tools.sufficiency.train_cross --pack DIR --faq DIR --mined FILE --out DIR --until TIME
+    python -m tools.sufficiency.train_cross --pack DIR --faq DIR --mined FILE \\
+        --documentation FILE --out DIR --until TIME [--device cuda --workers 14]
 
-`--mined` is the file of `tools.sufficiency.mine`. TIME is in seconds since 1970; the learning rate
-falls over the last `--decay` seconds. Adapter and head are written into `--out`, and every few
-minutes a checkpoint, from which a run that was ended continues. `tools.sufficiency.fit_cross` then
-fits the mix.
+`--mined` is the file of `tools.sufficiency.mine`, `--documentation` that of
+`tools.sufficiency.documentation`. TIME is in seconds since 1970; the learning rate falls over the
+last `--decay` seconds. Adapter and head are written into `--out`, and every few minutes a
+checkpoint, from which a run that was ended continues. `tools.sufficiency.fit_cross` then fits the
+mix.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import nn
 from torch.nn.utils import parametrize
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from knowgate.guard.model_files import reranker_folder
@@ -39,6 +42,11 @@ _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 _CHANGE = ".parametrizations.weight.0."
 
 
+Tokens = dict[str, torch.Tensor]
+# Of each question's passages.
+Labels = list[tuple[int, ...]]
+
+
 class LowRank(nn.Module):
     """A weight with a trained change of low rank."""
 
@@ -48,7 +56,7 @@ class LowRank(nn.Module):
         self.b = nn.Parameter(torch.zeros(rows, rank))
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        return (weight.float() + self.b @ self.a).to(weight.dtype)
+        return weight + (self.b @ self.a).to(weight.dtype)
 
 
 class CrossEncoder(nn.Module):
@@ -57,8 +65,6 @@ class CrossEncoder(nn.Module):
     def __init__(self, rank: int, frozen: int, seed: int = 0) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        library: Any = Tokenizer.from_file(str(reranker_folder() / "tokenizer.json"))
-        self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=library, pad_token="[PAD]")
         config = BertConfig(**CONFIGURATION, num_labels=1, attn_implementation="sdpa")
         model: Any = BertForSequenceClassification(config)
         model.load_state_dict({key: torch.from_numpy(v) for key, v in ms_marco_weights().items()})
@@ -68,7 +74,7 @@ class CrossEncoder(nn.Module):
         self.pooler.load_state_dict(model.bert.pooler.dense.state_dict())
         self.head = nn.Linear(384, 1)
         self.head.load_state_dict(model.classifier.state_dict())
-        self.bert = model.bert.to(torch.bfloat16)
+        self.bert = model.bert
         for layer in list(self.bert.encoder.layer)[frozen:]:
             for module in list(layer.modules()):
                 if isinstance(module, nn.Linear):
@@ -86,7 +92,7 @@ class CrossEncoder(nn.Module):
             if _CHANGE in name:
                 module, part = name.split(_CHANGE)
                 key = f"base_model.model.{module}.lora_{part.upper()}.weight"
-                adapter[key] = value.detach().half().contiguous()
+                adapter[key] = value.detach().cpu().half().contiguous()
                 rank = min(value.shape)
                 layers.add(int(module.split(".")[2]))
                 targets.add(module.rsplit(".", 1)[1])
@@ -94,7 +100,7 @@ class CrossEncoder(nn.Module):
         save_file(adapter, folder / "adapter_model.safetensors")
         save_file(
             {
-                f"{name}.{key}": value.half()
+                f"{name}.{key}": value.cpu().half()
                 for name, module in head.items()
                 for key, value in module.state_dict().items()
             },
@@ -112,20 +118,43 @@ class CrossEncoder(nn.Module):
         }
         (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n")
 
-    def forward(self, questions: list[str], passages: list[str]) -> torch.Tensor:
+    def forward(self, tokens: Tokens) -> torch.Tensor:
         """One log-odds per pair."""
-        tokens = self.tokenizer(
-            questions,
-            passages,
-            truncation="only_second",
-            max_length=_MOST_PIECES,
-            padding=True,
-            return_token_type_ids=True,
-            return_tensors="pt",
-        )
         states = self.bert(**tokens).last_hidden_state[:, 0].float()
         found: torch.Tensor = self.head(torch.tanh(self.pooler(states)))[:, 0]
         return found
+
+
+class PairBatches(IterableDataset[tuple[Tokens, Labels]]):
+    """Batches of tokens and labels, without end; each worker draws its own.
+
+    Args:
+        groups: of which they are made.
+        pairs: in a batch.
+        seed: another one draws others.
+    """
+
+    def __init__(self, groups: Groups, pairs: int, seed: int) -> None:
+        self._groups, self._pairs, self._seed = groups, pairs, seed
+
+    def __iter__(self) -> Iterator[tuple[Tokens, Labels]]:
+        worker = get_worker_info()
+        seed = 1000 * self._seed + (worker.id if worker else 0)
+        library: Any = Tokenizer.from_file(str(reranker_folder() / "tokenizer.json"))
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=library, pad_token="[PAD]")
+        while True:
+            for batch in batches(self._groups, seed, self._pairs):
+                tokens = tokenizer(
+                    [one.question for one in batch for _ in one.passages],
+                    [text for one in batch for text in one.passages],
+                    truncation="only_second",
+                    max_length=_MOST_PIECES,
+                    padding=True,
+                    return_token_type_ids=True,
+                    return_tensors="pt",
+                )
+                yield dict(tokens), [one.labels for one in batch]
+            seed += 100
 
 
 def batches(groups: Groups, seed: int, pairs: int) -> Iterator[list[Group]]:
@@ -151,84 +180,91 @@ def batches(groups: Groups, seed: int, pairs: int) -> Iterator[list[Group]]:
     yield from cut()
 
 
-def loss_of(logits: torch.Tensor, batch: list[Group]) -> torch.Tensor:
+def loss_of(logits: torch.Tensor, labels: Labels) -> torch.Tensor:
     """Cross-entropy of each pair, both labels with one weight, and of each question's order."""
-    labels = torch.tensor([float(label) for one in batch for label in one.labels])
-    each = nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
-    weights = torch.where(labels > 0, 1.6, 0.75)
-    total = (each * weights).mean()
-    orders, start = [], 0
-    for one in batch:
-        rows = logits[start : start + len(one.labels)]
-        start += len(one.labels)
-        if one.labels[0] and len(rows) > 1:
-            orders.append(nn.functional.cross_entropy(rows[None], torch.tensor([0])))
-    return total + 0.3 * torch.stack(orders).mean() if orders else total
+    given = torch.tensor([float(label) for one in labels for label in one], device=logits.device)
+    each = nn.functional.binary_cross_entropy_with_logits(logits, given, reduction="none")
+    total = (each * torch.where(given > 0, 1.6, 0.75)).mean()
+    widest = max(map(len, labels))
+    places, start = [], 0
+    for one in labels:
+        if one[0] and len(one) > 1:
+            places.append([start + at if at < len(one) else len(logits) for at in range(widest)])
+        start += len(one)
+    if not places:
+        return total
+    padded = torch.cat([logits, logits.new_full((1,), -1e4)])
+    rows = padded[torch.tensor(places, device=logits.device)]
+    return total - 0.3 * rows.log_softmax(dim=1)[:, 0].mean()
 
 
 @dataclass
 class _Progress:
-    """How far a run has come: passes over the questions, batches of this one, pairs in all."""
+    """How far a run has come: batches and pairs."""
 
-    epoch: int = 0
-    done: int = 0
+    batches: int = 0
     pairs: int = 0
 
 
 def train(given: argparse.Namespace) -> None:
     """Train until the time is over, with a checkpoint every few minutes."""
     given.out.mkdir(parents=True, exist_ok=True)
-    model = CrossEncoder(given.rank, given.frozen)
+    model = CrossEncoder(given.rank, given.frozen).to(given.device)
     trained = model.trained()
     print(f"{sum(one.numel() for one in trained)} weights", flush=True)
     optimizer = torch.optim.AdamW(trained, lr=given.rate, weight_decay=0.01)
     at = _restored(given.out, trained, optimizer)
-    groups = Groups(given.pack, given.faq, given.mined)
-    recent: deque[tuple[float, float]] = deque(maxlen=100)
+    groups = Groups(given.pack, given.faq, given.mined, given.documentation)
+    drawn = DataLoader(
+        PairBatches(groups, given.batch, at.batches),
+        batch_size=None,
+        num_workers=given.workers,
+        prefetch_factor=8,
+    )
+    recent: deque[torch.Tensor] = deque(maxlen=100)
     saved = time.time()
-    while True:
-        for place, batch in enumerate(batches(groups, at.epoch, given.batch)):
-            if place < at.done:
-                continue
-            left = given.until - time.time()
-            share = min(1.0, (at.pairs + 1) / given.warm_up, max(0.02, left / given.decay))
-            for group in optimizer.param_groups:
-                group["lr"] = given.rate * share
-            recent.append(_step(model, optimizer, batch))
-            at.done, at.pairs = place + 1, at.pairs + sum(len(one.passages) for one in batch)
-            if at.done % 50 == 0:
-                print(f"{at.pairs} pairs, {np.mean(recent, axis=0).round(3)}", flush=True)
-            if time.time() - saved > _SECONDS_PER_CHECKPOINT or left < 0:
-                saved = time.time()
-                _save_checkpoint(given.out, trained, optimizer, at)
-                model.save(given.out)
-            if left < 0:
-                return
-        at.epoch, at.done = at.epoch + 1, 0
+    for tokens, labels in drawn:
+        left = given.until - time.time()
+        share = min(1.0, (at.pairs + 1) / given.warm_up, max(0.02, left / given.decay))
+        for group in optimizer.param_groups:
+            group["lr"] = given.rate * share
+        moved = {key: value.to(given.device, non_blocking=True) for key, value in tokens.items()}
+        recent.append(_step(model, optimizer, moved, labels))
+        at.batches, at.pairs = at.batches + 1, at.pairs + sum(map(len, labels))
+        if at.batches % 50 == 0:
+            shown = torch.stack(list(recent)).mean(dim=0).tolist()
+            print(f"{at.pairs} pairs, {left:.0f} s left, {shown}", flush=True)
+        if time.time() - saved > _SECONDS_PER_CHECKPOINT or left < 0:
+            saved = time.time()
+            _save_checkpoint(given.out, trained, optimizer, at)
+            model.save(given.out)
+        if left < 0:
+            return
 
 
 def _step(
-    model: CrossEncoder, optimizer: torch.optim.Optimizer, batch: list[Group]
-) -> tuple[float, float]:
+    model: CrossEncoder, optimizer: torch.optim.Optimizer, tokens: Tokens, labels: Labels
+) -> torch.Tensor:
     """One step; the loss, and the share of pairs on the right side of 0."""
-    questions = [one.question for one in batch for _ in one.passages]
-    logits = model(questions, [text for one in batch for text in one.passages])
-    loss: Any = loss_of(logits, batch)
+    device = next(model.parameters()).device
+    with torch.autocast(device.type, torch.bfloat16):
+        logits = model(tokens)
+    logits = logits.float()
+    loss: Any = loss_of(logits, labels)
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.trained(), 1.0)
     optimizer.step()
-    labels = [label for one in batch for label in one.labels]
-    right = np.mean((logits.detach().numpy() > 0) == np.array(labels))
-    return float(loss.detach()), float(right)
+    given = torch.tensor([label > 0 for one in labels for label in one], device=device)
+    return torch.stack([loss.detach(), ((logits.detach() > 0) == given).float().mean()])
 
 
 def _save_checkpoint(
     folder: Path, trained: list[nn.Parameter], optimizer: torch.optim.Optimizer, at: _Progress
 ) -> None:
-    tensors = {f"{number}.weight": one.detach() for number, one in enumerate(trained)}
+    tensors = {f"{number}.weight": one.detach().cpu() for number, one in enumerate(trained)}
     for number, one in enumerate(trained):
-        tensors |= {f"{number}.{name}": optimizer.state[one][name] for name in _MOMENTS}
+        tensors |= {f"{number}.{name}": optimizer.state[one][name].cpu() for name in _MOMENTS}
     part = folder / "checkpoint.part"
     save_file(tensors, part, {"progress": json.dumps(vars(at))})
     part.replace(folder / "checkpoint.safetensors")
@@ -245,14 +281,17 @@ def _restored(
     with torch.no_grad():
         for number, one in enumerate(trained):
             one.copy_(tensors[f"{number}.weight"])
-            optimizer.state[one] = {name: tensors[f"{number}.{name}"] for name in _MOMENTS}
+            optimizer.state[one] = {
+                name: tensors[f"{number}.{name}"].to("cpu" if name == "step" else one.device)
+                for name in _MOMENTS
+            }
     with safe_open(path, "pt") as opened:
         return _Progress(**json.loads(opened.metadata()["progress"]))
 
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a cross-encoder.")
-    for name in ("pack", "faq", "mined", "out"):
+    for name in ("pack", "faq", "mined", "documentation", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--rank", type=int, default=64)
     parser.add_argument("--frozen", type=int, default=6)
@@ -261,6 +300,8 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=int, default=3000)
     parser.add_argument("--until", type=float, required=True)
     parser.add_argument("--decay", type=float, default=1200)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
 
