@@ -604,7 +604,7 @@ class StreamedReply:
         if self._held is not None:
             rest = yield from self._held.part(rest, last=True)
         last = yield from self._planner.end_flow(self._plan, self._text, self._held)
-        parts = ((rest, {}), ("", last))
+        parts: list[tuple[str, dict[str, Any]]] = [(rest, {}), ("", last)]
         return [self._plan.chunk(text, **found) for text, found in parts if text or found]
 
     def _said(self, output: object) -> str:

@@ -41,7 +41,9 @@ _Inside = Annotated[float, Field(strict=True, gt=0, lt=1)]
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 _Ten = Field(min_length=10, max_length=10)
 if TYPE_CHECKING:
-    _Counts, _Capital, _Begun = dict[float, int], Array, NDArray[np.int64]
+    _Counts = dict[float, int]
+    _Capital = Array
+    _Begun = NDArray[np.int64]
 else:
     _Listed = PlainSerializer(lambda values: np.asarray(values).tolist())
     _Gamblers, _Steps = Annotated[list[_Number], _Ten], Annotated[list[Count], _Ten]

@@ -309,7 +309,6 @@ def _prepare_folder(path: Path) -> None:
             f"cannot be written ({error.strerror})", where=str(folder), hint="choose another place"
         ) from None
     if files and STORE_FILE not in files:
-        _require_no_old_store(folder)
         raise InputError(
             "holds other files and no store of passages",
             where=str(folder),
@@ -321,17 +320,11 @@ def _require_store(path: Path) -> None:
     try:
         os.close(open_regular(path, links=True))
     except FileNotFoundError:
-        _require_no_old_store(path.parent)
         raise ModelFolderError(
             "is no store of passages", where=str(path.parent), hint="write it with `knowgate index`"
         ) from None
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
-
-
-def _require_no_old_store(folder: Path) -> None:
-    if (folder / "passages.table").exists():
-        raise _damaged(folder, "was written by knowgate 0.2, whose format is no longer read")
 
 
 def _read_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> _About:
