@@ -10,15 +10,16 @@ they do it.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import (
@@ -27,8 +28,8 @@ from ...guard.errors import (
     InputError,
     InputTooLargeError,
     QuestionError,
-    require_known,
 )
+from ...guard.read_models import CheckedSettings
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
@@ -157,8 +158,8 @@ def _abstains(check: ReplyCheck, question: object, reply: str) -> bool | None:
 OnRetrieverError = Literal["abstain", "raise"]
 
 
-@dataclass(frozen=True, slots=True)
-class RagOptions:
+@checked_dataclass(frozen=True, config=ConfigDict(strict=True))
+class RagOptions(CheckedSettings):
     """What failures and abstentions in a guarded chain lead to, and the check of replies.
 
     Attributes:
@@ -185,21 +186,10 @@ class RagOptions:
     """
 
     on_retriever_error: OnRetrieverError = "abstain"
-    retriever_timeout: float | None = 30.0
+    retriever_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = 30.0
     raise_on_abstain: bool = False
-    check_reply: Any = None
+    check_reply: Annotated[Any, AfterValidator(_reply_check)] = None
     replace_abstentions: bool = False
-
-    def __post_init__(self) -> None:
-        require_known(self.on_retriever_error, get_args(OnRetrieverError), "on_retriever_error")
-        seconds = self.retriever_timeout
-        if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
-            raise InputError("must be positive seconds or None", where="retriever_timeout")
-        object.__setattr__(self, "check_reply", _reply_check(self.check_reply))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ..._model_steps import Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, LanguageModelError, require_known
 from ...prompts import Prompt
+from ...read_models import CheckedSettings
 from ._driver import ClosedBookEstimator
 from .stopping import matches_needed
 
@@ -124,8 +127,8 @@ def answer_probability(generation: Generation) -> float | None:
     return min(1.0, math.exp(min(0.0, total)))
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyShortcut:
+@checked_dataclass(frozen=True)
+class GreedyShortcut(CheckedSettings):
     """Decides a question by the greedy answer's probability, where that is clear.
 
     At temperature 1 a sample repeats the greedy answer letter for letter with
@@ -138,12 +141,7 @@ class GreedyShortcut:
         accept_probability: in (0, 1]; from which on an answer is known; None: never.
     """
 
-    accept_probability: float | None = 0.9
-
-    def __post_init__(self) -> None:
-        accept = self.accept_probability
-        if accept is not None and not 0.0 < accept <= 1.0:
-            raise InputError("must be in (0, 1] or None", where="accept_probability")
+    accept_probability: Annotated[float, Field(gt=0, le=1)] | None = 0.9
 
     def settled(
         self, greedy: Generation, n: int, threshold: float, temperature: float
