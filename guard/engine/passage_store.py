@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import InputError, ModelFolderError, first_fault
+from ..errors import InputError, ModelFolderError, first_fault, require_known
 from ..files import open_regular
 from ..fingerprint import Fingerprint
 
@@ -198,12 +198,8 @@ class PassageWriter:
         dtype: str | None = None,
         reuse: str | os.PathLike[str] | None = None,
     ) -> None:
-        if dtype is not None and dtype not in get_args(StoredDtype):
-            raise InputError(
-                f"{dtype!r} is not a precision that passages are stored in",
-                where="dtype",
-                hint=f"one of {', '.join(get_args(StoredDtype))}",
-            )
+        if dtype is not None:
+            require_known(dtype, get_args(StoredDtype), "dtype")
         self._path = Path(folder) / STORE_FILE
         _prepare_folder(self._path)
         with self._writing():
