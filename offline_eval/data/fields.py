@@ -257,25 +257,3 @@ def _as_text(value: Any) -> Any:
 
 Said = Annotated[Text, AfterValidator(_not_blank)]
 Numbered = Annotated[Said, BeforeValidator(_as_text)]
-
-
-def rows_of_table(
-    path: AnyPath, *, needed: str, others: str
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Read the rows of a CSV file, or of JSON lines, each with where it stands.
-
-    Args:
-        path: CSV if it is named so.
-        needed: a column without which a CSV file is another one.
-        others: further columns, for the hint of that error.
-
-    Raises:
-        InputError: the file cannot be read, or a line of it is broken.
-    """
-    rows: Iterable[tuple[int, Mapping[str, Any]]] = (
-        CsvFile.read(path, needed=needed, others=others).rows
-        if CsvFile.is_named_so(path)
-        else read_jsonl(path)
-    )
-    for number, value in rows:
-        yield f"{os.fspath(path)}:{number}", value

@@ -32,21 +32,12 @@ class NoVerdictError(JudgeError):
 
     Args:
         criterion: that was asked about.
-        calls: made all the same.
-        input_tokens: of those calls, None where not metered.
-        output_tokens: likewise.
+        cost: `calls` made all the same, and their `input_tokens` and `output_tokens` where metered.
     """
 
-    def __init__(
-        self,
-        criterion: str,
-        *,
-        calls: int,
-        input_tokens: int | None = None,
-        output_tokens: int | None = None,
-    ) -> None:
-        self.cost = {"calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
-        super().__init__(f"no valid <{criterion}> verdict in {calls} messages")
+    def __init__(self, criterion: str, **cost: int | None) -> None:
+        self.cost = cost
+        super().__init__(f"no valid <{criterion}> verdict in {cost['calls']} messages")
 
 
 class EarlierVerdictError(JudgeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -17,11 +18,11 @@ from ....guard.decision import Route
 from ....guard.engine.encoder import TokenEncoder
 from ....guard.engine.passage_store import EncodedText
 from ....guard.errors import InputError
-from ....guard.files import AnyPath
+from ....guard.files import AnyPath, read_jsonl
 from ....guard.signals.relevance.late_interaction import best_cosines, token_weights, word_piece_idf
 from ....guard.signals.relevance.sufficiency import SufficiencyScorer
 from ...data.diversity.uniqueness import numbers_of, words_of
-from ...data.fields import rows_of_table
+from ...data.fields import CsvFile
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
@@ -320,10 +321,13 @@ def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
 
 
 def _read(path: AnyPath) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    is_csv = is_csv_name(path, "--import")
+    if not is_csv_name(path, "--import"):
+        for number, value in read_jsonl(path):
+            yield f"{os.fspath(path)}:{number}", value
+        return
     others = "verdict, and perhaps passage, note, at"
-    for where, row in rows_of_table(path, needed="case_id", others=others):
-        yield where, {key: from_cell(text) for key, text in row.items()} if is_csv else row
+    for number, row in CsvFile.read(path, needed="case_id", others=others).rows:
+        yield f"{os.fspath(path)}:{number}", {key: from_cell(text) for key, text in row.items()}
 
 
 def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:

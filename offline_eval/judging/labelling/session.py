@@ -35,12 +35,9 @@ def plain(text: str) -> str:
         'one\\ntwo\\ufffd'
     """
     text = _DIRECTION.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return "".join("\ufffd" if _acts(sign) else sign for sign in text)
-
-
-def _acts(sign: str) -> bool:
     # Control characters and halves of characters.
-    return sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cs")
+    acting = {s for s in set(text) - set("\n\t") if unicodedata.category(s) in ("Cc", "Cs")}
+    return "".join("\ufffd" if sign in acting else sign for sign in text)
 
 
 _LONGEST_NOTE = 5000

@@ -69,6 +69,14 @@ def uniknow(tmp_path: Path) -> Path:
         | {"part": "evaluation"} | failed,
     ]  # fmt: skip
     write_lines(tmp_path / "signals.jsonl", signals)
+    case = {
+        "question": "Q", "answers": ["A"], "context_kind": "original", "passages": [],
+        "context_answers": [], "untrue_answers": [], "knowledge": "known", "samples_right": 1,
+        "samples_drawn": 1,
+    }  # fmt: skip
+    named = ("case_id", "dataset", "question_id", "group", "part")
+    cases = [case | {name: one[name] for name in named} for one in signals]
+    write_lines(tmp_path / "cases.jsonl", cases)
     return tmp_path
 
 
