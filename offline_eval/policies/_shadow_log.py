@@ -230,8 +230,10 @@ class Labels:
             what = "none of these questions is in the log"
             hint = "ids made with a key, or by `identify`, must be given as question_id"
             raise InputError(what, where=os.fspath(path), hint=hint)
-        kept = ({"question_id": name, **given[name]} for name in there - contradictory)
-        known = {one.question_id: one for one in (Label.model_validate(one) for one in kept)}
+        known = {
+            name: Label.model_validate({"question_id": name, **given[name]})
+            for name in there - contradictory
+        }
         return cls(known, len(there & contradictory), len(given) - len(there), lines)
 
     def questions(self, log: ShadowLog, *, answerable: bool) -> list[dict[str, Any]]:
