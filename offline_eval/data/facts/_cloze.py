@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from ._checks import Rules, answer_in_question, lacks_antecedent, refers_to_document, words_of
 from ._rewriting import rewritten, section_facts
@@ -72,9 +71,11 @@ _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1
 _RARE_SHARE, _RARE_COUNT = 0.005, 2
 
 
-@dataclass(frozen=True, slots=True)
 class Corpus:
     """What all sentences together say about their words.
+
+    Args:
+        texts: of the sentences.
 
     Attributes:
         sentences: how many.
@@ -83,24 +84,14 @@ class Corpus:
         phrases: in how many sentences each noun phrase stands.
     """
 
-    sentences: int = 0
-    words: Counter[str] = field(default_factory=Counter)
-    small: frozenset[str] = frozenset()
-    phrases: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Corpus:
-        """The statistics of all sentences."""
-        words: Counter[str] = Counter()
-        phrases: Counter[str] = Counter()
-        small: set[str] = set()
-        count = 0
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.sentences, self.small = 0, set[str]()
+        self.words, self.phrases = Counter[str](), Counter[str]()
         for text in texts:
-            count += 1
-            words.update(set(words_of(text)))
-            small.update(re.findall(r"\b[a-z]+\b", text))
-            phrases.update({text[start:end] for start, end, _ in _phrases(text)})
-        return cls(count, words, frozenset(small), phrases)
+            self.sentences += 1
+            self.words.update(set(words_of(text)))
+            self.small.update(re.findall(r"\b[a-z]+\b", text))
+            self.phrases.update({text[start:end] for start, end, _ in _phrases(text)})
 
     def is_rare(self, word: str) -> bool:
         """Whether a word stands in few sentences."""
@@ -119,7 +110,7 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
 
     Example:
         >>> text = "Tyres wear out when their tread is less than 1.6 mm deep."
-        >>> start, end = best_blank(text, Corpus.of([text]))
+        >>> start, end = best_blank(text, Corpus([text]))
         >>> text[start:end]
         '1.6 mm'
     """
@@ -285,7 +276,7 @@ def cloze_facts(
     facts, questions = [fact for fact, _ in sections], [asked for _, asked in sections]
     failures: list[FailureRow] = []
     seen: set[str] = set()
-    corpus = Corpus.of(row.text for row in sentences if not row.boilerplate)
+    corpus = Corpus(row.text for row in sentences if not row.boilerplate)
     for row in sentences:
         if row.boilerplate or row.kind not in (SentenceKind.SENTENCE, SentenceKind.TABLE_ROW):
             continue

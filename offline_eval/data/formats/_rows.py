@@ -29,27 +29,24 @@ RETRIEVALS = {
 OnWarning = Callable[[str], None]
 
 
-@dataclass(slots=True)
 class KnownBase:
     """A knowledge base under the ids of its own file.
 
-    Attributes:
+    Args:
         name: unique in the run.
         questions: by the id in the file; the values carry ids that are unique in the run.
         passages: by id, unique in the run; texts of logged contexts are added to them,
             as passages of no knowledge base.
+
+    Attributes:
         order: ids of the passages that are its own, in their order.
     """
 
-    name: str
-    questions: dict[str, Question]
-    passages: dict[str, StoredPassage]
-    order: tuple[str, ...] = field(init=False)
-    _by_question: dict[str, Question] = field(init=False)
-    _by_text: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.order = tuple(self.passages)
+    def __init__(
+        self, name: str, questions: dict[str, Question], passages: dict[str, StoredPassage]
+    ) -> None:
+        self.name, self.questions, self.passages = name, questions, passages
+        self.order = tuple(passages)
         # Of equal texts the first counts.
         self._by_question = {plain(one.question): one for one in reversed(self.questions.values())}
         self._by_text = {
