@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..questions import content_words, shared_words
 
 
-class Rules(NamedTuple):
+class Rules:
     """What one module goes by.
+
+    Args:
+        module: its name without the underscore.
 
     Attributes:
         patterns: by name.
@@ -24,13 +26,7 @@ class Rules(NamedTuple):
         ways: patterns of one kind, in the order in which they are tried.
     """
 
-    patterns: Mapping[str, re.Pattern[str]]
-    words: Mapping[str, frozenset[str]]
-    ways: tuple[re.Pattern[str], ...]
-
-    @classmethod
-    def of(cls, module: str) -> Rules:
-        """The rules of a module, by its name without the underscore."""
+    def __init__(self, module: str) -> None:
         table = _tables()[module]
         parts: dict[str, str] = table.get("parts", {})
 
@@ -39,12 +35,10 @@ class Rules(NamedTuple):
                 text = text.replace(slot.group(), parts[slot.group(1)])
             return re.compile(text)
 
-        patterns = {name: text for name, text in table["patterns"].items() if name != "ways"}
-        return cls(
-            {name: compiled(text) for name, text in patterns.items()},
-            {name: frozenset(text.split()) for name, text in table.get("words", {}).items()},
-            tuple(map(compiled, table["patterns"].get("ways", ()))),
-        )
+        single, words = dict(table["patterns"]), table.get("words", {})
+        self.ways = tuple(map(compiled, single.pop("ways", ())))
+        self.patterns = {name: compiled(text) for name, text in single.items()}
+        self.words = {name: frozenset(text.split()) for name, text in words.items()}
 
 
 @lru_cache
@@ -53,7 +47,7 @@ def _tables() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-_RULES = Rules.of("checks")
+_RULES = Rules("checks")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 
 

@@ -14,7 +14,7 @@ from ._stages import UniqueNames, asked_of
 
 _SHORTEST, _LONGEST = 6, 45
 _SHORTEST_CHINESE, _LONGEST_CHINESE = 10, 120
-_RULES = Rules.of("cloze")
+_RULES = Rules("cloze")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 
 

@@ -10,7 +10,7 @@ from ._checks import Rules, question_fault
 from ._rows import FactRow, QuestionRow, SentenceKind, SentenceRow
 from ._stages import UniqueNames, asked_of
 
-_RULES = Rules.of("rewriting")
+_RULES = Rules("rewriting")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 _BASE = {"signifies": "signify"}
 _LONGEST_ANSWER = 30
