@@ -7,7 +7,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from langchain_core.documents import Document
 
@@ -131,7 +130,7 @@ def with_chunks(
     texts = {(row.document, row.index): row.text for row in sentences}
     by_source: dict[str, list[_Chunk]] = defaultdict(list)
     for chunk in chunks:
-        by_source[chunk.metadata["source"]].append(_Chunk.of(chunk))
+        by_source[chunk.metadata["source"]].append(_Chunk(chunk))
     found: list[QuestionRow] = []
     failures: list[FailureRow] = []
     for row in questions:
@@ -144,17 +143,15 @@ def with_chunks(
     return found, failures
 
 
-class _Chunk(NamedTuple):
-    number: int
-    text: str
-    words: str
-    counts: Counter[str]
-
-    @classmethod
-    def of(cls, chunk: Document) -> _Chunk:
+class _Chunk:
+    def __init__(self, chunk: Document) -> None:
         words = words_of(chunk.page_content)
-        number = chunk.metadata["chunk"]
-        return cls(number, chunk.page_content, f" {' '.join(words)} ", Counter(words))
+        self.number: int = chunk.metadata["chunk"]
+        self.text, self.words, self.counts = (
+            chunk.page_content,
+            f" {' '.join(words)} ",
+            Counter(words),
+        )
 
 
 def _stated(row: QuestionRow, texts: Mapping[tuple[str, int], str]) -> list[list[str]]:
