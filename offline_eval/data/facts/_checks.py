@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -35,10 +36,14 @@ class Rules:
                 text = text.replace(slot.group(), parts[slot.group(1)])
             return re.compile(text)
 
-        single, words = dict(table["patterns"]), table.get("words", {})
+        single, listed = dict(table["patterns"]), table.get("words", {})
         self.ways = tuple(map(compiled, single.pop("ways", ())))
-        self.patterns = {name: compiled(text) for name, text in single.items()}
-        self.words = {name: frozenset(text.split()) for name, text in words.items()}
+        self.patterns: Mapping[str, re.Pattern[str]] = {
+            name: compiled(text) for name, text in single.items()
+        }
+        self.words: Mapping[str, frozenset[str]] = {
+            name: frozenset(text.split()) for name, text in listed.items()
+        }
 
 
 @lru_cache
