@@ -436,10 +436,10 @@ def _refit(like: Path, asked: _Asked) -> None:
     if len(asked.runs) > 1:
         raise InputError("takes one --run", where="--like", hint="name the run of its scorer")
     [measured] = asked.measured(old_policy=like)
-    found = recalibrate(old, measured, where=like, **asked.fitting)
-    if isinstance(found.new.risk, Leak):
+    found, rates = recalibrate(old, measured, where=like, **asked.fitting)
+    if isinstance(found.risk, Leak):
         hint = "leave it out, and run `knowgate report` on the run"
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
-    new = found.new.accepting(*asked.accepted)
-    changes = change_lines(found.old, new.policy, found.rates)
+    new = found.accepting(*asked.accepted)
+    changes = change_lines(old, new.policy, rates)
     asked.write(new, [*calibration_lines(new, anyway=asked.write_anyway), *changes])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ...calibration.risk import Coverage, Leak, RiskTarget
@@ -21,22 +20,6 @@ from ._rates import Rates, outcomes_under
 from .records import CalibrationSet
 
 
-@dataclass(frozen=True, slots=True)
-class Recalibrated:
-    """A refitted policy, and how the old one does on the same questions.
-
-    Attributes:
-        old: the policy whose promise was taken over.
-        new: the fitted policy with its evidence.
-        rates: of the old and the new policy on the held-out questions; None where there are
-            none, or for a leak.
-    """
-
-    old: Policy
-    new: Calibrated
-    rates: tuple[Rates, Rates] | None
-
-
 def recalibrate(
     old: Policy,
     measured: CalibrationSet,
@@ -45,7 +28,7 @@ def recalibrate(
     share: float = 1.0,
     counted: bool = False,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
-) -> Recalibrated:
+) -> tuple[Calibrated, tuple[Rates, Rates] | None]:
     """Fit a policy with the bound, δ, loss and routes of an old one to new records.
 
     Args:
@@ -55,6 +38,10 @@ def recalibrate(
         share: as for `calibrate_records`.
         counted: likewise.
         max_false_abstention: likewise.
+
+    Returns:
+        The fitted policy with its evidence; and the rates of the old and the new one on the
+        held-out questions, None where there are none, or for a leak.
 
     Raises:
         FingerprintMismatchError: other instruments measured the cases.
@@ -87,7 +74,7 @@ def recalibrate(
         # The old policy rests on none of these, so all of them are new to it.
         asked = new.test or measured.records
         rates = Rates(outcomes_under(old, asked)), new.rates
-    return Recalibrated(old, new, rates)
+    return new, rates
 
 
 def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
