@@ -75,9 +75,11 @@ class CsvFile:
         names = _names(columns, f"{where}:{head_line}")
         if needed not in names:
             found = ", ".join(name[:60] for name in names if name) or "nothing"
-            what = f"there is no column {needed!r} (found: {found[:200]})"
-            hint = f"the first line names the columns: {needed}, {others}"
-            raise InputError(what, where=f"{where}:{head_line}", hint=hint)
+            raise InputError(
+                f"there is no column {needed!r} (found: {found[:200]})",
+                where=f"{where}:{head_line}",
+                hint=f"the first line names the columns: {needed}, {others}",
+            )
         rows = tuple(
             (line, _row(names, cells, f"{where}:{line}", delimiter)) for line, cells in records
         )
@@ -135,8 +137,11 @@ class QuestionFile:
         rows = tuple((f"{where}: questions[{place}]", item) for place, item in enumerate(items))
         for place, item in rows:
             if not isinstance(item, dict):
-                what = f"expected a JSON object, found {type(item).__name__}"
-                raise InputError(what, where=place, hint="each record is an object with its fields")
+                raise InputError(
+                    f"expected a JSON object, found {type(item).__name__}",
+                    where=place,
+                    hint="each record is an object with its fields",
+                )
         return cls(rows, whole=whole)
 
     def text(self, rows: Sequence[Mapping[str, Any]], out: AnyPath) -> str:
@@ -218,8 +223,11 @@ def _names(columns: Iterable[str], where: str) -> list[str]:
 
 def _row(names: list[str], cells: list[str], where: str, delimiter: str) -> dict[str, str]:
     if any(cell.strip() for cell in cells[len(names) :]):
-        what = f"has {len(cells)} cells, and the head has {len(names)}"
-        raise InputError(what, where=where, hint=f'put text with {delimiter!r} in it in "…"')
+        raise InputError(
+            f"has {len(cells)} cells, and the head has {len(names)}",
+            where=where,
+            hint=f'put text with {delimiter!r} in it in "…"',
+        )
     return {
         name: cell.replace("\r\n", "\n")
         for name, cell in zip(names, cells, strict=False)

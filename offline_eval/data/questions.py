@@ -328,11 +328,17 @@ def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:
     if kind is PassageKind.QUESTION_ANSWER:
         return f"{record.question}\n{record.answer}"
     if record.passage is None:
-        what = f"question {record.question_id!r} has no field 'passage'"
-        raise InputError(what, where=where, hint="add it, or use --passage answer")
+        raise InputError(
+            f"question {record.question_id!r} has no field 'passage'",
+            where=where,
+            hint="add it, or use --passage answer",
+        )
     if kind is PassageKind.TITLED:
         if not record.source:
-            what = f"question {record.question_id!r} has no field 'source', its passage's title"
-            raise InputError(what, where=where, hint="add it, or use --passage passage")
+            raise InputError(
+                f"question {record.question_id!r} has no field 'source', its passage's title",
+                where=where,
+                hint="add it, or use --passage passage",
+            )
         return f"{record.source}\n{record.passage}"
     return record.passage

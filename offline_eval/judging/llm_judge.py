@@ -422,16 +422,20 @@ def _check_order(criteria: Sequence[Criterion]) -> None:
             raise InputError(f"two criteria are called {criterion.name!r}", where="criteria")
         missing = sorted(criterion.only_where.keys() - earlier.keys())
         if missing:
-            what = f"depends on {missing[0]!r}, which is not asked before it"
-            hint = "judge by that one too"
-            raise InputError(what, where=f"criterion {criterion.name!r}", hint=hint)
+            raise InputError(
+                f"depends on {missing[0]!r}, which is not asked before it",
+                where=f"criterion {criterion.name!r}",
+                hint="judge by that one too",
+            )
         for name, outcomes in criterion.only_where.items():
             # It would never be asked, and every reply would silently get `otherwise`.
             strangers = sorted(set(outcomes) - earlier[name])
             if strangers or not outcomes:
                 never = f"an outcome {strangers[0]!r} of" if strangers else "no outcome of"
-                what = f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}"
-                hint = "name outcomes of that criterion, or judge without the bundled criteria"
-                raise InputError(what, where=f"criterion {criterion.name!r}", hint=hint)
+                raise InputError(
+                    f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}",
+                    where=f"criterion {criterion.name!r}",
+                    hint="name outcomes of that criterion, or judge without the bundled criteria",
+                )
         otherwise = () if criterion.otherwise is None else (criterion.otherwise,)
         earlier[criterion.name] = {*criterion.outcomes, *otherwise}

@@ -272,6 +272,8 @@ def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_t
             continue
         version = wanted.get((judgement.judge, judgement.criterion))
         if version is not None and judgement.judge_sha256 != version:
-            what = f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here"
-            hint = "give the criterion another name, or move those verdicts away"
-            raise InputError(what, where=str(run.folder / "judgements"), hint=hint)
+            raise InputError(
+                f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here",
+                where=str(run.folder / "judgements"),
+                hint="give the criterion another name, or move those verdicts away",
+            )

@@ -287,12 +287,18 @@ def _two_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Recor
         hint = "choose --missing unanswerable or --missing left-out"
         raise InputError(what, where=measured.source, hint=hint)
     if not measured.leaves_out:
-        what = "holds no questions with their source left out, which a leak is measured on"
-        raise InputError(what, where=measured.source, hint="name a run of the ookb suite")
+        raise InputError(
+            "holds no questions with their source left out, which a leak is measured on",
+            where=measured.source,
+            hint="name a run of the ookb suite",
+        )
     fit_on, test = CalibrationRecord.split(measured.records, share=share)
     if not fit_on or (not test and share < 1.0):
-        what = "too few distinct passages to split into two parts"
-        raise InputError(what, where=measured.source, hint="use more questions")
+        raise InputError(
+            "too few distinct passages to split into two parts",
+            where=measured.source,
+            hint="use more questions",
+        )
     return tuple(fit_on), tuple(test)
 
 
@@ -375,8 +381,11 @@ def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
             hint = "measure the same questions with each scorer"
             raise InputError(what, where=other.source, hint=hint)
     if any(one.cascade is not None for one in sets):
-        what = "has the verdicts of a costly scorer, and a cascade is not chosen among others"
-        raise InputError(what, where=first.source, hint="calibrate the cascade by itself")
+        raise InputError(
+            "has the verdicts of a costly scorer, and a cascade is not chosen among others",
+            where=first.source,
+            hint="calibrate the cascade by itself",
+        )
 
 
 def best_of(found: Sequence[Calibrated]) -> Calibrated:

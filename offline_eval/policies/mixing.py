@@ -55,8 +55,11 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
     try:
         fit = fit_mix(cases, seed=first.seed)
     except ValueError as error:
-        what = f"of its questions a third is too few to fit a mix: it {error}"
-        raise InputError(what, where=first.source, hint="measure more questions") from None
+        raise InputError(
+            f"of its questions a third is too few to fit a mix: it {error}",
+            where=first.source,
+            hint="measure more questions",
+        ) from None
     names, sources = tuple(map(_named, sets)), tuple(one.source for one in sets)
     # The questions of the test, by the mix or by its best scorer alone.
     taken = sets[0] if fit.is_better else sets[fit.best]

@@ -281,8 +281,11 @@ class CalibrationSet:
         """
         usual = default_aggregator(scorer.kind)
         if self.aggregator != usual:
-            what = f"is aggregated by {self.aggregator!r}; cascades and mixes take {usual!r} here"
-            raise InputError(what, where=self.source, hint="measure without --aggregator")
+            raise InputError(
+                f"is aggregated by {self.aggregator!r}; cascades and mixes take {usual!r} here",
+                where=self.source,
+                hint="measure without --aggregator",
+            )
 
     @staticmethod
     def of_run(run: AnyPath) -> CalibrationSet:
@@ -294,9 +297,11 @@ class CalibrationSet:
         """
         suite = str(Manifest.read_raw(run).get("suite"))
         if suite not in _SUITES:
-            what = f"a run of suite {suite!r} holds nothing to calibrate on"
-            hint = f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)"
-            raise InputError(what, where=str(Path(run) / "manifest.json"), hint=hint)
+            raise InputError(
+                f"a run of suite {suite!r} holds nothing to calibrate on",
+                where=str(Path(run) / "manifest.json"),
+                hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
+            )
         return _SUITES[suite](run)
 
 
@@ -323,8 +328,11 @@ def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None
     answerable = any(record.is_answerable for record in measured)
     if not answerable or not any(record.is_missing for record in measured):
         kind = "missing" if answerable else "retrieved"
-        what = f"no question whose answer is {kind} was measured, so errors cannot be weighed"
-        raise InputError(what, where=where, hint="measure questions of both kinds")
+        raise InputError(
+            f"no question whose answer is {kind} was measured, so errors cannot be weighed",
+            where=where,
+            hint="measure questions of both kinds",
+        )
 
 
 def hash_of_texts(lines: Iterable[str]) -> str:

@@ -147,8 +147,11 @@ def _require_one_of_each(lines: Sequence[tuple[int, _Record]], where: str) -> No
     for number, line in lines:
         name, at = line.question_id, f"{where}:{number}"
         if (earlier := cases.setdefault((name, line.case), number)) != number:
-            what = f"question {name!r}, case {line.case!r} is on line {earlier} already"
-            raise InputError(what, where=at, hint='tell the cases of one question apart by "case"')
+            raise InputError(
+                f"question {name!r}, case {line.case!r} is on line {earlier} already",
+                where=at,
+                hint='tell the cases of one question apart by "case"',
+            )
         first, group = groups.setdefault(name, (number, line.group))
         if group != line.group:
             both = f"group {line.group!r} here and in {group!r} on line {first}"
@@ -162,13 +165,18 @@ def _tuned_on(
     """The ids of the questions that the scorer was tuned on."""
     differences = made_by.scorer.differences(scorer.fingerprint) if made_by.scorer else []
     if differences:
-        what = f"is not the scorer that measured these records ({'; '.join(differences)})"
-        raise InputError(what, where="--scorer", hint="name the one that did")
+        raise InputError(
+            f"is not the scorer that measured these records ({'; '.join(differences)})",
+            where="--scorer",
+            hint="name the one that did",
+        )
     for number, line in lines:
         if not isinstance(line.question, str) or not line.question.strip():
-            what = "field 'question' must be text, to tell whether the scorer was tuned on it"
-            hint = 'add "question" to each record, or leave --scorer out'
-            raise InputError(what, where=f"{made_by.source}:{number}", hint=hint)
+            raise InputError(
+                "field 'question' must be text, to tell whether the scorer was tuned on it",
+                where=f"{made_by.source}:{number}",
+                hint='add "question" to each record, or leave --scorer out',
+            )
     return tuple(questions_tuned_on(scorer, {line.question_id: line.question for _, line in lines}))
 
 

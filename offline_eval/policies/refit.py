@@ -49,14 +49,20 @@ def recalibrate(
     """
     guarantee = old.guarantee
     if guarantee is not None and is_leak_promise(guarantee) and not measured.leaves_out:
-        what = "promises how many unanswerable questions pass, which only a run of ookb measures"
-        raise InputError(what, where=os.fspath(where), hint="name one with --run")
+        raise InputError(
+            "promises how many unanswerable questions pass, which only a run of ookb measures",
+            where=os.fspath(where),
+            hint="name one with --run",
+        )
     for difference in _other_instruments(old, measured):
         hint = "measure with the old policy's instruments, or make a new policy"
         raise FingerprintMismatchError(difference, where=measured.source, hint=hint)
     if guarantee is None:
-        what = "the policy was written by hand and promises nothing that could be renewed"
-        raise InputError(what, where=os.fspath(where), hint="make one with `knowgate calibrate`")
+        raise InputError(
+            "the policy was written by hand and promises nothing that could be renewed",
+            where=os.fspath(where),
+            hint="make one with `knowgate calibrate`",
+        )
     risk = promise_of(guarantee, where=os.fspath(where))
     leak = isinstance(risk, Leak)
     new = calibrate_records(

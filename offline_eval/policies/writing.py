@@ -143,8 +143,11 @@ def judge_by(run: AnyPath, policy: Policy) -> None:
     policy.require_scorer(measured.manifest.scorer)
     wanted, found = policy.aggregator, measured.manifest.settings.aggregator
     if wanted != found:
-        what = f"the policy aggregates by {wanted!r}, the run by {found!r}"
-        raise InputError(what, where=str(root), hint=f"measure with --aggregator {wanted}")
+        raise InputError(
+            f"the policy aggregates by {wanted!r}, the run by {found!r}",
+            where=str(root),
+            hint=f"measure with --aggregator {wanted}",
+        )
     note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
     write_json(root / "calibration.json", note)
     (root / _REFUSAL).unlink(missing_ok=True)
@@ -187,8 +190,11 @@ def require_apart(
     written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
     paths = [path.resolve() for path in written]
     if len(set(paths)) < len(paths):
-        what = "policy and the JSON beside the report would be one file"
-        raise InputError(what, where=str(policy_out), hint="give the report another name")
+        raise InputError(
+            "policy and the JSON beside the report would be one file",
+            where=str(policy_out),
+            hint="give the report another name",
+        )
     read = set() if old_policy is None else {old_policy.resolve()}
     if run is not None:
         read |= {run.resolve() / name for name in _RUN_FILES}

@@ -183,8 +183,11 @@ class Manifest(Stored):
             what = "field 'schema_version' is missing or not a positive number"
             raise InputError(what, where=where, hint=hint)
         if version > cls.SCHEMA_VERSION:
-            what = f"run schema {version} is newer than {cls.SCHEMA_VERSION}, the newest known here"
-            raise InputError(what, where=where, hint="upgrade knowgate")
+            raise InputError(
+                f"run schema {version} is newer than {cls.SCHEMA_VERSION}, the newest known here",
+                where=where,
+                hint="upgrade knowgate",
+            )
         try:
             json.dumps(value, allow_nan=False)
         except (ValueError, RecursionError) as error:
@@ -243,8 +246,11 @@ def _require_free(root: Path, own: Collection[str], kind: str) -> None:
     left = (".tmp", ".lock")
     strangers = sorted(name for name in present if name not in own and not name.endswith(left))
     if strangers:
-        what = f"the folder is not empty and holds no {kind} (found {strangers[0]!r})"
-        raise InputError(what, where=str(root), hint="choose another --out")
+        raise InputError(
+            f"the folder is not empty and holds no {kind} (found {strangers[0]!r})",
+            where=str(root),
+            hint="choose another --out",
+        )
 
 
 def unusable(root: Path, error: OSError) -> InputError:

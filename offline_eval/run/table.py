@@ -275,8 +275,11 @@ class Table(Generic[RowT]):
         """
         for number, (where, row) in enumerate(stored_rows(self._path)):
             if number >= len(keys) or row.get(self.key) != keys[number]:
-                what = "the row is not the one that belongs here"
-                raise InputError(what, where=where, hint="remove the run folder and start again")
+                raise InputError(
+                    "the row is not the one that belongs here",
+                    where=where,
+                    hint="remove the run folder and start again",
+                )
 
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""
@@ -330,9 +333,11 @@ class SharedLog(Generic[RowT]):
             content += b"\n"
         lines = list(whole_lines(content, self.path))
         if not content.endswith(b"\n") and not self._opening.startswith(tail[: len(self._opening)]):
-            what = "the last line is not a row of such a file"
-            hint = "name another file, or move this one away"
-            raise InputError(what, where=f"{self.path}:{number}", hint=hint)
+            raise InputError(
+                "the last line is not a row of such a file",
+                where=f"{self.path}:{number}",
+                hint="name another file, or move this one away",
+            )
         return [
             (where, self._row.checked(value, where=where, hint=self._hint))
             for where, value in lines

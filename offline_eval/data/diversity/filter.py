@@ -231,8 +231,11 @@ def filter_questions_file(
         raise InputError("is CSV, and the questions are not", where=os.fspath(out), hint=hint)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
-        what = "fewer than two questions are left"
-        raise InputError(what, where=os.fspath(questions), hint="lower the thresholds")
+        raise InputError(
+            "fewer than two questions are left",
+            where=os.fspath(questions),
+            hint="lower the thresholds",
+        )
     kept_ids = {record.question_id for record in found.kept}
     file = QuestionFile.read(questions)
     rows = [
@@ -261,8 +264,11 @@ def _require_apart(paths: Mapping[str, AnyPath]) -> None:
     for name, path in paths.items():
         place = os.path.realpath(path)
         if place in seen:
-            what = f"{seen[place]} and {name} are one file"
-            raise InputError(what, where=os.fspath(path), hint="name different files")
+            raise InputError(
+                f"{seen[place]} and {name} are one file",
+                where=os.fspath(path),
+                hint="name different files",
+            )
         seen[place] = name
 
 

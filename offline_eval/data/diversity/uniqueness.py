@@ -190,9 +190,11 @@ def original_keyword_scores(
     try:
         weights = vectoriser.fit_transform([(prepare or plain)(text) for text in texts])
     except ValueError:
-        what = "no word is left to score the texts by"
-        hint = "use `keyword_distinct`, or more texts"
-        raise InputError(what, where="original_keyword_scores", hint=hint) from None
+        raise InputError(
+            "no word is left to score the texts by",
+            where="original_keyword_scores",
+            hint="use `keyword_distinct`, or more texts",
+        ) from None
     return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
 
 

@@ -106,9 +106,11 @@ class _Paid:
             failed.append(request)
             if len(failed) == _HOPELESS_AFTER and all(one.last is None for one in todo):
                 kind = type(error).__name__
-                what = f"none of the first {len(failed)} requests was answered ({kind})"
-                hint = "check name, key and network, and start again with --retry-failed"
-                raise InputError(what, where=self.settings.model, hint=hint)
+                raise InputError(
+                    f"none of the first {len(failed)} requests was answered ({kind})",
+                    where=self.settings.model,
+                    hint="check name, key and network, and start again with --retry-failed",
+                )
             return request.row(error)
 
         attempts = self.limits.max_attempts + MAX_REPAIRS

@@ -272,9 +272,11 @@ def import_knowornot(
                 experiment.ask(asked)
     experiments = list(found.values())
     if not any(experiment.replies for experiment in experiments):
-        what = "these documents hold no reply"
-        hint = "name an output or evaluated document too"
-        raise InputError(what, where=os.fspath(files[0]) if files else "knowornot", hint=hint)
+        raise InputError(
+            "these documents hold no reply",
+            where=os.fspath(files[0]) if files else "knowornot",
+            hint="name an output or evaluated document too",
+        )
     importing = _Import(*_bases(_entries(experiments, documents)))
     for experiment in experiments:
         if experiment.replies:

@@ -79,9 +79,11 @@ def import_lm_eval(
     for path in files:
         importing.add(Path(path), model)
     if not importing.rows.replies:
-        what = "these logs hold no reply: their requests ask for no answer"
-        hint = "name samples of a generation or multiple-choice task"
-        raise InputError(what, where=os.fspath(files[0]) if files else "lm-eval", hint=hint)
+        raise InputError(
+            "these logs hold no reply: their requests ask for no answer",
+            where=os.fspath(files[0]) if files else "lm-eval",
+            hint="name samples of a generation or multiple-choice task",
+        )
     return importing.rows.write(
         out,
         settings={"source": "lm-eval"},

@@ -265,9 +265,11 @@ def read_logs(
                 detail = "the question documents do not hold this question; the reply is left out"
                 rows.warn(os.fspath(path), reply.where, detail)
     if not rows.replies:
-        what = "no reply answers a question of the question documents"
-        hint = "give the documents that the logged questions come from"
-        raise InputError(what, where=os.fspath(paths[0]), hint=hint)
+        raise InputError(
+            "no reply answers a question of the question documents",
+            where=os.fspath(paths[0]),
+            hint="give the documents that the logged questions come from",
+        )
     return rows, known
 
 

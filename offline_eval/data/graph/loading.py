@@ -170,8 +170,11 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
 
 def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> KnowledgeGraph:
     if not (path / "CURRENT").is_file():
-        what = "is a folder, and none in which pyoxigraph keeps a store"
-        raise InputError(what, where=str(path), hint="name an RDF file")
+        raise InputError(
+            "is a folder, and none in which pyoxigraph keeps a store",
+            where=str(path),
+            hint="name an RDF file",
+        )
     try:
         store = optional_import("pyoxigraph").Store.read_only(str(path))
     except (OSError, ValueError) as error:

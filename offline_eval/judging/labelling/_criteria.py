@@ -55,8 +55,11 @@ def load_criterion(name: AnyPath) -> LabelCriterion:
         raise InputError(f"no such criterion: {text[:80]!r}", where="--criterion", hint=hint)
     found = check_model(LabelCriterion, read_table(text), where=text, hint=_HINT)
     if found.name in _BUILT_IN:
-        what = f"the name {found.name!r} is taken by a criterion of its own"
-        raise InputError(what, where=text, hint="choose another name")
+        raise InputError(
+            f"the name {found.name!r} is taken by a criterion of its own",
+            where=text,
+            hint="choose another name",
+        )
     return found
 
 
@@ -71,8 +74,11 @@ def in_asking_order(criteria: Iterable[LabelCriterion]) -> tuple[LabelCriterion,
     while waiting:
         free = [c for c in waiting.values() if not waiting.keys() & c.only_where.keys()]
         if not free:
-            what = f"{min(waiting)!r} waits for an outcome that waits for it"
-            raise InputError(what, where="--criterion", hint='change "only_where" in its file')
+            raise InputError(
+                f"{min(waiting)!r} waits for an outcome that waits for it",
+                where="--criterion",
+                hint='change "only_where" in its file',
+            )
         ordered.append(waiting.pop(free[0].name))
     return tuple(ordered)
 
@@ -293,8 +299,11 @@ def _merged(
     for wanted in criteria or (() if stored else _USUAL_CRITERIA):
         known = stored.setdefault(wanted.name, wanted)
         if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
-            what = f"{wanted.name!r} has other outcomes here than what was labelled before"
-            raise InputError(what, where="--criterion", hint="give the new criterion another name")
+            raise InputError(
+                f"{wanted.name!r} has other outcomes here than what was labelled before",
+                where="--criterion",
+                hint="give the new criterion another name",
+            )
     return in_asking_order(stored.values())
 
 
@@ -305,8 +314,11 @@ def _require_finished(run: RepliesRun) -> None:
         hint = "finish it with the command that began it"
         raise InputError(what, where=str(run.folder), hint=hint)
     if not _replies_with_text(run):
-        what = "the run has no reply that could be labelled"
-        raise InputError(what, where=str(run.folder), hint="name a run whose calls went well")
+        raise InputError(
+            "the run has no reply that could be labelled",
+            where=str(run.folder),
+            hint="name a run whose calls went well",
+        )
 
 
 def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: int | None) -> None:

@@ -73,9 +73,11 @@ def is_csv_name(path: AnyPath, option: str) -> bool:
     """
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".jsonl"):
-        what = "is neither CSV nor JSON lines"
-        hint = "end the name in .csv or .jsonl"
-        raise InputError(what, where=f"{option} {os.fspath(path)}", hint=hint)
+        raise InputError(
+            "is neither CSV nor JSON lines",
+            where=f"{option} {os.fspath(path)}",
+            hint="end the name in .csv or .jsonl",
+        )
     return kind == ".csv"
 
 

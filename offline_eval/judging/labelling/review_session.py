@@ -414,8 +414,11 @@ class ReviewSession(LoggedSession[Review]):
                 without += 1
                 continue
             if review.case_id in found:
-                what = f"case {review.case_id[:80]!r} stands there twice"
-                raise InputError(what, where=where, hint="leave one of both rows")
+                raise InputError(
+                    f"case {review.case_id[:80]!r} stands there twice",
+                    where=where,
+                    hint="leave one of both rows",
+                )
             found[review.case_id] = review
         changed = [one for name, one in found.items() if not _same(one, run.reviews.get(name))]
         Review.log(folder).append(changed)
