@@ -85,11 +85,6 @@ class ServedChain:
             found["search"] = {str(k): v for k, v in search.items() if isinstance(v, plain)}
         return found
 
-    @property
-    def can_widen(self) -> bool:
-        """Return whether it can be asked for more documents than it serves."""
-        return self._function is not None or _widened(self._chain, 1) is not None
-
     def documents(self, question: str, k: int | None = None) -> list[Document]:
         """Return the documents found for a question, best first.
 

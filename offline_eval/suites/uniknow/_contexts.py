@@ -25,7 +25,7 @@ from ._bundled import (
     Stated,
 )
 from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
-from ._windows import WINDOW_WORDS, WordWeights, best_window
+from ._windows import WINDOW_WORDS, best_window, word_weights
 
 
 class TextContexts(ContextSource):
@@ -50,10 +50,10 @@ class TextContexts(ContextSource):
         words: int = WINDOW_WORDS,
         on_progress: OnProgress | None = None,
     ) -> None:
-        weights = WordWeights(text for question in questions for text in question.sources)
+        weight = word_weights(text for question in questions for text in question.sources)
         self._stated: dict[str, StatedAnswer] = {}
         for one in questions:
-            window = best_window(one.question, one.answers, one.sources, weights, words=words)
+            window = best_window(one.question, one.answers, one.sources, weight, words=words)
             if window is not None:
                 self._stated[one.id] = stated_answer(one, window)
         stated = list(self._stated.values())
