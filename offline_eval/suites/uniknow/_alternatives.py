@@ -15,6 +15,7 @@ from itertools import islice, product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
+from ..names import occurrences
 from ._answer_kinds import NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
 from ._cases import Question
 from ._matching import (
@@ -24,7 +25,6 @@ from ._matching import (
     nearby_numbers,
     nearby_years,
     number_value,
-    occurrences,
     words_of,
 )
 from ._windows import NearestPassages

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ....guard.contracts import TextEmbedder
 from ...data.embedding import embed_all
 from ...run.calls import OnProgress
+from ..names import occurrences
 from ..parts import stage_progress
-from ._matching import CJK, occurrences, words_of
+from ._matching import CJK, words_of
 
 
 class NearestPassages:
