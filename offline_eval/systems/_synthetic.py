@@ -16,7 +16,8 @@ from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
 from ..data.embedding import embed_all
 from ..data.questions import QuestionRecord
-from .retrieval import TextModel, prompt_of_package, require_model, tagged, top_k
+from .models import TextModel
+from .retrieval import prompt_of_package, require_model, tagged, top_k
 
 _LARGE = 10_000
 

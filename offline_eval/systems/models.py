@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -31,6 +31,8 @@ from ...guard.errors import InputError, LanguageModelError
 from .factory import load_chat_model
 
 _REPLY_FIELDS = ("answer", "output", "result")
+# A chat model (or any runnable from text to a message or text), or the guard's own kind.
+TextModel: TypeAlias = Runnable[Any, Any] | LanguageModel
 
 
 class CallMeter(BaseCallbackHandler):
@@ -131,19 +133,22 @@ class ModelUnderTest:
         return getattr(_innermost(self.asked), "temperature", None) == 0
 
 
-async def ask(runnable: Runnable[Any, Any], given: object, meter: CallMeter) -> str:
-    """Ask a runnable, count its calls, and return the text of the reply.
+async def ask(model: TextModel, given: Any, meter: CallMeter) -> str:
+    """Ask a model, count its calls, and return the text of the reply.
 
     Raises:
         LanguageModelError: what it put out is no reply.
         Exception: whatever the runnable raises.
     """
-    before = meter.calls
+    before, output = meter.calls, None
     try:
-        output = await runnable.ainvoke(given, RunnableConfig(callbacks=[meter]))
+        if isinstance(model, Runnable):
+            output = await model.ainvoke(given, RunnableConfig(callbacks=[meter]))
+        else:
+            output = (await model.agenerate([given]))[0][0].text
     finally:
         if meter.calls == before:
-            # No language model of LangChain inside: the call is the runnable's own.
+            # No language model of LangChain inside: the call is the model's own.
             meter.add(1)
             meter.unmetered += 1
     return reply_text(output)
