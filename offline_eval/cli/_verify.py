@@ -148,11 +148,13 @@ def _read(path: Path) -> Iterator[_Line]:
     if not path.is_dir():
         yield from (line for _, line in read_models(path, _Line, hint=_HINT))
         return
-    from ..suites.ookb import replies_with_passages
+    from ..suites.ookb.replies import Evidence
 
-    for reply, passages in replies_with_passages(path):
+    for reply in Evidence(path).replies:
+        if (passages := reply.passages) is None:
+            continue
         yield _Line(
-            passages=list(passages),
+            passages=[*passages],
             reply=reply.row.response or "",
             question=reply.question.question,
             supported=None if reply.wrong is None else not reply.wrong,

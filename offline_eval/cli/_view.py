@@ -49,12 +49,12 @@ def view(
     """
     require_extra("serve")
     from ...guard.policy import Policy
-    from ..web import PageServer, open_index, view_app
+    from ..web import PageServer, index_runs, view_app
 
     policies = {file_sha256(path): Policy.load(path) for path in policy or ()}
     with ExitStack() as stack:
         with err.status("Reading the runs …"):
-            index = stack.enter_context(open_index(runs, policies))
+            index = index_runs(runs, policies)
         for line in index.skipped:
             err.print(f"left out: {line}")
         server = stack.enter_context(PageServer(view_app(index), port))

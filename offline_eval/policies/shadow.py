@@ -30,12 +30,11 @@ from ..report.document import (
     Section,
     as_json,
 )
-from ..report.plots import Colour, Plot
+from ..report.plots import Colour, Plot, error_bars
 from ..report.prose import Templates
 from ..report.tables import Cell, Table, Text
 from ..report.text import counted, decimal, estimate_text, one_line, percent
 from ..run.grouping import grouped
-from ..suites.ookb.drawing import error_bars
 from ._shadow_log import Label, Labels, LoggedDecision, ShadowLog, read_texts
 
 if TYPE_CHECKING:

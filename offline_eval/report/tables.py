@@ -32,6 +32,13 @@ class Cell:
     mark: str = ""
 
     @classmethod
+    def of(cls, value: object) -> Cell:
+        """Make a cell of a text or a count; `–` for None, and a cell is itself."""
+        if isinstance(value, Cell):
+            return value
+        return cls(UNKNOWN if value is None else str(value))
+
+    @classmethod
     def estimate(
         cls,
         estimate: Interval | None,
@@ -132,7 +139,7 @@ class Table:
         cls,
         name: str,
         names: Sequence[str],
-        columns: Sequence[tuple[str, Sequence[Cell]]],
+        columns: Sequence[tuple[str, Sequence[object]]],
         *,
         caption: str = "",
         notes: tuple[Text, ...] = (),
@@ -142,12 +149,12 @@ class Table:
         Args:
             name: heading of the names.
             names: one per line.
-            columns: heading and a cell per line.
+            columns: heading, and per line a cell or what `Cell.of` takes.
             caption: see the class.
             notes: see the class.
         """
         lines = tuple(
-            Line(line, tuple(cells[position] for _, cells in columns))
+            Line(line, tuple(Cell.of(values[position]) for _, values in columns))
             for position, line in enumerate(names)
         )
         return cls(name, tuple(heading for heading, _ in columns), lines, caption, notes)

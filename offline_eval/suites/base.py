@@ -252,7 +252,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             InputError: there is no such model.
             MissingDependencyError: a package is missing.
         """
-        del settings
         return model_by_name(choice.model, choice.limits)
 
     def systems(
@@ -266,7 +265,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             given: the model alone, then behind each guard. Called twice: first with systems
                 without models, to find what does not fit before a model is loaded.
         """
-        del settings, cases
         return given or (System(self.name),)
 
     def begin(
@@ -286,12 +284,10 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             systems: that answer, with their models.
             folder: of the run; may hold it already.
         """
-        del settings, systems, folder
         return cases
 
     def applies(self, case: CaseT, system: System) -> bool:
         """Return whether a system answers a case."""
-        del case, system
         return True
 
     def order(
@@ -302,7 +298,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def batches(self, cases: Sequence[CaseT], system: System) -> Iterator[Sequence[CaseT]]:
         """Split the cases of a system into batches for a plain `answer`."""
-        del system
         for begin in range(0, len(cases), self.batch_size):
             yield cases[begin : begin + self.batch_size]
 
@@ -353,7 +348,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         self, settings: SettingsT, cases: Sequence[CaseT]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Return what is written into a new run folder before its manifest, by name."""
-        del settings, cases
         return {}
 
     def prepare(self, work: Work[SettingsT, CaseT]) -> None:
@@ -365,7 +359,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         It must be picklable, as what is `sent` is. By default the suite itself answers. A
         suite with a plain `answer` overrides this to be run on Ray, one case per call.
         """
-        del work
         return partial(_itself, self)
 
     def sent(self, case: CaseT, system: System) -> tuple[Any, Any]:
@@ -378,7 +371,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         Raises:
             InputError: they cannot, or the suite cannot be run on Ray at all.
         """
-        del settings
         if not self.on_ray:
             raise InputError(f"{self.name} answers in batches, not on Ray", where="--engine")
 
@@ -394,7 +386,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
     ) -> DryRun:
         """Count what would be asked; by default the cases of each system."""
-        del settings
         counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
         lines = tuple((name, str(number)) for name, number in counts.items())
         return DryRun(("system", "cases"), lines, values={"cases": counts})
@@ -422,7 +413,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         Raises:
             InputError: runs of this suite cannot be compared.
         """
-        del others
         raise InputError(
             "only runs of replies can be compared",
             where=str(run.folder / "manifest.json"),

@@ -22,7 +22,8 @@ from ...guard.errors import (
 from ..report.document import Section
 from ..report.writing import ReportPaths, ReportWriter
 from ..run import Run
-from ..run.calls import Calls, RunTotals, Tally, each_or_error
+from ..run.calls import Calls, Progress, each_or_error
+from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
@@ -158,23 +159,23 @@ def _has_error(row: Any) -> bool:
     return getattr(row, "error", None) is not None
 
 
-def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> RunTotals:
+def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Progress:
     pairs = suite.order(work.cases, work.systems)
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
-    tally = Tally(len(pairs), done, "asking")
+    tally = Progress("asking", len(pairs), done)
     batches = _Batches(suite, table, work.options, tally)
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
         for batch in suite.batches(own, system):
             batches.answer(batch, system)
-    return tally.totals()
+    return tally
 
 
 def _answer_concurrently(
     suite: AnySuite, work: Work[Any, Any], pairs: Sequence[_Pair], table: Table[Any]
-) -> RunTotals:
+) -> Progress:
     options = work.options
     limits = replace(options.limits, stop_on=(*options.limits.stop_on, *suite.stop_on))
 
@@ -188,7 +189,8 @@ def _answer_concurrently(
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
         make = partial(_remote_answers, suite.remote(work))
-        return options.pool.run_sync(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        sent = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        return run_interruptibly(sent)
     return calls.run_sync(pairs, _answers(suite), table)
 
 
@@ -213,7 +215,7 @@ class _Batches:
     """Answers batches one after another, and stores their rows."""
 
     def __init__(
-        self, suite: AnySuite, table: Table[Any], options: RunOptions, tally: Tally
+        self, suite: AnySuite, table: Table[Any], options: RunOptions, tally: Progress
     ) -> None:
         self._suite, self._table, self._tally = suite, table, tally
         self._timeout = options.limits.timeout
@@ -244,7 +246,7 @@ class _Batches:
         for row in new:
             self._tally.add(row, failed=_has_error(row))
         if self._on_progress is not None:
-            self._on_progress(self._tally.progress())
+            self._on_progress(replace(self._tally))
 
     def _within_deadline(self, cases: Sequence[Any], system: System) -> list[Any]:
         def answered() -> list[Any]:

@@ -18,7 +18,7 @@ from ...guard.errors import InputError
 from ..report.document import Document, Prose, Section
 from ..report.tables import Table
 from ..run import CallLimits, Run, Stored
-from ..run.calls import OnProgress, Progress, RayPool, RunTotals
+from ..run.calls import OnProgress, Progress, RayPool
 from ..run.table import TableSpec
 from ..systems.factory import load_language_model
 
@@ -38,7 +38,7 @@ class SuiteSettings(BaseModel):
     input files.
 
     Attributes:
-        limit: cases that are asked at most, the first ones; see `Suite.limited`.
+        limit: Ask at most that many cases.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -178,7 +178,7 @@ def stage_progress(on_progress: OnProgress | None, stage: str) -> Callable[[int,
 
     def told(done: int, total: int) -> None:
         if on_progress is not None:
-            on_progress(Progress(stage, done, total))
+            on_progress(Progress(stage, total, done))
 
     return told
 
@@ -195,7 +195,7 @@ class RunResult:
     """
 
     folder: Path
-    totals: RunTotals
+    totals: Progress
     failed: int
 
 

@@ -1,154 +1,262 @@
-"""An index of runs in a temporary SQLite file: filters, full text search, pages, comparison."""
+"""Runs in memory for the viewer, and what it is asked for: filters, search, pages, comparison."""
 
-# ruff: noqa: S608 - SQL is made of fixed texts; what people type goes in as values
 from __future__ import annotations
 
-import gc
-import json
+import math
 import os
-import sqlite3
-import tempfile
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+from urllib.parse import urlencode
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ...guard.text import clean_text
+from ..run.grouping import grouped
 from ..run.manifest import Manifest
-from ._query import CaseQuery, ComparisonQuery
 from ._records import Record, RunRecords, read_records
 
-PAGE = 100
-_FACETS = ("system", "kind", "route", "reason")
-_MOST_DEPTH = 4
-
-_TEXTS = ("question", "expected", "reply", "error")
-_DETAILS = ("passages", "context", "signals", "verdicts", "fields")
-_COLUMNS = ("id", "run", "key", "pair", *_FACETS, "score", "labels", *_TEXTS, "detail")
-
-_SCHEMA = """
-CREATE TABLE rows (
-    id INTEGER PRIMARY KEY, run TEXT, key TEXT, pair TEXT, system TEXT, kind TEXT, route TEXT,
-    reason TEXT, score REAL, labels TEXT, question TEXT, expected TEXT, reply TEXT, error TEXT,
-    detail TEXT
-);
-CREATE TABLE labels (label TEXT, row INTEGER);
-CREATE TABLE passages (id INTEGER PRIMARY KEY, run TEXT, name TEXT, text TEXT, source TEXT);
-CREATE TABLE shown (passage INTEGER, row INTEGER);
-CREATE VIRTUAL TABLE words USING fts5(question, expected, reply, content='');
-CREATE VIRTUAL TABLE passage_words USING fts5(text, content='');
-"""
-_INDICES = """
-CREATE UNIQUE INDEX by_key ON rows (run, key);
-CREATE INDEX by_pair ON rows (pair, run, system);
-CREATE INDEX by_score ON rows (run, score);
-CREATE INDEX by_label ON labels (label, row);
-CREATE INDEX by_name ON passages (run, name);
-CREATE INDEX by_passage ON shown (passage, row);
-ANALYZE;
-"""
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+# Texts without spaces have no words to be looked for.
+_NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]")
+FACETS = ("system", "kind", "route", "reason")
+_MOST_TERMS = 20
+_LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedRun:
-    """A run in the index.
+class _Query:
+    """What is asked for by an address, as its parameters."""
+
+    page: int = field(default=1, kw_only=True)
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """Read the parameters of an address; what is not understood is left out."""
+        names = [one.name for one in fields(cls) if one.name != "page"]
+        texts = {name: given.get(name, "")[:_LONGEST].replace("\x00", "") for name in names}
+        page = given.get("page", "")
+        number = max(1, int(page)) if re.fullmatch(r"[0-9]{1,9}", page) else 1
+        values: dict[str, Any] = {**texts, "page": number}
+        return cls(**values).understood()
+
+    def understood(self) -> Self:
+        """Return the query without what it cannot mean."""
+        return self
+
+    def link(self, **changes: Any) -> str:
+        """Return the query string of this query with changes, from its first page."""
+        values = asdict(replace(self, **{"page": 1, **changes}))
+        last = {"page": values.pop("page")}
+        return urlencode({k: v for k, v in {**values, **last}.items() if v not in ("", 1)})
+
+
+@dataclass(frozen=True, slots=True)
+class CaseQuery(_Query):
+    """Filters, order and page of the list of cases.
 
     Attributes:
+        run: name of the run.
+        low: lowest score, inclusive; as typed, empty for none.
+        high: highest score, inclusive.
+        text: words and "phrases" that question, expected answer, reply or passages hold.
+        sort: empty for the order of the run, `score` or `-score`.
+    """
+
+    run: str
+    system: str = ""
+    kind: str = ""
+    route: str = ""
+    reason: str = ""
+    label: str = ""
+    low: str = ""
+    high: str = ""
+    text: str = ""
+    sort: str = ""
+
+    def understood(self) -> Self:
+        """Return the query without limits that are no numbers, and orders that are none."""
+        unknown = [name for name in ("low", "high") if _number(getattr(self, name)) is None]
+        unknown += [] if self.sort in ("", "score", "-score") else ["sort"]
+        cleared: dict[str, Any] = dict.fromkeys(unknown, "")
+        return replace(self, **cleared)
+
+    @property
+    def filters(self) -> int:
+        """How many filters are set."""
+        return sum(bool(getattr(self, one)) for one in (*FACETS, "label", "low", "high", "text"))
+
+    def selects(self, record: Record) -> bool:
+        """Return whether a record has all that is asked for, its text aside."""
+        if any((own := getattr(self, name)) and getattr(record, name) != own for name in FACETS):
+            return False
+        if self.label and self.label not in record.labels:
+            return False
+        low, high, score = _number(self.low), _number(self.high), record.score
+        if score is None:
+            return low is None and high is None
+        return (low is None or low <= score) and (high is None or score <= high)
+
+    @property
+    def terms(self) -> list[Callable[[str], bool]]:
+        """Tests of a text, one for each word and phrase that is searched."""
+        found = [phrase or word for phrase, word in _TERM.findall(self.text)]
+        return [_term(one) for one in found[:_MOST_TERMS]]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonQuery(_Query):
+    """Two runs, or two systems of one run, side by side.
+
+    Attributes:
+        run: of the first side.
+        system: likewise; empty for all, which are then told apart.
+        change: which pairs are shown, a name of `CHANGES`.
+    """
+
+    CHANGES: ClassVar[Mapping[str, Callable[[Record, Record], bool]]] = MappingProxyType(
+        {
+            # A system without a guard has no route, and is taken to answer.
+            "flipped": lambda a, b: (
+                (a.route == "abstain") != (b.route == "abstain")
+                or ("" not in (a.route, b.route) and a.route != b.route)
+            ),
+            "label": lambda a, b: a.labels != b.labels,
+            "reply": lambda a, b: a.reply != b.reply,
+            "all": lambda _a, _b: True,
+        }
+    )
+
+    run: str
+    other_run: str
+    system: str = ""
+    other_system: str = ""
+    change: str = "flipped"
+
+    def understood(self) -> Self:
+        """Return the query with a change that there is."""
+        return self if self.change in self.CHANGES else replace(self, change="flipped")
+
+
+def _term(term: str) -> Callable[[str], bool]:
+    """Return what finds a phrase of whole words, of which the last one may go on, in a text."""
+    words = _folded(term)
+    if not words.strip() or _NO_SPACES.search(term):
+        plain = term.casefold()
+        return lambda text: plain in text.casefold()
+    return lambda text: words in _folded(text)
+
+
+@cache
+def _folded(text: str) -> str:
+    """Return the words of a text without case and accents, each behind a space."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+    return " ".join(("", *_WORD.findall(bare.casefold())))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+PAGE = 100
+_MOST_DEPTH, _MOST_OTHERS = 4, 50
+_HINT = "name a folder made with `knowgate measure`, `eval` or `import`"
+
+
+class IndexedRun:
+    """A run as the viewer shows it.
+
+    Args:
         name: unique; names the run in addresses.
-        folder: where it lies.
-        suite: that made it.
-        rows: how many there are.
-        planned: rows of the finished run, None where not known.
-        facets: system, kind, route, reason, label → value → number of rows.
+        read: what its folder holds.
+
+    Attributes:
+        facets: system, kind, route, reason, label → value → number of rows; one that no row has
+            is empty.
         scores: the lowest and the highest score, None where no row has one.
     """
 
-    name: str
-    folder: Path
-    suite: str
-    rows: int
-    planned: int | None
-    facets: Mapping[str, Mapping[str, int]]
-    scores: tuple[float, float] | None
+    def __init__(self, name: str, read: RunRecords) -> None:
+        self.name, self.suite, self.planned = name, read.suite, read.planned
+        self.passages, self.records = read.passages, read.records
+        self.by_key = {record.key: record for record in self.records}
+        found = {one: Counter(getattr(record, one) for record in self.records) for one in FACETS}
+        found["label"] = Counter(label for record in self.records for label in record.labels)
+        self.facets: dict[str, dict[str, int]] = {
+            facet: {} if values.keys() <= {""} else dict(sorted(values.items()))
+            for facet, values in found.items()
+        }
+        scores = [record.score for record in self.records if record.score is not None]
+        self.scores = (min(scores), max(scores)) if scores else None
+        for record in self.records:
+            record.run = name
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.records)
 
-Case = Mapping[str, Any]
-"""One row with everything that is known of it."""
+    def texts_of(self, record: Record) -> list[dict[str, Any]]:
+        """Return name, text (None where the run does not hold it), source and score of passages."""
+        found = []
+        for name, score in record.passages:
+            text, source = self.passages.get(name, (None, ""))
+            found.append({"name": name, "text": text, "source": source, "score": score})
+        return found
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One page of rows, and how many there are on all pages."""
-
-    rows: Sequence[sqlite3.Row]
-    total: int
+    def select(self, query: CaseQuery) -> list[Record]:
+        """Return the records that a query selects, in its order."""
+        found = [record for record in self.records if query.selects(record)]
+        for holds in query.terms:
+            names = {name for name, (text, _) in self.passages.items() if holds(text)}
+            found = [
+                one
+                for one in found
+                if any(map(holds, (one.question, one.expected, one.reply)))
+                or any(name in names for name, _ in one.passages)
+            ]
+        if query.sort:
+            found.sort(
+                key=lambda one: float("-inf") if one.score is None else one.score,
+                reverse=query.sort == "-score",
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class RunIndex:
-    """Answers the viewer's questions about runs; one may be asked from many threads.
+    """Answers the viewer's questions about runs.
 
     Attributes:
         runs: by name, in the order of the command.
         skipped: what could not be read below a folder of runs, one line each.
     """
 
-    path: Path
     runs: Mapping[str, IndexedRun]
     skipped: Sequence[str] = field(default=())
 
-    def find(self, query: CaseQuery) -> Found:
-        """Return a page of the rows that a query selects, and how many it selects."""
-        where, values = query.condition()
-        with self._open() as base:
-            total = base.execute(f"SELECT count(*) FROM rows WHERE {where}", values).fetchone()[0]
-            rows = base.execute(
-                f"SELECT * FROM rows WHERE {where} ORDER BY {query.order()} LIMIT ? OFFSET ?",
-                [*values, PAGE, (query.page - 1) * PAGE],
-            ).fetchall()
-        return Found(rows, total)
+    def find(self, query: CaseQuery) -> list[Record]:
+        """Return the rows that a query selects, on all pages."""
+        return self.runs[query.run].select(query)
 
-    def case(self, run: str, key: str) -> Case | None:
-        """Return everything that is known of a row by its key; None where there is none.
-
-        Of its passages these are name, text (None where the run does not hold it), source and
-        score.
-        """
-        with self._open() as base:
-            row = base.execute("SELECT * FROM rows WHERE run = ? AND key = ?", (run, key))
-            found = row.fetchone()
-            if found is None:
-                return None
-            case = {**found, **json.loads(found["detail"])}
-            marks = ", ".join("?" * len(case["passages"]))
-            texts = base.execute(
-                f"SELECT name, text, source FROM passages WHERE run = ? AND name IN ({marks})",
-                [run, *(name for name, _ in case["passages"])],
-            )
-            known = {one["name"]: dict(one) for one in texts}
-        case["passages"] = [
-            {"name": name, "text": None, "source": "", **known.get(name, {}), "score": score}
-            for name, score in case["passages"]
-        ]
-        return case
-
-    def neighbours(self, query: CaseQuery, case: Case) -> tuple[str | None, str | None]:
-        """Return the keys of the rows before and after a case in the order of a query."""
-        where, values = query.condition()
-        keys: list[str | None] = []
-        with self._open() as base:
-            for later in (False, True):
-                side, side_values, order = query.beyond(case["id"], case["score"], later=later)
-                row = base.execute(
-                    f"SELECT key FROM rows WHERE {where} AND {side} ORDER BY {order} LIMIT 1",
-                    [*values, *side_values],
-                ).fetchone()
-                keys.append(None if row is None else row["key"])
-        return keys[0], keys[1]
+    def neighbours(self, query: CaseQuery, record: Record) -> tuple[str | None, str | None]:
+        """Return the keys of the rows before and after one in the order of a query."""
+        keys = [one.key for one in self.find(query)]
+        if record.key not in keys:
+            return None, None
+        at = keys.index(record.key)
+        return keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
 
     def with_only_systems(self, query: ComparisonQuery) -> ComparisonQuery:
         """Return the query with the systems that its runs have: the only one is chosen."""
@@ -159,40 +267,41 @@ class RunIndex:
             chosen.append(systems[0] if len(systems) == 1 else own)
         return replace(query, system=chosen[0], other_system=chosen[1])
 
-    def compare(self, query: ComparisonQuery) -> tuple[Found, Mapping[str, int]]:
-        """Return a page of pairs, and how many there are of each kind of change."""
-        joined, values = query.joined()
-        counts = ", ".join(f"sum({sql}) AS '{name}'" for name, sql in query.CHANGES.items())
-        chosen = query.condition()
-        with self._open() as base:
-            totals = dict(base.execute(f"SELECT {counts} {joined}", values).fetchone())
-            rows = base.execute(
-                f"SELECT {query.columns()} {joined} AND {chosen} ORDER BY a.id LIMIT ? OFFSET ?",
-                [*values, PAGE, (query.page - 1) * PAGE],
-            ).fetchall()
-        numbers = {name: int(count or 0) for name, count in totals.items()}
-        return Found(rows, numbers[query.change]), numbers
+    def compare(
+        self, query: ComparisonQuery
+    ) -> tuple[list[tuple[Record, Record]], Mapping[str, int]]:
+        """Return the pairs that are asked for, and how many there are of each kind of change."""
+        sides = [
+            [one for one in self.runs[run].records if system in ("", one.system)]
+            for run, system in ((query.run, query.system), (query.other_run, query.other_system))
+        ]
+        # The question too: another run may have given the id to another one.
+        others = grouped(sides[1], lambda one: (one.pair, one.question))
+        pairs = [
+            (one, other)
+            for one in sides[0]
+            for other in others.get((one.pair, one.question), ())
+            # A run without systems has one, which has no name.
+            if (query.system and query.other_system)
+            or one.system == other.system
+            or "" in (one.system, other.system)
+        ]
+        changed = {
+            name: [pair for pair in pairs if differ(*pair)]
+            for name, differ in query.CHANGES.items()
+        }
+        return changed[query.change], {name: len(found) for name, found in changed.items()}
 
-    def others(self, case: Case) -> Sequence[sqlite3.Row]:
+    def others(self, record: Record) -> list[Record]:
         """Return the rows of the same case by other systems, in this run and in others."""
-        with self._open() as base:
-            return base.execute(
-                "SELECT * FROM rows WHERE pair = ? AND id != ? AND question = ? LIMIT 50",
-                (case["pair"], case["id"], case["question"]),
-            ).fetchall()
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as base:
-            base.row_factory = sqlite3.Row
-            yield base
+        same = record.pair, record.question
+        every = (one for run in self.runs.values() for one in run.records)
+        found = [one for one in every if (one.pair, one.question) == same and one is not record]
+        return found[:_MOST_OTHERS]
 
 
-@contextmanager
-def open_index(
-    folders: Sequence[Path], policies: Mapping[str, Policy] | None = None
-) -> Iterator[RunIndex]:
-    """Index runs into a temporary file that is removed at the end.
+def index_runs(folders: Sequence[Path], policies: Mapping[str, Policy] | None = None) -> RunIndex:
+    """Read runs for the viewer.
 
     Args:
         folders: runs, or folders with runs below them.
@@ -201,32 +310,21 @@ def open_index(
     Raises:
         InputError: a folder is no run and holds none, or a run that was named is broken.
     """
-    with tempfile.TemporaryDirectory(prefix="knowgate-view-") as made:
-        path = Path(made) / "index.sqlite"
-        runs: dict[str, IndexedRun] = {}
-        skipped: list[str] = []
-        with closing(sqlite3.connect(path)) as base:
-            # Without any journal, a broken run could not be taken back.
-            base.executescript("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;" + _SCHEMA)
-            for name, folder, named in _run_folders(folders, skipped):
-                try:
-                    read = read_records(folder, policies or {})
-                    runs[name] = _add(base, name, read)
-                except Exception as error:  # noqa: BLE001 - files may be damaged in any way
-                    base.rollback()
-                    told = _told(error, folder)
-                    if named:
-                        raise told from None
-                    skipped.append(str(told))
-            base.executescript(_INDICES)
-            base.commit()
-        if not runs:
-            raise InputError(
-                skipped[0] if skipped else "there is no run in this folder",
-                where="" if skipped else os.fspath(folders[0]),
-                hint="name a folder made with `knowgate measure`, `eval` or `import`",
-            )
-        yield RunIndex(path, runs, tuple(skipped))
+    runs: dict[str, IndexedRun] = {}
+    skipped: list[str] = []
+    for name, folder, named in _run_folders(folders, skipped):
+        try:
+            runs[name] = IndexedRun(name, read_records(folder, policies or {}))
+        except Exception as error:  # noqa: BLE001 - files may be damaged in any way
+            told = _told(error, folder)
+            if named:
+                raise told from None
+            skipped.append(str(told))
+    if not runs:
+        where = "" if skipped else os.fspath(folders[0])
+        what = skipped[0] if skipped else "there is no run in this folder"
+        raise InputError(what, where=where, hint=_HINT)
+    return RunIndex(runs, tuple(skipped))
 
 
 def _told(error: Exception, folder: Path) -> InputError:
@@ -234,8 +332,6 @@ def _told(error: Exception, folder: Path) -> InputError:
     if isinstance(error, InputError):
         return error
     what = f"its files are damaged ({type(error).__name__})"
-    if isinstance(error, UnicodeEncodeError):
-        what = "an id in it is no text"
     if isinstance(error, OSError):
         what = f"cannot be read ({error.strerror})"
     return InputError(what, where=os.fspath(folder))
@@ -245,16 +341,12 @@ def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[
     """Name, folder and whether it was named itself, of all runs."""
     names: set[str] = set()
     for folder in folders:
-        if (folder / "manifest.json").is_file():
-            below = [folder]
-        else:
-            below = list(_below(folder, skipped)) if folder.is_dir() else [folder]
+        below = [folder]
+        if folder.is_dir() and not (folder / "manifest.json").is_file():
+            below = list(_below(folder, skipped))
         if not below:
-            raise InputError(
-                "there is no run in this folder or below it",
-                where=os.fspath(folder),
-                hint="name a folder made with `knowgate measure`, `eval` or `import`",
-            )
+            what = "there is no run in this folder or below it"
+            raise InputError(what, where=os.fspath(folder), hint=_HINT)
         for one in below:
             name = one.resolve().name if one == folder else one.relative_to(folder).as_posix()
             given, number = name, 2
@@ -283,77 +375,3 @@ def _has_suite(folder: Path) -> bool:
         return "suite" in Manifest.read_raw(folder)
     except InputError:
         return True  # told when it is read
-
-
-def _add(base: sqlite3.Connection, name: str, read: RunRecords) -> IndexedRun:
-    collecting = gc.isenabled()
-    # Hundreds of thousands of live objects would be looked through again and again.
-    gc.disable()
-    try:
-        numbers = _add_passages(base, name, read.passages)
-        count, facets, scores = _add_rows(base, name, read.records, numbers)
-    finally:
-        if collecting:
-            gc.enable()
-    base.commit()
-    return IndexedRun(name, read.folder, read.suite, count, read.planned, facets, scores)
-
-
-def _add_passages(
-    base: sqlite3.Connection, run: str, passages: Mapping[str, tuple[str, str]]
-) -> dict[str, int]:
-    start = base.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
-    numbers = {name: start + place for place, name in enumerate(passages, start=1)}
-    base.executemany(
-        "INSERT INTO passages VALUES (?, ?, ?, ?, ?)",
-        (
-            (numbers[name], run, name, clean_text(text), clean_text(source))
-            for name, (text, source) in passages.items()
-        ),
-    )
-    base.executemany(
-        "INSERT INTO passage_words (rowid, text) VALUES (?, ?)",
-        ((numbers[name], clean_text(text)) for name, (text, _) in passages.items()),
-    )
-    return numbers
-
-
-def _add_rows(
-    base: sqlite3.Connection, run: str, records: Iterable[Record], numbers: Mapping[str, int]
-) -> tuple[int, dict[str, dict[str, int]], tuple[float, float] | None]:
-    start = base.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()[0]
-    facets: dict[str, Counter[str]] = {name: Counter() for name in (*_FACETS, "label")}
-    rows: list[dict[str, Any]] = []
-    labels: list[tuple[str, int]] = []
-    shown: list[tuple[int, int]] = []
-    scores: list[float] = []
-    identifier = start
-    for identifier, record in enumerate(records, start=start + 1):
-        own = [one["label"] for one in record.verdicts] + (["error"] if record.error else [])
-        for name in _FACETS:
-            facets[name][getattr(record, name)] += 1
-        facets["label"].update(dict.fromkeys(own, 1))
-        labels += [(label, identifier) for label in dict.fromkeys(own)]
-        shown += [(numbers[p], identifier) for p, _ in record.passages if p in numbers]
-        scores += [] if record.score is None else [record.score]
-        # Halves of characters SQLite cannot take.
-        texts = {name: clean_text(getattr(record, name)) for name in _TEXTS}
-        detail = json.dumps({name: getattr(record, name) for name in _DETAILS})
-        known = {"id": identifier, "run": run, "labels": "\n".join(sorted(own)), "detail": detail}
-        rows.append({**vars(record), **texts, **known})
-    places = ", ".join(f":{name}" for name in _COLUMNS)
-    base.executemany(f"INSERT INTO rows VALUES ({places})", rows)
-    base.executemany(
-        "INSERT INTO words (rowid, question, expected, reply) "
-        "VALUES (:id, :question, :expected, :reply)",
-        rows,
-    )
-    base.executemany("INSERT INTO labels VALUES (?, ?)", labels)
-    base.executemany("INSERT INTO shown VALUES (?, ?)", shown)
-    # A facet that no row has is not offered.
-    offered = {
-        name: {} if values.keys() <= {""} else dict(sorted(values.items()))
-        for name, values in facets.items()
-    }
-    ends = (min(scores), max(scores)) if scores else None
-    return identifier - start, offered, ends

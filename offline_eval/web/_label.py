@@ -108,5 +108,4 @@ def _add_items(app: FastAPI, session: LabelSession | ReviewSession) -> None:
 
     @app.post(PLACE + "undo")
     def undo(given: _Note) -> dict[str, Any]:
-        del given
         return session.undo()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -118,90 +116,63 @@ _MOST = 20
 _LONGEST = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class WordMatch:
-    """A word of a text that takes part in a match.
+@cache
+def _encoder() -> TokenEncoder:
+    scorer: Any = load_scorer(DEFAULT_SCORER)
+    encoder: TokenEncoder = scorer.encoder
+    return encoder
 
-    Attributes:
-        start, end: where it stands in the text.
-        strength: the cosine of the pair, in [0, 1].
-        word: of the question, for a word of a passage; else the number of the passage with the
-            best match.
+
+def match_values(question: str, passages: Sequence[str]) -> dict[str, Any]:
+    """Find, for each word of a question, the word of each passage that is nearest to it.
+
+    As in the embedded scorer, each word piece of the question takes its best match, and rare ones
+    weigh more. The encoder of that scorer is loaded when it is first asked.
+
+    Returns:
+        For the script of a page: the words of the question, and per passage those that meet them
+        best, each with its place, the cosine of the pair in [0, 1], and as `word` the question's
+        word, or for a word of the question the number of the passage with the best match.
     """
-
-    start: int
-    end: int
-    strength: float
-    word: str
-
-
-class WordMatcher:
-    """Finds, for each word of a question, the word of each passage that is nearest to it.
-
-    The encoder of the embedded scorer is loaded when it is first asked. As in the scorer, each
-    word piece of the question takes its best match, and rare ones weigh more.
-
-    Args:
-        encoder: another one, e.g. a scorer's that is in use already.
-    """
-
-    def __init__(self, encoder: TokenEncoder | None = None) -> None:
-        self._encoder, self._lock = encoder, threading.Lock()
-
-    def match(
-        self, question: str, passages: Sequence[str]
-    ) -> tuple[list[WordMatch], list[list[WordMatch]]]:
-        """Return the words of a question, and per passage those that meet them best."""
-        encoder = self._loaded()
-        asked = encoder.encode_first([question])[0]
-        weights = token_weights(asked, word_piece_idf(encoder), encoder.unknown_id)
-        places = _places(encoder, question, len(asked.ids) - 2)
-        if places is None or not len(weights):
-            return [], [[] for _ in passages]
-        # What weighs little stands in any text: "the", "of".
-        weighty = weights >= _SHOWN_WEIGHT * weights.mean()
-        found = [
-            self._in_passage(encoder, (question, asked, places, weighty), passage, windows)
-            for passage, windows in zip(passages, encoder.encode(passages), strict=True)
-        ]
-        return _of_question(question, places, weighty, found), [one for one, _ in found]
-
-    def _loaded(self) -> TokenEncoder:
-        with self._lock:
-            if self._encoder is None:
-                scorer: Any = load_scorer(DEFAULT_SCORER)
-                self._encoder = scorer.encoder
-            assert self._encoder is not None
-            return self._encoder
-
-    def _in_passage(
-        self, encoder: TokenEncoder, asked: Any, passage: str, windows: Sequence[EncodedText]
-    ) -> tuple[list[WordMatch], NDArray[np.float32]]:
-        question, encoded, places, weighty = asked
-        near, tokens = _nearness(encoded, windows, encoder.stride)
-        best = near.max(axis=1) if tokens else np.zeros(len(near), np.float32)
-        told = _places(encoder, passage, tokens)
-        if told is None or not tokens:
-            return [], best
-        found: dict[tuple[int, int], WordMatch] = {}
-        for token, at in enumerate(near.argmax(axis=1)):
-            strength = float(best[token])
-            start, end = told[at]
-            if not weighty[token] or strength < _LEAST or not passage[start:end].isalnum():
-                continue
-            before = found.get((start, end))
-            if before is None or strength > before.strength:
-                word = question[slice(*places[token])]
-                found[start, end] = WordMatch(start, end, strength, word)
-        return sorted(found.values(), key=lambda one: one.start), best
+    texts, encoder = [text[:_LONGEST] for text in passages[:_MOST]], _encoder()
+    asked = encoder.encode_first([question])[0]
+    weights = token_weights(asked, word_piece_idf(encoder), encoder.unknown_id)
+    places = _places(encoder, question, len(asked.ids) - 2)
+    if places is None or not len(weights):
+        return {"question": [], "passages": [[] for _ in texts]}
+    # What weighs little stands in any text: "the", "of".
+    weighty = weights >= _SHOWN_WEIGHT * weights.mean()
+    wanted = [
+        (token, place)
+        for token, place in enumerate(places)
+        if weighty[token] and question[slice(*place)].isalnum()
+    ]
+    found, best = [], np.zeros((len(texts), len(places)), np.float32)
+    for number, (text, windows) in enumerate(zip(texts, encoder.encode(texts), strict=True)):
+        near, tokens = _nearness(asked, windows, encoder.stride)
+        told = _places(encoder, text, tokens) or []
+        if tokens:
+            best[number] = near.max(axis=1)
+        met: dict[tuple[int, int], tuple[float, str]] = {}
+        for token, place in wanted if told else ():
+            at, strength = told[near[token].argmax()], float(best[number, token])
+            if strength >= _LEAST and text[slice(*at)].isalnum():
+                met[at] = max(met.get(at, (0.0, "")), (strength, question[slice(*place)]))
+        found.append(_words(met))
+    words: dict[tuple[int, int], tuple[float, str]] = {}
+    for token, place in wanted if texts else ():
+        strength = max(0.0, float(best[:, token].max()))
+        # A word is met as well as the worst met of its pieces.
+        if place not in words or strength < words[place][0]:
+            words[place] = strength, str(int(best[:, token].argmax()) + 1)
+    return {"question": _words(words), "passages": found}
 
 
-def match_values(matcher: WordMatcher, question: str, passages: Sequence[str]) -> dict[str, Any]:
-    """Return the words that match, for the script of a page."""
-    texts = [text[:_LONGEST] for text in passages[:_MOST]]
-    asked, met = matcher.match(question, texts)
-    in_passages = [[asdict(one) for one in words] for words in met]
-    return {"question": [asdict(one) for one in asked], "passages": in_passages}
+def _words(met: Mapping[tuple[int, int], tuple[float, str]]) -> list[dict[str, Any]]:
+    return [
+        {"start": start, "end": end, "strength": strength, "word": word}
+        for (start, end), (strength, word) in sorted(met.items())
+    ]
 
 
 def citation_values(reply: str, passages: Sequence[str], question: str) -> dict[str, Any]:
@@ -238,24 +209,3 @@ def _places(encoder: TokenEncoder, text: str, tokens: int) -> list[tuple[int, in
             break
         found += [word.span()] * len(encoder.pieces(word.group()))
     return found[:tokens] if len(found) >= tokens else None
-
-
-def _of_question(
-    question: str,
-    places: Sequence[tuple[int, int]],
-    weighty: NDArray[np.bool_],
-    found: Sequence[tuple[Sequence[WordMatch], NDArray[np.float32]]],
-) -> list[WordMatch]:
-    if not found:
-        return []
-    best = np.stack([one for _, one in found])
-    words: dict[tuple[int, int], WordMatch] = {}
-    for token, place in enumerate(places):
-        strength, at = float(best[:, token].max()), int(best[:, token].argmax())
-        before = words.get(place)
-        # A word is met as well as the worst met of its pieces.
-        if not question[slice(*place)].isalnum():
-            continue
-        if weighty[token] and (before is None or strength < before.strength):
-            words[place] = WordMatch(*place, max(0.0, strength), str(at + 1))
-    return list(words.values())

@@ -19,7 +19,7 @@ from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
 from ..run import Stored
 from ..run.table import SharedLog
-from ._pages import WordMatcher, citation_values, match_values, new_app, page
+from ._pages import citation_values, match_values, new_app, page
 from ._server import RejectedError
 
 _REMEMBERED = 50
@@ -45,7 +45,6 @@ class Playground:
         title: what the page calls the chain.
         questions: the file that cases are saved to.
         examples: questions to begin with.
-        matcher: finds the words that match.
 
     Raises:
         InputError: the file is not one of JSON lines.
@@ -58,14 +57,12 @@ class Playground:
         questions: Path,
         *,
         examples: Sequence[str] = (),
-        matcher: WordMatcher | None = None,
     ) -> None:
         if questions.suffix.lower() not in (".jsonl", ".ndjson"):
             raise InputError(
                 "is no file of JSON lines", where=str(questions), hint="name a .jsonl file"
             )
         self.chain, self.title = chain, title
-        self.matcher = matcher or WordMatcher()
         self.questions, self.examples = questions, tuple(examples)
         self._retrieved: dict[str, list[Any]] = {}
         self._log = SharedLog(questions, SavedQuestion, opening='{"id": "play-')
@@ -156,7 +153,7 @@ class Playground:
         found = self._retrieved.get(question)
         if found is None:
             raise RejectedError(404, "ask the question first")
-        return match_values(self.matcher, question, [_text(one) for one in found])
+        return match_values(question, [_text(one) for one in found])
 
     def save(self, question: str, answer: str, passage: int | None) -> None:
         """Append a case to the question file.

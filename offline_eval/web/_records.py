@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from ...guard.files import read_text
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from ..judging.labelling import Labels
-from ..run import Question, RepliesRun, RowError, Stored
+from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
-from ..run.replies import StoredPassage
+from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
 
 _HINT = "make the run again into another folder, or name another run"
@@ -49,6 +50,7 @@ class Record:
         signals: what was measured, with thresholds.
         verdicts: labels and reasons.
         fields: whatever else the row holds.
+        run: name of its run in the viewer.
     """
 
     key: str
@@ -67,6 +69,13 @@ class Record:
     signals: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[dict[str, str]] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
+    run: str = ""
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Its verdicts without reasons, and `error` where there is one."""
+        failed = ["error"] if self.error else []
+        return tuple(sorted({*(one["label"] for one in self.verdicts), *failed}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +83,16 @@ class RunRecords:
     """A run as the viewer reads it.
 
     Attributes:
-        folder: of the run.
         suite: the name in its manifest, or `measure` for a run of relevance signals.
         planned: number of rows of the finished run, None where the manifest does not say.
         passages: id → text and source.
-        records: one per row, read as they are iterated.
+        records: one per row.
     """
 
-    folder: Path
     suite: str
     planned: int | None
     passages: Mapping[str, tuple[str, str]]
-    records: Iterable[Record]
+    records: Sequence[Record]
 
 
 class _Row(Stored):
@@ -115,8 +122,7 @@ def read_records(folder: Path, policies: Mapping[str, Policy]) -> RunRecords:
     Raises:
         InputError: there is no run, or a file is broken (with the line).
     """
-    manifest = Manifest.read_raw(folder)
-    suite = str(manifest.get("suite") or "")
+    suite = str(Manifest.read_raw(folder).get("suite") or "")
     if not suite:
         raise InputError(
             "is no run of a suite",
@@ -124,59 +130,48 @@ def read_records(folder: Path, policies: Mapping[str, Policy]) -> RunRecords:
             hint="name a folder made with `knowgate measure`, `eval` or `import`",
         )
     if RepliesRun.is_in(folder):
-        return _replies(folder, suite, manifest, policies)
-    if suite == "ookb":
-        return _measured(folder)
-    return _suite_rows(folder, suite)
+        return _replies(RepliesRun.read(folder), policies)
+    return _measured(folder) if suite == "ookb" else _suite_rows(folder, suite)
 
 
-def _replies(
-    folder: Path, suite: str, manifest: Mapping[str, Any], policies: Mapping[str, Policy]
-) -> RunRecords:
-    questions = _by_id(folder, _spec("questions", "question_id", whole=True))
-    cases = _by_id(folder, _spec("cases", "case_id", whole=True))
-    rows = _spec("replies", "reply_id").read(folder)
-    verdicts = _verdicts(folder)
-    thresholds = {
-        str(one.get("system_id")): policies.get(str(one.get("guard_sha256")))
-        for one in _list(manifest.get("systems"), folder / "manifest.json", "systems")
-        if isinstance(one, dict)
-    }
-
-    def records() -> Iterator[Record]:
-        for row in rows:
-            case = cases.get(row.text("case_id")) or _Row()
-            asked = questions.get(case.text("question_id")) or _Row()
-            record = _record(row, asked)
-            record.pair, record.kind = row.text("case_id") or record.key, case.text("kind")
-            record.reply = row.text("response")
-            policy = thresholds.get(row.text("system_id"))
-            record.signals = _signals(row, policy)
-            record.verdicts = verdicts.get(record.key, [])
-            context = _extra(row, "context")
-            if isinstance(context, dict):
-                given = context.get("passages")
-                names = [str(name) for name in _list(given, folder / "replies.jsonl", "passages")]
-                record.context = str(context.get("kind", ""))
-                record.passages = [(name, None) for name in names]
-            yield record
-
-    planned = manifest.get("replies")
-    stored = TableSpec("passages", StoredPassage, "passage_id", hint=_HINT, whole=True)
-    known = stored.read(folder) if stored.path(folder).exists() else ()
-    texts = {one.passage_id: (one.text, one.source or "") for one in known}
-    count = planned if isinstance(planned, int) else None
-    return RunRecords(folder, suite, count, texts, records())
+def _replies(run: RepliesRun, policies: Mapping[str, Policy]) -> RunRecords:
+    verdicts = _verdicts(run)
+    guards = {one.system_id: policies.get(one.guard_sha256) for one in run.manifest.systems}
+    records = []
+    for row in run.replies.values():
+        asked, context = run.question_of(row), row.context or ReplyContext()
+        records.append(
+            Record(
+                row.reply_id,
+                row.case_id,
+                system=row.system_id,
+                kind=run.case_of(row).kind.value,
+                route="" if row.route is None else row.route.value,
+                reason=row.reason,
+                score=row.relevance,
+                question=asked.question,
+                expected=asked.answer,
+                reply=row.response or "",
+                error="" if row.error is None else str(row.error),
+                passages=[(name, None) for name in context.passages],
+                context=context.kind,
+                signals=_signals(row, guards[row.system_id]),
+                verdicts=verdicts.get(row.reply_id, []),
+                fields=_rest(row),
+            )
+        )
+    texts = {name: (one.text, one.source or "") for name, one in run.passages.items()}
+    return RunRecords("ookb", run.manifest.replies, texts, records)
 
 
-def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
+def _verdicts(run: RepliesRun) -> dict[str, list[dict[str, str]]]:
     """Verdicts of judges and of people, by reply."""
     found: dict[str, list[dict[str, str]]] = {}
-    for one in RepliesRun.JUDGEMENTS.read(folder):
+    for one in run.judgements.values():
         said, why = ("failed", str(one.error)) if one.error else (one.outcome, one.reasoning)
         label = f"{one.criterion}: {said} ({one.judge})"
         found.setdefault(one.reply_id, []).append(_verdict(label, why))
-    labels = Labels.read(folder)
+    labels = Labels.read(run.folder)
     for criterion in labels.criteria if labels.annotators else ():
         for reply, votes in labels.votes(criterion.name).items():
             found.setdefault(reply, []).extend(
@@ -193,37 +188,31 @@ def _measured(folder: Path) -> RunRecords:
     texts |= {name: (one.text, one.source or "") for name, one in run.passages.items()}
     policy = None if run.calibration is None else run.calibration.policy
     own = {} if run.calibration is None else run.calibration.thresholds
-
-    def records() -> Iterator[Record]:
-        for row in run.rows:
-            asked = run.questions[row.question_id]
-            record = Record(
-                row.case_id,
-                row.case_id,
-                system=run.manifest.settings.scorer.kind,
-                kind=row.kind.value,
-                score=row.raw_relevance,
-                question=asked.question,
-                expected=asked.answer,
-                error="" if row.error is None else str(row.error),
-                passages=list(zip(row.retrieved, row.scores, strict=False)),
-                context="passages",
-                fields=_topic(asked),
-            )
-            if policy is not None and row.error is None:
-                _decide(record, policy, own.get(row.question_id), row.question_id in own)
-            elif row.raw_relevance is not None:
-                record.signals = [_signal("raw relevance", row.raw_relevance)]
-            review = run.reviews.get(row.case_id)
-            record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
-            yield record
-
-    return RunRecords(folder, "measure", run.manifest.cases, texts, records())
-
-
-def _topic(asked: Question) -> dict[str, Any]:
-    given = {"source": asked.source, "topic": asked.topic, "knowledge base": asked.knowledge_base}
-    return {name: value for name, value in given.items() if value}
+    records = []
+    for row in run.rows:
+        asked = run.questions[row.question_id]
+        about = {name: getattr(asked, name) for name in ("source", "topic", "knowledge_base")}
+        record = Record(
+            row.case_id,
+            row.case_id,
+            system=run.manifest.settings.scorer.kind,
+            kind=row.kind.value,
+            score=row.raw_relevance,
+            question=asked.question,
+            expected=asked.answer,
+            error="" if row.error is None else str(row.error),
+            passages=list(zip(row.retrieved, row.scores, strict=False)),
+            context="passages",
+            fields={name.replace("_", " "): value for name, value in about.items() if value},
+        )
+        if policy is not None and row.error is None:
+            _decide(record, policy, own.get(row.question_id), row.question_id in own)
+        elif row.raw_relevance is not None:
+            record.signals = [_signal("raw relevance", row.raw_relevance)]
+        review = run.reviews.get(row.case_id)
+        record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
+        records.append(record)
+    return RunRecords("measure", run.manifest.cases, texts, records)
 
 
 def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
@@ -266,48 +255,42 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
     rows = _first_table(folder)
     asked = _asked(folder, rows)
     texts: dict[str, tuple[str, str]] = {}
-
-    def records() -> Iterator[Record]:
-        for row in rows:
-            about = next((asked[name] for name in _names(row) if name in asked), _Row())
-            record = _record(row, about)
-            record.kind = row.text("context_kind", "evidence", "kind", "form")
-            told = "answer" if _extra(row, "response") is None else "response"
-            record.reply = row.text(told)
-            record.signals = _signals(row, None)
-            record.verdicts = [
+    records = []
+    for row in rows:
+        about = next((asked[name] for name in _names(row) if name in asked), _Row())
+        key, system = row.text("row_id", "case_id", "key"), row.text("system", "method")
+        kind = row.text("context_kind", "evidence", "kind", "form")
+        shown = {
+            f"{about.text('case_id', 'key')}#{kind}#{number}": (text, "")
+            for number, text in enumerate(_texts_of(about, kind))
+        }
+        texts |= shown
+        record = Record(
+            key,
+            key.removeprefix(system).lstrip("/|") or key,
+            system=system,
+            kind=kind,
+            route=row.text("route"),
+            reason=row.text("reason"),
+            score=row.relevance if row.relevance is not None else row.raw_relevance,
+            question=row.text("question") or about.text("question"),
+            expected=about.text("answer") or _listed(_extra(about, "answers")),
+            reply=row.text("answer" if _extra(row, "response") is None else "response"),
+            error="" if row.error is None else str(row.error),
+            passages=[(name, None) for name in shown],
+            signals=_signals(row, None),
+            verdicts=[
                 _verdict(f"{name}: {'yes' if value else 'no'}")
                 for name in _JUDGED
                 if isinstance(value := _extra(row, name), bool)
-            ]
-            for number, text in enumerate(_texts_of(about, record.kind)):
-                name = f"{about.text('case_id', 'key')}#{record.kind}#{number}"
-                texts[name] = (text, "")
-                record.passages.append((name, None))
-            yield record
-
-    found = list(records())  # fills `texts`
-    return RunRecords(folder, suite, None, texts, found)
+            ],
+            fields=_rest(row),
+        )
+        records.append(record)
+    return RunRecords(suite, None, texts, records)
 
 
-def _record(row: _Row, asked: _Row) -> Record:
-    key = row.text("reply_id", "row_id", "case_id", "key")
-    system = row.text("system_id", "system", "method")
-    return Record(
-        key,
-        key.removeprefix(system).lstrip("/|") or key,
-        system=system,
-        route=row.text("route"),
-        reason=row.text("reason"),
-        score=row.relevance if row.relevance is not None else row.raw_relevance,
-        question=row.text("question") or asked.text("question"),
-        expected=asked.text("answer") or _listed(_extra(asked, "answers")),
-        error="" if row.error is None else str(row.error),
-        fields=_rest(row),
-    )
-
-
-def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
+def _signals(row: _Row | ReplyRow, policy: Policy | None) -> list[dict[str, Any]]:
     return [
         _signal(name, value, getattr(policy, f"{name}_threshold", None))
         for name in ("relevance", "confidence")
@@ -315,7 +298,7 @@ def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
     ]
 
 
-def _rest(row: _Row) -> dict[str, Any]:
+def _rest(row: _Row | ReplyRow) -> dict[str, Any]:
     """The further fields of a row that hold something."""
     kept = row.model_dump(mode="json", exclude_defaults=True)
     return {
@@ -375,13 +358,3 @@ def _names(row: _Row) -> tuple[str, ...]:
 
 def _spec(name: str, key: str, *, whole: bool = False) -> TableSpec[_Row]:
     return TableSpec(name, _Row, key, hint=_HINT, whole=whole)
-
-
-def _by_id(folder: Path, spec: TableSpec[_Row]) -> dict[str, _Row]:
-    return {row.text(spec.key): row for row in spec.read(folder)}
-
-
-def _list(value: Any, path: Path, name: str) -> list[Any]:
-    if not isinstance(value, list | None):
-        raise InputError(f"field '{name}' must be a list", where=str(path), hint=_HINT)
-    return value or []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
-from ._index import PAGE, Case, RunIndex
-from ._pages import WordMatcher, citation_values, match_values, new_app, page
-from ._query import CaseQuery, ComparisonQuery
+from ._index import PAGE, CaseQuery, ComparisonQuery, RunIndex
+from ._pages import citation_values, match_values, new_app, page
+from ._records import Record
 from ._server import RejectedError
 
 _CHANGES = {
@@ -19,14 +22,9 @@ _CHANGES = {
 }
 
 
-def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
-    """Return the pages of `knowgate view` over indexed runs.
-
-    Args:
-        index: of the runs.
-        matcher: finds the words that match.
-    """
-    app, matcher = new_app((("/", "Runs"), ("/compare", "Compare"))), matcher or WordMatcher()
+def view_app(index: RunIndex) -> FastAPI:
+    """Return the pages of `knowgate view` over indexed runs."""
+    app = new_app((("/", "Runs"), ("/compare", "Compare")))
 
     @app.get("/")
     def runs() -> Response:
@@ -39,40 +37,41 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
     def cases(request: Request) -> Response:
         query = _query(index, request)
         found = index.find(query)
-        pages = max(1, -(-found.total // PAGE))
+        shown, pages = _page(found, query.page)
         if query.page > pages:
             return RedirectResponse("/cases?" + query.link(page=pages), 303)
-        values = {"run": index.runs[query.run], "query": query, "found": found, "pages": pages}
-        return page(app, "cases.html", index=index, **values)
+        values = {"run": index.runs[query.run], "query": query, "total": len(found)}
+        return page(app, "cases.html", index=index, rows=shown, pages=pages, **values)
 
     @app.get("/case")
     def case(request: Request) -> Response:
         query = _query(index, request)
-        found = _case(index, query, request)
+        found, passages = _case(index, query, request)
         before, after = index.neighbours(query, found)
-        values = {"query": query, "case": found, "record": found, "before": before, "after": after}
+        values = {"query": query, "record": found, "before": before, "after": after}
         more = {"others": index.others(found), "where": CaseQuery(query.run).link()}
-        return page(app, "case.html", index=index, cited=_is_cited(found), **values, **more)
+        cited = _is_cited(found, passages)
+        return page(app, "case.html", passages=passages, cited=cited, **values, **more)
 
     @app.get("/matches")
     def matches(request: Request) -> Response:
-        found = _case(index, _query(index, request), request)
-        return JSONResponse(match_values(matcher, plain(found["question"]), _texts(found)))
+        found, passages = _case(index, _query(index, request), request)
+        return JSONResponse(match_values(plain(found.question), _texts(passages)))
 
     @app.get("/citations")
     def citations(request: Request) -> Response:
-        found = _case(index, _query(index, request), request)
-        if not _is_cited(found):
+        found, passages = _case(index, _query(index, request), request)
+        if not _is_cited(found, passages):
             raise RejectedError(404, "no reply to passages that the run holds")
-        reply, question = plain(found["reply"]), plain(found["question"])
-        return JSONResponse(citation_values(reply, _texts(found), question))
+        reply, question = plain(found.reply), plain(found.question)
+        return JSONResponse(citation_values(reply, _texts(passages), question))
 
     @app.get("/compare")
     def compare(request: Request) -> Response:
         query = _comparison(index, request)
         found, numbers = index.compare(query)
-        pages = max(1, -(-found.total // PAGE))
-        values = {"query": query, "found": found, "numbers": numbers, "pages": pages}
+        rows, pages = _page(found, query.page)
+        values = {"query": query, "rows": rows, "numbers": numbers, "pages": pages}
         return page(app, "compare.html", index=index, changes=_CHANGES, case=CaseQuery, **values)
 
     return app
@@ -95,19 +94,28 @@ def _comparison(index: RunIndex, request: Request) -> ComparisonQuery:
     return index.with_only_systems(query)
 
 
-def _texts(case: Case) -> list[str]:
-    """Its passages as the page shows them, since places are counted in that."""
-    return [plain(one["text"] or "") for one in case["passages"]]
+def _page(found: Sequence[Any], number: int) -> tuple[Sequence[Any], int]:
+    """Return what a page shows, and how many pages there are."""
+    return found[(number - 1) * PAGE : number * PAGE], max(1, -(-len(found) // PAGE))
 
 
-def _is_cited(case: Case) -> bool:
-    """Whether the reply was given to passages whose texts the run holds."""
-    texts = [one["text"] for one in case["passages"]]
-    return bool(case["reply"] and texts) and case["context"] == "passages" and None not in texts
-
-
-def _case(index: RunIndex, query: CaseQuery, request: Request) -> Case:
-    found = index.case(query.run, request.query_params.get("key", ""))
+def _case(
+    index: RunIndex, query: CaseQuery, request: Request
+) -> tuple[Record, list[dict[str, Any]]]:
+    """Return a case and its passages."""
+    run = index.runs[query.run]
+    found = run.by_key.get(request.query_params.get("key", ""))
     if found is None:
         raise RejectedError(404, "no such case")
-    return found
+    return found, run.texts_of(found)
+
+
+def _texts(passages: list[dict[str, Any]]) -> list[str]:
+    """Passages as the page shows them, since places are counted in that."""
+    return [plain(one["text"] or "") for one in passages]
+
+
+def _is_cited(case: Record, passages: list[dict[str, Any]]) -> bool:
+    """Whether the reply was given to passages whose texts the run holds."""
+    texts = [one["text"] for one in passages]
+    return bool(case.reply and texts) and case.context == "passages" and None not in texts

@@ -49,7 +49,10 @@ _REPLACED = {
 }
 # Where an encoder is made for retrieval.
 _SEARCHING = {
-    "measure": ["suites.ookb.instruments.BiEncoderScorer", "suites.ookb._scorers.BiEncoderScorer"],
+    "measure": [
+        "suites.ookb.instruments.BiEncoderScorer",
+        "suites.ookb.scorer_comparison.BiEncoderScorer",
+    ],
     "eval": ["suites.ookb._suite.BiEncoderScorer", "suites.uniknow._contexts.BiEncoderScorer"],
     "play": [],
 }

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from ..registry import register
 from ._measure import MEASURE
-from ._replies_support import replies_with_passages as replies_with_passages
-from ._scorers import compare_scorers
-from ._scorers import folder_name as folder_name
 from ._suite import OokbSuite
+from .scorer_comparison import compare_scorers
+from .scorer_comparison import folder_name as folder_name
 
 __all__ = [
     "MEASURE",

@@ -31,9 +31,9 @@ from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tune
 from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from ._signals_summary import SignalsSummary, count_duplicates
 from .instruments import Instruments, ServedInstruments
 from .leaving_out import left_out_together
+from .signals import SignalsSummary, count_duplicates
 
 
 class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSummary]):
@@ -93,12 +93,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
         """Return the id of the case: one system measures."""
-        del system
         return case.case_id
 
     def load(self, settings: MeasureSettings, choice: ModelChoice) -> Sequence[System]:
         """Load what measures, and what retrieves."""
-        del choice
         if settings.served:
             return (Instruments.served(settings),)
         loaded = _loaded(settings)
@@ -113,7 +111,6 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         folder: Path,
     ) -> Sequence[MeasuredCase]:
         """Find what is left out for each question, and which questions are one unit by that."""
-        del folder
         (instruments,) = systems
         if isinstance(instruments, ServedInstruments):
             return instruments.locate(cases, settings)
@@ -194,12 +191,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def sent(self, case: MeasuredCase, system: System) -> tuple[str, None]:
         """Return the id of the case: the workers hold questions and knowledge base."""
-        del system
         return case.case_id, None
 
     def failed(self, case: MeasuredCase, system: System, error: Exception) -> MeasuredRow:
         """Make the row of a case that could not be measured."""
-        del system
         return _row(case.case, error=RowError.of(error))
 
     def finish(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
@@ -209,31 +204,32 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
     def ending(self, result: RunResult) -> Ending:
         """Count what was measured, missed, unmatched and repeated."""
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
-        found = Counter(row.kind for row in run.rows)
-        kinds: Any = {kind.value: found[kind] for kind in CaseKind if found[kind]}
+        found, totals = Counter(row.kind for row in run.rows), result.totals
+        kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
         errors = [row.question_id for row in run.rows if row.error is not None]
         failed = sum(name not in run.unmatched for name in errors)
-        misses = sum(row.retrieval_miss for row in run.rows)
-        unmatched, (duplicates, _) = len(run.unmatched), count_duplicates(run)
-        totals = result.totals
-        each = totals.seconds / totals.stored if totals.stored else 0.0
+        values: dict[str, Any] = {
+            "cases": kinds,
+            "retrieval_misses": sum(row.retrieval_miss for row in run.rows),
+            "unmatched": len(run.unmatched),
+            "duplicates": count_duplicates(run)[0],
+            "seconds_per_case": totals.seconds / totals.stored if totals.stored else 0.0,
+        }
         told = {
             **{f"cases, {kind}": number for kind, number in kinds.items()},
-            "retrieval misses": misses,
-            "unmatched sources": unmatched,
-            "duplicate questions": duplicates,
+            "retrieval misses": values["retrieval_misses"],
+            "unmatched sources": values["unmatched"],
+            "duplicate questions": values["duplicates"],
             "failed": failed,
             "time": f"{totals.seconds:.1f} s",
-            "time per case": f"{each:.3f} s",
+            "time per case": f"{values['seconds_per_case']:.3f} s",
         }
         lines = tuple((what, str(number)) for what, number in told.items())
         note = (
-            f"{unmatched} of the questions name a source that no document has: they count in no "
-            "rate; see `error` in rows.jsonl"
+            f"{len(run.unmatched)} of the questions name a source that no document has: they count "
+            "in no rate; see `error` in rows.jsonl"
         )
-        values = {"cases": kinds, "retrieval_misses": misses, "unmatched": unmatched}
-        values |= {"duplicates": duplicates, "seconds_per_case": each}
-        return Ending(failed, ("what", "number"), lines, (note,) if unmatched else (), values)
+        return Ending(failed, ("what", "number"), lines, (note,) if run.unmatched else (), values)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -284,7 +280,6 @@ class _RemoteMeasuring:
 
     def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
         """Measure cases by their ids."""
-        del system
         return [_measured(self._cases[name], self._system) for name in names]
 
 

@@ -19,32 +19,32 @@ from ...report.text import counted, decimal, one_line
 from ...run.grouping import error_types, grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
-from ._replies import (
-    MAIN,
-    OFF,
-    ReplyCounts,
-    shared_factors,
-    varying,
-)
-from ._replies_cases import cases_worth_reading
 from ._replies_differences import Comparison
-from ._replies_plots import base_plots, shown_bases
+from ._replies_shown import base_plots, cases_worth_reading, shown_bases
 from ._replies_summary import RepliesSummary
-from ._replies_support import support_section
 from ._replies_tables import (
     comparison_tables,
     cost_table,
     criterion_table,
     glance_table,
-    heading_of,
-    judge_table,
     label_tables,
     reply_rows,
     shape_table,
-    topic_table,
+    support_table,
 )
 from ._replies_what_if import REPLIES_WORDS as WORDS
 from ._replies_what_if import replies_what_if
+from .replies import (
+    FACTORS,
+    LONGEST,
+    MAIN,
+    OFF,
+    SEPARATOR,
+    ReplyCounts,
+    ReplyShape,
+    distinct,
+    varying,
+)
 
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
@@ -56,7 +56,7 @@ _OPEN = frozenset({"What was tested", "Results by system"})
 
 def replies_document(summary: RepliesSummary) -> Document:
     """Make the report of a summarised run."""
-    lines, opening = headline(summary), lead(summary)
+    lines, opening = _headline(summary), _lead(summary)
     return Document(
         name="ookb",
         title=WORDS.text("title", [name for name in summary.knowledge_bases if name]),
@@ -67,14 +67,14 @@ def replies_document(summary: RepliesSummary) -> Document:
         values=summary.to_dict(),
         systems={one.system.system_id: one.numbers() for one in summary.systems},
         rows=lambda: reply_rows(summary.evidence),
-        checks=lambda: system_checks(summary),
+        checks=lambda: _checks(summary),
     )
 
 
 # -- The sentences that open the report -------------------------------------------------
 
 
-def lead(summary: RepliesSummary) -> str:
+def _lead(summary: RepliesSummary) -> str:
     """Write the one sentence that opens a report of several systems; empty if nothing fits.
 
     With guards: what the best of them changes. Without: which system answers wrongly least
@@ -85,7 +85,7 @@ def lead(summary: RepliesSummary) -> str:
     by_id = {one.system.system_id: one for one in summary.systems}
     ranked = []
     for one in _guard_comparisons(summary):
-        shape, name = by_id[one.other].fair(None), summary.names[one.other]
+        shape, name = by_id[one.other].fair(), summary.names[one.other]
         if shape is not None:
             wrong, out = shape.out_of_kb.wrong_answer_rate.value, shape.out_of_kb
             rank = (1.0 if wrong is None else wrong, -(out.abstention_rate.value or 0.0), name)
@@ -94,7 +94,7 @@ def lead(summary: RepliesSummary) -> str:
     return best or next(reversed(_extremes(summary, None)), "")
 
 
-def headline(summary: RepliesSummary) -> list[str]:
+def _headline(summary: RepliesSummary) -> list[str]:
     """Write the sentences on the results, the most important one first."""
     if not summary.evidence.replies:
         return WORDS.paragraphs("nothing", len(summary.evidence.failed))
@@ -113,11 +113,8 @@ def headline(summary: RepliesSummary) -> list[str]:
 
 def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
     systems = summary.evidence.run.systems
-    return [
-        one
-        for one in summary.differences
-        if one.factor == "guard" and systems[one.base].guard == OFF
-    ]
+    guards = (one for one in summary.differences if one.factor == "guard")
+    return [one for one in guards if systems[one.base].guard == OFF]
 
 
 def _extremes(summary: RepliesSummary, base: str | None) -> list[str]:
@@ -138,47 +135,38 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     evidence, run = summary.evidence, summary.evidence.run
     cases = run.cases.values()
     with_passage = {case.question_id for case in cases if case.kind is not CaseKind.SYNTHETIC}
-    stood_in: Counter[tuple[str, str, str]] = Counter()
-    estimated = []
-    for criterion in MAIN:
-        first = evidence.primary(criterion)
-        said = [found for (_, name), found in evidence.verdicts.items() if name == criterion]
-        if any(first in found and found[first].estimate for found in said if first is not None):
-            estimated.append(criterion)
-        for reply in evidence.replies:
-            verdict = evidence.verdict(reply.row.reply_id, criterion)
-            if verdict is not None and verdict.judge != first:
-                stood_in[criterion, verdict.judge, str(first)] += 1
+    first = {criterion: str(evidence.primary(criterion)) for criterion in MAIN}
+    verdicts = [
+        (criterion, reply.verdicts[criterion])
+        for reply in evidence.replies
+        for criterion in MAIN
+        if criterion in reply.verdicts
+    ]
+    stood_in = Counter((c, one.judge) for c, one in verdicts if one.judge != first[c])
+    by_first = {c for c, one in verdicts if one.judge == first[c] and one.estimate}
     return {
         "errors": error_types(reply.row for reply in evidence.failed),
         "asked": len({case.question_id for case in cases}),
         "seen": len({case.question_id for case in cases if case.held_out is False}),
-        "estimated": estimated,
-        "stood_in": [
-            (criterion, first, count, judge)
-            for (criterion, judge, first), count in sorted(stood_in.items())
-        ],
+        "estimated": [criterion for criterion in MAIN if criterion in by_first],
+        "stood_in": [(c, first[c], n, judge) for (c, judge), n in sorted(stood_in.items())],
         "elsewhere": len({one.question_id for one in summary.left_out_check or ()}),
         "with_passage": len(with_passage),
         "passages": len({run.questions[name].own_passage for name in with_passage}),
     }
 
 
-def system_checks(summary: RepliesSummary) -> list[Check]:
+def _checks(summary: RepliesSummary) -> list[Check]:
     """Check per system and knowledge base that all its replies are there and without error."""
     found = []
     for one in summary.systems:
-        for base, shape in one.knowledge_bases.items():
+        for base, shape in ReplyShape.by_base(one.every).items():
             failed = shape.out_of_kb.errors + shape.in_kb.errors
             total = shape.out_of_kb.n + shape.in_kb.n + failed
-            found.append(
-                Check(
-                    group=f"{_GROUP}.{base}" if base else _GROUP,
-                    name=one.system.system_id,
-                    failure=f"{failed} of {total} replies ended in an error" if failed else "",
-                    text=WORDS.text("measured", shape),
-                )
-            )
+            failure = f"{failed} of {total} replies ended in an error" if failed else ""
+            group = f"{_GROUP}.{base}" if base else _GROUP
+            text = WORDS.text("measured", shape)
+            found.append(Check(group, one.system.system_id, failure, text))
     if summary.missing:
         planned = summary.evidence.run.manifest.replies
         why = f"{summary.missing} of {planned} replies are missing"
@@ -198,7 +186,7 @@ def _sections(summary: RepliesSummary, lines: Sequence[str]) -> list[Section]:
         Section("How to read the intervals", (WORDS.text("intervals"), small)),
         replies_what_if(summary.evidence, names),
         _cascades(summary),
-        support_section({one.name: one.support for one in summary.systems}),
+        _support(summary),
         _differences(summary),
         _criteria(summary),
         _topics(summary),
@@ -218,14 +206,15 @@ def _sections(summary: RepliesSummary, lines: Sequence[str]) -> list[Section]:
 
 def _heading(summary: RepliesSummary) -> str:
     systems = tuple(summary.evidence.run.systems.values())
-    return heading_of(varying(systems)) if len(systems) > 1 else "System"
+    factors = varying(systems) if len(systems) > 1 else ()
+    return SEPARATOR.join(name for name in FACTORS if name in factors).capitalize() or "System"
 
 
 def _glance(summary: RepliesSummary) -> Section:
-    systems = {one.name: one for one in summary.systems}
     note = Prose((WORDS.text("at_a_glance", summary.some_seen),), small=True)
     scatter = base_plots(summary, None, 0)[0] if shown_bases(summary) == [None] else None
-    return Section("At a glance", (glance_table(_heading(summary), systems), note, scatter))
+    table = glance_table(_heading(summary), summary.systems)
+    return Section("At a glance", (table, note, scatter))
 
 
 def _tested(summary: RepliesSummary) -> Section:
@@ -237,34 +226,30 @@ def _tested(summary: RepliesSummary) -> Section:
         [(*text, counts[kind]) for kind, *text in lines if counts[kind]],
     )
     systems = tuple(run.systems.values())
-    shared = shared_factors(systems) if len(systems) > 1 else []
-    judged = WORDS.paragraphs("judged", summary.evidence, shared)
+    alike = [name for name in FACTORS if len(systems) > 1 and name not in varying(systems)]
+    shared = {name: one_line(getattr(systems[0], name)) for name in alike}
+    said = [f"{name} {value}" for name, value in shared.items() if value]
+    judged = WORDS.paragraphs("judged", summary.evidence, said)
     return Section("What was tested", (WORDS.text("tested"), kinds, *judged))
 
 
 def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
     parts, heading = [], _heading(summary)
     for number, base in enumerate(shown_bases(summary)):
-        shapes, title = {one.name: one.shape for one in summary.systems}, ""
+        title = ""
         if base is not None:
-            by_name = {one.name: one.knowledge_bases.get(base) for one in summary.systems}
-            shapes = {name: shape for name, shape in by_name.items() if shape is not None}
             asked = summary.knowledge_bases[base]
             most = max(asked.out_of_kb.questions, asked.in_kb.questions)
-            name = one_line(base, 60) or "Knowledge base without a name"
+            name = one_line(base, LONGEST) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
-        table = shape_table(heading, shapes)
+        table = shape_table(heading, {one.name: one.shape(base) for one in summary.systems})
         scatter, bars = base_plots(summary, base, number)
         opens = base is None and len(summary.systems) > 1
         shown = None if opens else scatter, table if table.columns else None, bars
         parts.append(Section(title, shown))
-    held_out = {
-        one.name: one.held_out
-        for one in summary.systems
-        if one.held_out is not None and one.held_out_bases
-    }
-    if held_out:
-        table = shape_table("Guarded system", held_out)
+    unseen = {one.name: one.fair() for one in summary.systems if one.seen}
+    if any(unseen.values()):
+        table = shape_table("Guarded system", unseen)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
     terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
     said = Prose(tuple(lines), bullets=True) if lines else None
@@ -278,52 +263,58 @@ def _cascades(summary: RepliesSummary) -> Section | None:
     return Section("Cascade of scorers", tuple(parts)) if parts else None
 
 
+def _support(summary: RepliesSummary) -> Section | None:
+    shown = {one.name: one.support for one in summary.systems if one.support["checked"]}
+    title, said = "Replies that their passages do not bear out", WORDS.text("support")
+    return Section(title, (said, support_table(shown))) if shown else None
+
+
 def _differences(summary: RepliesSummary) -> Section | None:
     compared = [one for one in summary.differences if one.differences]
     if not compared:
         return None
-    others = {one.base: one_line(one.base, 60) for one in summary.differences if one.run}
+    others = {one.base: one_line(one.base, LONGEST) for one in summary.differences if one.run}
     tables = comparison_tables(compared, {**others, **summary.names}, summary.evidence.run.systems)
-    tests = sum(len(one.differences) for one in summary.differences)
-    parts = (Section(title, (table,)) for title, table in tables)
+    tests = sum(len(one.differences) for one in compared)
     note = Prose((WORDS.text("both_answered"),), small=True)
-    return Section("Differences", (WORDS.text("differences", tests), *parts, note))
+    return Section("Differences", (WORDS.text("differences", tests), *tables, note))
 
 
 def _criteria(summary: RepliesSummary) -> Section | None:
-    if not summary.criteria:
-        return None
     blocks: list[Section | Prose] = []
     for found in summary.criteria:
-        name = one_line(found["criterion"], 60).replace("_", " ").capitalize()
-        judge = one_line(WORDS.text("judge", found["judge"]), 60)
+        name = one_line(found["criterion"], LONGEST).replace("_", " ").capitalize()
+        judge = one_line(WORDS.text("judge", found["judge"]), LONGEST)
         if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
         table = criterion_table(found["systems"], summary.names)
         blocks.append(Section(f"{name}, judged by {judge}", (table,)))
     if any(found["criterion"] == Judgement.FAILURE for found in summary.criteria):
         blocks.append(Prose((WORDS.text("failures"),), small=True))
-    return Section("How answers go wrong", tuple(blocks))
+    return Section("How answers go wrong", tuple(blocks)) if blocks else None
 
 
 def _topics(summary: RepliesSummary) -> Section | None:
-    topics = summary.topics
-    if not topics:
+    if not summary.topics:
         return None
-    more = len(topics) - _MAX_TOPICS
+    shown, more = summary.topics[:_MAX_TOPICS], len(summary.topics) - _MAX_TOPICS
+    shapes = {f"{one['topic']} ({one['questions']})": one["replies"] for one in shown}
+    table = shape_table("Topic (questions)", shapes, best=False)
     note = WORDS.text("topics", summary.pooled, summary.topics_by, more)
-    return Section("By topic", (topic_table(topics[:_MAX_TOPICS]), Prose((note,), small=True)))
+    return Section("By topic", (table, Prose((note,), small=True)))
 
 
 def _people(summary: RepliesSummary) -> Section:
     judges = None
     if len(summary.judges) > 1:
-        table = judge_table(summary.judges)
+        words = {name: WORDS.text("judge", name) for name in summary.judges}
+        lines = [name if name == said else f"{name}: {said}" for name, said in words.items()]
+        shapes = dict(zip(distinct(lines), summary.judges.values(), strict=True))
+        table = shape_table("Judge", shapes, best=False)
         judges = Section("The same replies by each judge alone", (table,))
     tables = [] if summary.labels is None else label_tables(summary.labels, summary.names)
-    parts = (Section(title, (table,)) for title, table in tables)
     said = WORDS.paragraphs("labels", summary.labels)
-    return Section("Judges and people", (judges, *said, *parts))
+    return Section("Judges and people", (judges, *said, *tables))
 
 
 def _elsewhere(summary: RepliesSummary) -> Section:
@@ -343,11 +334,17 @@ def _elsewhere(summary: RepliesSummary) -> Section:
 
 
 def _costs(summary: RepliesSummary) -> Section:
-    costs = summary.costs
-    names = {summary.names[name]: cost for name, cost in costs["systems"].items()}
-    metered = any(cost.known for cost in names.values()) or summary.evidence.failed
-    first = cost_table("System", names) if metered else WORDS.text("not_metered")
+    costs = {summary.names[name]: cost for name, cost in summary.costs["systems"].items()}
+    judges = summary.costs["judges"]
+    known = [any(map(_is_known, of.values())) for of in (costs, judges)]
+    metered = known[0] or summary.evidence.failed
     second = None
-    if any(cost.known or cost.errors for cost in costs["judges"].values()):
-        second = Section("Of the judges", (cost_table("Judge", costs["judges"]),))
+    if known[1] or any(one["errors"] for one in judges.values()):
+        second = Section("Of the judges", (cost_table("Judge", judges),))
+    first = cost_table("System", costs) if metered else WORDS.text("not_metered")
     return Section("Cost", (first, second))
+
+
+def _is_known(cost: dict[str, Any]) -> bool:
+    known = ("calls", "input_tokens", "output_tokens", "seconds_p50")
+    return any(cost[name] is not None for name in known)

@@ -1,106 +1,31 @@
-"""The numbers of a run of replies: what `report.json` holds."""
+"""The numbers of a run of replies: what `report.json` holds, each counted from the rows."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from ...._version import __version__
+from ....guard.reply_check import DEFAULT_THRESHOLD
+from ....guard.signals.support import SupportCheck
+from ...judging.correction import corrected_rate
+from ...judging.labelling import Agreement, Labels
+from ...judging.validation import JudgeValidation
 from ...report.cascade import CascadeStages
-from ...report.document import Document, as_json
+from ...report.document import as_json
 from ...report.text import one_line
 from ...run import Question
 from ...run.grouping import error_types, grouped, most_frequent
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
-from ._left_out_check import read_left_out_check
-from ._replies import (
-    MAIN,
-    OFF,
-    Evidence,
-    JudgedReply,
-    ReplyShape,
-    distinct,
-    labels,
-)
+from ..parts import run_values
+from ._cases import read_left_out_check
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems
-from ._replies_labels import LabelsSummary
-from ._replies_support import SupportSummary
-
-_NOT_GIVEN = "(none given)"
-
-
-class Cost:
-    """Cost of some rows; each number is None where no row was metered.
-
-    Args:
-        given: replies or verdicts, failed ones included.
-
-    Attributes:
-        rows: number of them.
-        metered: rows of which the calls are known.
-        calls: of language models.
-        input_tokens: of these calls.
-        output_tokens: likewise.
-        seconds_p50: median from the first call to the reply.
-        seconds_p95: that 95 % of the replies stay under.
-        errors: by type, the most frequent first.
-    """
-
-    def __init__(self, given: Sequence[ReplyRow] | Sequence[Judgement]) -> None:
-        known = {
-            name: [value for row in given if (value := getattr(row, name, None)) is not None]
-            for name in ("calls", "input_tokens", "output_tokens", "seconds")
-        }
-        seconds = known.pop("seconds")
-        self.rows, self.metered = len(given), len(known["calls"])
-        self.calls, self.input_tokens, self.output_tokens = (
-            sum(values) if values else None for values in known.values()
-        )
-        self.seconds_p50 = float(np.quantile(seconds, 0.5)) if seconds else None
-        self.seconds_p95 = float(np.quantile(seconds, 0.95)) if seconds else None
-        self.errors = error_types(given)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return vars(self)
-
-    @property
-    def known(self) -> bool:
-        """Whether anything is known of what was spent."""
-        known = (self.calls, self.input_tokens, self.output_tokens, self.seconds_p50)
-        return any(one is not None for one in known)
-
-
-def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:
-    """Count how often a judge gave each outcome of a criterion.
-
-    Args:
-        evidence: of the run.
-        criterion: `failure` or a user's own.
-        judge: who judged.
-
-    Returns:
-        JSON-ready: besides criterion and judge, under `estimate` whether these are offline
-        estimates, and under `systems` per system how often each outcome occurs, the most frequent
-        of all systems first; of out-of-KB replies for `failure`, of all for other criteria.
-    """
-    counts: dict[str, Counter[str]] = {}
-    found: dict[str, Any] = {"criterion": criterion, "judge": judge, "estimate": False}
-    for reply in evidence.replies:
-        verdict = evidence.said(reply, criterion).get(judge)
-        about = criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained)
-        if verdict is not None and about:
-            counts.setdefault(reply.row.system_id, Counter())[str(verdict.outcome)] += 1
-            found["estimate"] |= verdict.estimate
-    outcomes = most_frequent(outcome for own in counts.values() for outcome in own.elements())
-    systems = {name: {one: own[one] for one in outcomes} for name, own in counts.items()}
-    return {**found, "systems": systems}
+from .replies import MAIN, OFF, Evidence, RatedReply, ReplyShape, distinct, labels, rate
 
 
 class SystemSummary:
@@ -112,104 +37,61 @@ class SystemSummary:
         name: in tables and sentences.
 
     Attributes:
-        shape: of all its replies.
-        knowledge_bases: the same by name of the knowledge base.
-        held_out: the same over questions that the guard's policy had not seen, perhaps
-            none; None where it is not known to have seen any, or nothing stands in front.
-        held_out_bases: the same by name of the knowledge base, of those with such a
-            question; empty likewise.
+        every: its replies, those that ended in an error last.
+        seen: the guard's policy is known to have seen some of the questions.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
         support: which of its replies their passages do not bear out.
         failed: share of the replies that ended in an error; None without replies.
     """
 
     def __init__(self, evidence: Evidence, system: ReplySystem, name: str) -> None:
-        own = [reply for reply in evidence.every if reply.system is system]
-        replied = [reply for reply in own if reply.row.error is None]
-        unseen = [reply for reply in own if reply.case.held_out is not False]
-        guarded = system.guard != OFF and any(one.case.held_out is False for one in replied)
         self.name, self.system = name, system
-        self.shape, self.knowledge_bases = ReplyShape(own), ReplyShape.by_base(own)
+        self.every = own = [reply for reply in evidence.every if reply.system is system]
+        replied = [reply for reply in own if reply.row.error is None]
         self.failed = (len(own) - len(replied)) / len(own) if own else None
-        self.held_out = ReplyShape(unseen) if guarded else None
-        self.held_out_bases = ReplyShape.by_base(unseen) if guarded else {}
-        self.support = SupportSummary(evidence, replied)
+        self.seen = system.guard != OFF and any(one.case.held_out is False for one in replied)
+        self.support = support_counts(replied)
         self.cascade = CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied)
 
-    def fair(self, base: str | None) -> ReplyShape | None:
-        """Return the rates over unseen questions where some were seen in calibration.
+    def shape(self, base: str | None = None, *, unseen: bool = False) -> ReplyShape | None:
+        """Count its replies; None where there are none.
 
         Args:
-            base: name of a knowledge base; None: all together.
-
-        Returns:
-            None where no such question was asked.
+            base: name of the knowledge base that they are about; None for all together.
+            unseen: leave out questions that the guard's policy was calibrated on.
         """
-        if self.held_out is None:
-            return self.shape if base is None else self.knowledge_bases.get(base)
-        if base is None:
-            return self.held_out if self.held_out_bases else None
-        return self.held_out_bases.get(base)
+        found = [one for one in self.every if not (unseen and one.case.held_out is False)]
+        found = [one for one in found if base in (None, one.case.knowledge_base)]
+        return ReplyShape(found) if found else None
+
+    def fair(self, base: str | None = None) -> ReplyShape | None:
+        """Count its replies, to unseen questions where some were seen in calibration."""
+        return self.shape(base, unseen=self.seen)
 
     def numbers(self) -> dict[str, Any]:
         """Return the system's numbers under the names that the report has for the whole run."""
-        shape, unsupported = self.shape.to_dict(), self.support.unsupported.to_dict()
-        false_abstention = {"false_abstention_rate": shape["in_kb"]["false_abstention_rate"]}
-        return {**shape, **false_abstention, **self.to_dict(), "unsupported": unsupported}
+        own = self.to_dict()
+        false_abstention = own["replies"]["in_kb"]["false_abstention_rate"]
+        unsupported = self.support["unsupported"].to_dict()
+        further = {"false_abstention_rate": false_abstention, "unsupported": unsupported}
+        return {**own["replies"], **own, **further}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        cascade = {} if self.cascade is None else {"cascade": self.cascade.to_dict()}
-        return {
+        unseen = (one for one in self.every if one.case.held_out is not False)
+        further = {
+            "cascade": self.cascade,
+            "support": self.support if self.support["checked"] else None,
+        }
+        found = {
             **self.system.model_dump(mode="json"),
             "failed": self.failed,
-            "replies": self.shape.to_dict(),
-            "knowledge_bases": as_json(self.knowledge_bases),
-            "held_out": as_json(self.held_out),
-            **cascade,
-            **({"support": self.support.to_dict()} if self.support.checked else {}),
+            "replies": ReplyShape(self.every),
+            "knowledge_bases": ReplyShape.by_base(self.every),
+            "held_out": ReplyShape(unseen) if self.seen else None,
+            **{name: value for name, value in further.items() if value is not None},
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """Outcomes of the questions on one topic, all systems together.
-
-    Attributes:
-        topic: its name.
-        questions: on it.
-        replies: to them, counted.
-    """
-
-    topic: str
-    questions: int
-    replies: ReplyShape
-
-    @classmethod
-    def of_field(
-        cls, field: str, questions: Mapping[str, Question], replies: Sequence[JudgedReply]
-    ) -> list[Topic]:
-        """Group the replies by a field of their questions, the most questions first.
-
-        Args:
-            field: `topic` or `source`.
-            questions: of the run, by id.
-            replies: without errors.
-
-        Returns:
-            None of them where nearly every question has another source, or all are on one topic.
-        """
-        named = {name: one_line(getattr(one, field) or "") for name, one in questions.items()}
-        different = len(set(named.values()) - {""})
-        if different < 2 or (field == "source" and different > len(questions) / 2):
-            return []
-        members = grouped(replies, lambda reply: named[reply.case.question_id] or _NOT_GIVEN)
-        found = [
-            cls(name, len({reply.case.question_id for reply in own}), ReplyShape(own))
-            for name, own in zip(distinct(list(members)), members.values(), strict=True)
-        ]
-        found.sort(key=lambda topic: (-topic.questions, topic.topic))
-        return found if len(found) > 1 else []
+        return {name: as_json(value) for name, value in found.items()}
 
 
 class RepliesSummary:
@@ -257,15 +139,16 @@ class RepliesSummary:
         guarded = {name for name, one in systems.items() if one.guard != OFF}
         mixed = 0 < len(guarded) < len(systems)
         together = [one for one in evidence.every if not mixed or one.system.system_id in guarded]
+        replied = [one for one in together if one.row.error is None]
         self.pooled = "guarded" if mixed else "all"
         self.shape, self.knowledge_bases = ReplyShape(together), ReplyShape.by_base(together)
-        replied = [one for one in together if one.row.error is None]
-        self.support = SupportSummary(evidence, replied)
+        self.support = support_counts(replied)
         judges = dict.fromkeys(judge for name in MAIN for judge in evidence.judges.get(name, ()))
-        self.judges = {name: ReplyShape(evidence.judged_by(name, together)) for name in judges}
-        self.systems = [
-            SystemSummary(evidence, systems[one], name) for one, name in self.names.items()
-        ]
+        self.judges = {
+            judge: ReplyShape(filter(None, (one.judged_by(judge) for one in together)))
+            for judge in judges
+        }
+        self.systems = [SystemSummary(evidence, systems[one], self.names[one]) for one in systems]
         self.criteria = [
             criterion_counts(evidence, criterion, judge)
             for criterion, several in evidence.judges.items()
@@ -276,39 +159,35 @@ class RepliesSummary:
         others = [compare_runs(evidence, Evidence(other)) for other in compare]
         self.differences = [one for several in (*others, between) for one in several]
         adjust_p_values(self.differences)
-        topics = {by: Topic.of_field(by, run.questions, replied) for by in ("topic", "source")}
+        topics = {by: topics_by(by, run.questions, replied) for by in ("topic", "source")}
         self.topics_by = "topic" if topics["topic"] else "source"
         self.topics = topics[self.topics_by]
         by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
         by_judge = grouped(run.judgements.values(), lambda verdict: verdict.judge)
-        # In the order of the run, and by name.
         self.costs = {
-            "systems": {name: Cost(by_system.get(name, ())) for name in systems},
-            "judges": {name: Cost(by_judge[name]) for name in sorted(by_judge)},
+            "systems": {name: cost_of(by_system.get(name, ())) for name in systems},
+            "judges": {name: cost_of(by_judge[name]) for name in sorted(by_judge)},
         }
         self.judge_bias = JudgeBias.of_run(run.folder)
-        heard = {verdict.judge for verdict in run.judgements.values()}
         self.judge_warnings = {
             name: bias.warning
             for name, bias in self.judge_bias.items()
-            if bias.warning and name in heard
+            if bias.warning and name in by_judge
         }
-        self.labels = LabelsSummary.of(evidence, self.judge_warnings)
+        given = Labels.read(run.folder)
+        labelled = any(one.outcome is not None for own in given.given.values() for one in own)
+        self.labels = LabelsSummary(evidence, given, self.judge_warnings) if labelled else None
         self.left_out_check = read_left_out_check(run.folder)
         self.missing = max(0, run.manifest.replies - len(run.replies))
-        self.some_seen = any(one.held_out is not None for one in self.systems)
+        self.some_seen = any(one.seen for one in self.systems)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         manifest, shape = self.evidence.run.manifest, self.shape.to_dict()
         judges = {name: self.evidence.primary(name) for name in MAIN}
         rates = ("abstention_rate", "factuality_rate", "wrong_answer_rate")
-        found = {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": "ookb",
+        own = {
             "holds": manifest.holds,
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": manifest.created_by,
             "questions": manifest.questions,
             "cases": manifest.cases,
             "replies_planned": manifest.replies,
@@ -318,19 +197,225 @@ class RepliesSummary:
             "errors_by_type": error_types(reply.row for reply in self.evidence.failed),
             **{name: shape[name] for name in rates},
             "false_abstention_rate": shape["in_kb"]["false_abstention_rate"],
-            "unsupported": self.support.unsupported,
+            "unsupported": self.support["unsupported"],
             "replies": {**shape, "judge": judges, "judges": self.judges},
-            "knowledge_bases": self.knowledge_bases,
-            "systems": self.systems,
-            "criteria": self.criteria,
-            "differences": self.differences,
-            "topics": self.topics,
             "topics_by": self.topics_by if self.topics else None,
             "cost": self.costs,
             "judge_bias": dict(sorted(self.judge_bias.items())),
-            "labels": self.labels,
-            "left_out_check": self.left_out_check,
-            "settings": dict(manifest.settings),
-            "inputs": manifest.inputs,
         }
-        return {name: as_json(value) for name, value in found.items()}
+        names = ("knowledge_bases", "systems", "criteria", "differences", "topics", "labels")
+        own |= {name: getattr(self, name) for name in (*names, "left_out_check")}
+        return run_values(manifest, {name: as_json(value) for name, value in own.items()})
+
+
+def cost_of(given: Sequence[ReplyRow] | Sequence[Judgement]) -> dict[str, Any]:
+    """Add up what some rows cost; each number is None where no row was metered.
+
+    Args:
+        given: replies or verdicts, failed ones included.
+
+    Returns:
+        Number of rows, those metered, calls and tokens, median and 95 % quantile of the seconds
+        from the first call to the reply, and errors by type.
+    """
+    known = {
+        name: [value for row in given if (value := getattr(row, name, None)) is not None]
+        for name in ("calls", "input_tokens", "output_tokens", "seconds")
+    }
+    seconds = known.pop("seconds")
+    shares = {"seconds_p50": 0.5, "seconds_p95": 0.95}
+    return {
+        "rows": len(given),
+        "metered": len(known["calls"]),
+        **{name: sum(values) if values else None for name, values in known.items()},
+        **{k: float(np.quantile(seconds, q)) if seconds else None for k, q in shares.items()},
+        "errors": error_types(given),
+    }
+
+
+def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:
+    """Count how often a judge gave each outcome of a criterion.
+
+    Args:
+        evidence: of the run.
+        criterion: `failure` or a user's own.
+        judge: who judged.
+
+    Returns:
+        JSON-ready: besides criterion and judge, under `estimate` whether these are offline
+        estimates, and under `systems` per system how often each outcome occurs, the most frequent
+        of all systems first; of out-of-KB replies for `failure`, of all for other criteria.
+    """
+    given = [
+        (reply.row.system_id, verdict)
+        for reply in evidence.replies
+        if (verdict := reply.said.get(criterion, {}).get(judge)) is not None
+        and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
+    ]
+    outcomes = most_frequent(str(verdict.outcome) for _, verdict in given)
+    counts = Counter((system, str(verdict.outcome)) for system, verdict in given)
+    systems = dict.fromkeys(system for system, _ in given)
+    return {
+        "criterion": criterion,
+        "judge": judge,
+        "estimate": any(verdict.estimate for _, verdict in given),
+        "systems": {name: {one: counts[name, one] for one in outcomes} for name in systems},
+    }
+
+
+def topics_by(
+    field: str, questions: Mapping[str, Question], replies: Sequence[RatedReply]
+) -> list[dict[str, Any]]:
+    """Group the replies by a field of their questions, the most questions first.
+
+    Args:
+        field: `topic` or `source`.
+        questions: of the run, by id.
+        replies: without errors.
+
+    Returns:
+        Per topic its name, the number of questions and the replies, counted. None of them where
+        nearly every question has another source, or all are on one topic.
+    """
+    named = {name: one_line(getattr(one, field) or "") for name, one in questions.items()}
+    different = len(set(named.values()) - {""})
+    members = grouped(replies, lambda reply: named[reply.case.question_id] or "(none given)")
+    if different < 2 or len(members) < 2 or (field == "source" and different > len(questions) / 2):
+        return []
+    found = [
+        {
+            "topic": name,
+            "questions": len({reply.case.question_id for reply in own}),
+            "replies": ReplyShape(own),
+        }
+        for name, own in zip(distinct(list(members)), members.values(), strict=True)
+    ]
+    return sorted(found, key=lambda topic: (-topic["questions"], topic["topic"]))
+
+
+# First word of what a check found missing → column; anything else is an answer elsewhere.
+_FOUND = {
+    "number": "figures",
+    "name": "names",
+    "quotation": "quotations",
+    "negation": "negations",
+}
+
+
+def support_counts(replies: Sequence[RatedReply]) -> dict[str, Any]:
+    """Check replies that do not abstain against the passages in their prompts.
+
+    Returns:
+        How many were checked, the share of them with a sentence below the default threshold, and
+        how many of these have a fault of each kind.
+    """
+    check, flags, kinds = SupportCheck(), list[tuple[RatedReply, bool]](), Counter[str]()
+    for reply in replies:
+        if (texts := reply.passages) is None:
+            continue
+        support = check.check(reply.row.response or "", texts, reply.question.question)
+        if all(one.support is None for one in support.sentences):
+            continue
+        flags.append((reply, support.value < DEFAULT_THRESHOLD))
+        below = support.unsupported(DEFAULT_THRESHOLD)
+        missing = {what.split()[0] for one in below for what in one.missing}
+        named = {_FOUND.get(what, "another's place") for what in missing}
+        kinds.update(named or (["few words in common"] if below else ()))
+    return {
+        "checked": len(flags),
+        "unsupported": rate(flags),
+        "found": dict(sorted(kinds.items())),
+    }
+
+
+# With fewer labels a corrected rate of one system says nothing.
+_FEWEST_PER_SYSTEM = 30
+# Rates of the report: name, criterion, outcomes that count, out of the KB or in it.
+_RATES: tuple[tuple[str, str, Collection[str], bool], ...] = (
+    ("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
+    ("factuality_rate", Judgement.FACTUALITY, Judgement.TIERS[:2], True),
+    ("false_abstention_rate", Judgement.ABSTENTION, ("yes",), False),
+)
+
+
+class LabelsSummary:
+    """People's labels of a run.
+
+    Args:
+        evidence: the judged replies.
+        labels: in the run folder.
+        warned: what is known against judges, by name.
+
+    Attributes:
+        annotators: how many labels each gave.
+        agreements: between people, by criterion.
+        validations: each judge against them.
+        corrected: rates by the judge (`raw`) and corrected by the labels, whose intervals include
+            the judge's error; all systems together first.
+    """
+
+    def __init__(self, evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> None:
+        self.annotators = {
+            name: sum(label.outcome is not None for label in given)
+            for name, given in labels.given.items()
+        }
+        names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
+        self.agreements = [Agreement.of(labels, name, run=evidence.run) for name in names]
+        known = {name: (text,) for name, text in warned.items()}
+        self.validations = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
+        for one in self.validations:
+            for name in ("accuracy", "precision", "recall", "specificity", "kappa"):
+                found = getattr(one, name)
+                # No number of labels makes a judge certain.
+                if found.low == found.high:
+                    setattr(one, name, replace(found, low=None, high=None))
+        self.corrected = list(_corrected(evidence, labels))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; pairs of names, which JSON cannot key by, become lists."""
+        agreement: dict[str, Any] = {}
+        for one in self.agreements:
+            cohen = [{"annotators": list(pair), **asdict(k)} for pair, k in one.cohen.items()]
+            agreement[one.criterion] = {**asdict(one), "cohen": cohen}
+            del agreement[one.criterion]["criterion"]
+        judges = []
+        for found in self.validations:
+            confusion = [
+                {"people": people, "judge": judge, "replies": count}
+                for (people, judge), count in found.confusion.items()
+            ]
+            judges.append({**vars(found), "confusion": confusion})
+            del judges[-1]["positive"], judges[-1]["unsettled"]
+        value = {"annotators": self.annotators, "judges": judges, "corrected": self.corrected}
+        return {"agreement": agreement, **as_json(value)}
+
+
+def _corrected(evidence: Evidence, labels: Labels) -> Iterator[dict[str, Any]]:
+    for name, criterion, outcomes, out_of_kb in _RATES:
+        judge, people = evidence.primary(criterion), labels.consensus(criterion)
+        if judge is None or not people:
+            continue
+        judged = [
+            reply
+            for reply in evidence.replies
+            if reply.out_of_kb is out_of_kb
+            and judge in reply.said.get(criterion, {})
+            and (criterion != Judgement.FACTUALITY or reply.tier is not None)
+        ]
+        for system in (None, *evidence.run.systems):
+            own = [reply for reply in judged if system in (None, reply.system.system_id)]
+            among = [reply.row.reply_id for reply in own]
+            labelled = sum(reply_id in people for reply_id in among)
+            if labelled >= (_FEWEST_PER_SYSTEM if system else 1):
+                hits = [(one, one.verdicts[criterion].outcome in outcomes) for one in own]
+                corrected = corrected_rate(
+                    evidence.run, judge, criterion, outcomes, labels, among=among
+                )
+                yield {
+                    "rate": name,
+                    "system": system,
+                    "judge": judge,
+                    "labels": labelled,
+                    "raw": rate(hits),
+                    "corrected": corrected,
+                }

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ....calibration import Interval
+from ...report.document import Section
 from ...report.tables import Cell, Table
 from ...report.text import UNKNOWN, decimal, one_line, p_value, percent
 from ...run.grouping import grouped
 from ...run.replies import ReplySystem
-from ._replies import (
+from ._replies_differences import LEVEL, MEASURES, Comparison
+from ._replies_summary import LabelsSummary, SystemSummary
+from .replies import (
     FACTORS,
+    LONGEST,
     OFF,
-    SEPARATOR,
     Evidence,
-    JudgedReply,
+    RatedReply,
     ReplyCounts,
     ReplyShape,
     change,
-    distinct,
     varying,
 )
-from ._replies_differences import MEASURES, Comparison
-from ._replies_labels import LabelsSummary
-from ._replies_summary import Cost, SystemSummary, Topic
-from ._replies_what_if import REPLIES_WORDS
 
-_LONGEST = 60
 _SPACE = "\u00a0"
-_TIERS = "Tiers 1\u00a0/\u00a02\u00a0/\u00a03"
 _TITLES = {
     "guard": "The guard against none",
     "model": "Another model",
@@ -43,7 +39,7 @@ _RATE_NAMES = {
     "factuality_rate": "Right of those answered",
     "false_abstention_rate": "False abstentions",
 }
-_Columns = list[tuple[str, Sequence[Cell]]]
+_Columns = list[tuple[str, Sequence[object]]]
 # Heading, side, rate, its part and whole, and which way is better.
 _RATES = (
     ("Abstained, answer not in KB", "out_of_kb", "abstention_rate", "abstained", "judged", 1),
@@ -67,112 +63,100 @@ _COSTS = (
 )
 
 
-def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = True) -> Table:
+def shape_table(first: str, given: Mapping[str, ReplyShape | None], *, best: bool = True) -> Table:
     """Make a table of rates and counts, a line per name.
 
     Args:
         first: heading of the names.
-        shapes: in the order of the lines.
+        given: in the order of the lines; None for no line.
         best: mark the best of each column.
     """
     columns: _Columns = []
+    shapes = {name: shape for name, shape in given.items() if shape is not None}
     for heading, side, rate, part, whole, better in _RATES:
         counts: list[ReplyCounts] = [getattr(shape, side) for shape in shapes.values()]
         if not any(one.n for one in counts):
             continue
         cells = Cell.column([getattr(one, rate) for one in counts], better=better * best)
-        shown = []
-        for one, cell in zip(counts, cells, strict=True):
-            of = f"{getattr(one, part)}{_SPACE}of{_SPACE}{getattr(one, whole)};\n{cell.under}"
-            shown.append(cell if cell.value == UNKNOWN else replace(cell, under=of))
+        of = (f"{getattr(one, part)} of {getattr(one, whole)}" for one in counts)
+        shown = [
+            cell
+            if cell.value == UNKNOWN
+            else replace(cell, under=f"{words.replace(' ', _SPACE)};\n{cell.under}")
+            for cell, words in zip(cells, of, strict=True)
+        ]
         columns.append((heading, shown))
         if whole == "known":
             tiers = [
                 None if None in one.tiers else " / ".join(map(str, one.tiers)) for one in counts
             ]
-            columns.append((_TIERS, _cells(one or UNKNOWN for one in tiers)))
+            columns.append((f"Tiers 1{_SPACE}/{_SPACE}2{_SPACE}/{_SPACE}3", tiers))
     failed = [shape.out_of_kb.errors + shape.in_kb.errors for shape in shapes.values()]
-    if any(failed):
-        columns.append(("Errors", _cells(failed)))
-    return Table.from_columns(first, list(shapes), columns)
+    return Table.from_columns(
+        first, list(shapes), [*columns, *([("Errors", failed)] if any(failed) else [])]
+    )
 
 
-def _cells(values: Iterable[object]) -> list[Cell]:
-    return [Cell(str(value)) for value in values]
-
-
-def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
-    """Make the short table that opens a report of several systems: a number per question.
-
-    Args:
-        first: heading of the names.
-        systems: by name, in the order of the lines.
-    """
-    shapes = [one.fair(None) or one.shape for one in systems.values()]
+def glance_table(first: str, systems: Sequence[SystemSummary]) -> Table:
+    """Make the short table that opens a report of several systems: a number per question."""
+    shapes = [one.fair() or ReplyShape(one.every) for one in systems]
     shown: _Columns = []
     for heading, side, name, better in _GLANCE:
-        rates = [getattr(getattr(shape, side), name) for shape in shapes]
+        rates: list[Interval] = [getattr(getattr(shape, side), name) for shape in shapes]
         if any(rate.value is not None for rate in rates):
             cells = Cell.column(rates, better=better)
             shown.append((heading, [replace(cell, under="") for cell in cells]))
-    failed = [one.failed for one in systems.values()]
+    failed = [one.failed for one in systems]
     if any(failed):
-        shown.append(("Failed replies", _cells(map(percent, failed))))
-    return Table.from_columns(first, list(systems), shown)
+        shown.append(("Failed replies", list(map(percent, failed))))
+    return Table.from_columns(first, [one.name for one in systems], shown)
 
 
-def topic_table(topics: Sequence[Topic]) -> Table:
-    """Make a line per topic, the systems that are counted together."""
-    shapes = {f"{one.topic} ({one.questions})": one.replies for one in topics}
-    return shape_table("Topic (questions)", shapes, best=False)
-
-
-def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
-    """Make a line per judge, all systems together."""
-    words = {name: REPLIES_WORDS.text("judge", name) for name in shapes}
-    named = distinct([name if name == said else f"{name}: {said}" for name, said in words.items()])
-    return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
+def support_table(counts: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Make a line per system: how many replies its passages do not bear out, and why."""
+    rows = list(counts.values())
+    kinds = sorted({kind for one in rows for kind in one["found"]})
+    columns: _Columns = [
+        ("Checked", [one["checked"] for one in rows]),
+        ("Unsupported", Cell.column([one["unsupported"] for one in rows], better=-1)),
+        *((kind.capitalize(), [one["found"].get(kind, 0) for one in rows]) for kind in kinds),
+    ]
+    return Table.from_columns("System", list(counts), columns)
 
 
 def criterion_table(systems: Mapping[str, Mapping[str, int]], names: Mapping[str, str]) -> Table:
     """Make a line per system: how often each outcome occurs."""
-    columns: _Columns = []
-    totals = [sum(counts.values()) for counts in systems.values()]
-    for outcome in next(iter(systems.values()), {}):
-        counts = [one[outcome] for one in systems.values()]
-        shares = [percent(count / total) for count, total in zip(counts, totals, strict=True)]
-        cells = [Cell(str(count), share) for count, share in zip(counts, shares, strict=True)]
-        columns.append((one_line(outcome, _LONGEST).replace("_", " "), cells))
-    columns.append(("Judged", _cells(totals)))
-    lines = [names.get(system, one_line(system)) for system in systems]
-    return Table.from_columns("System", lines, columns)
+    rows = [(counts, sum(counts.values())) for counts in systems.values()]
+    columns: _Columns = [
+        (
+            one_line(outcome, LONGEST).replace("_", " "),
+            [Cell(str(counts[outcome]), percent(counts[outcome] / n)) for counts, n in rows],
+        )
+        for outcome in next(iter(systems.values()), {})
+    ]
+    columns.append(("Judged", [n for _, n in rows]))
+    return Table.from_columns("System", [names[system] for system in systems], columns)
 
 
-def cost_table(first: str, costs: Mapping[str, Cost]) -> Table:
+def cost_table(first: str, costs: Mapping[str, Mapping[str, Any]]) -> Table:
     """Make a line per name: what was spent; columns of which nothing is known are left out."""
     columns: _Columns = []
     for heading, name, form in _COSTS:
-        values = [getattr(cost, name) for cost in costs.values()]
+        values = [cost[name] for cost in costs.values()]
         if any(value is not None for value in values):
-            texts = [UNKNOWN if one is None else format(one, form) for one in values]
-            columns.append((heading, _cells(texts)))
+            columns.append((heading, [None if v is None else format(v, form) for v in values]))
     errors = []
     for cost in costs.values():
-        kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
-        errors.append(Cell(str(sum(cost.errors.values())), one_line(kinds, 120)))
+        kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost["errors"].items())
+        errors.append(Cell(str(sum(cost["errors"].values())), one_line(kinds, 120)))
     return Table.from_columns(first, list(costs), [*columns, ("Errors", errors)])
-
-
-def heading_of(factors: Sequence[str]) -> str:
-    """Head a column of systems by the factors in their names."""
-    return SEPARATOR.join(name for name in FACTORS if name in factors).capitalize()
 
 
 def comparison_tables(
     comparisons: Sequence[Comparison],
     names: Mapping[str, str],
     systems: Mapping[str, ReplySystem],
-) -> list[tuple[str, Table]]:
+) -> list[Section]:
     """Make tables of differences in percentage points, one for each kind of change.
 
     Args:
@@ -189,13 +173,13 @@ def comparison_tables(
     tables = []
     for name, own in grouped(comparisons, title).items():
         columns: _Columns = [
-            (measure.title, [_difference(one, key) for one in own])
-            for key, measure in MEASURES.items()
+            (heading, [_difference(one, key) for one in own])
+            for key, (heading, *_) in MEASURES.items()
             if any(key in one.differences for one in own)
         ]
-        columns.append(("Cases", _cells(one.pairs for one in own)))
+        columns.append(("Cases", [one.pairs for one in own]))
         lines = [_compared(one, names, systems) for one in own]
-        tables.append((name, Table.from_columns("Compared", lines, columns)))
+        tables.append(Section(name, (Table.from_columns("Compared", lines, columns),)))
     return tables
 
 
@@ -207,21 +191,21 @@ def _compared(
         changed = change(systems[found.base], systems[found.other], found.factor, factors)
         if changed:
             return changed
-    base, other = (names.get(one, one_line(one, _LONGEST)) for one in (found.base, found.other))
+    base, other = (names.get(one, one_line(one, LONGEST)) for one in (found.base, found.other))
     return other if found.run and base == other else f"{base} → {other}"
 
 
-def _difference(found: Comparison, measure: str) -> Cell:
+def _difference(found: Comparison, measure: str) -> Cell | None:
     one = found.differences.get(measure)
     if one is None:
-        return Cell(UNKNOWN)
-    cell = Cell.difference(one.difference)
-    n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one.difference.n}"
-    under = f"{cell.under};\np{_SPACE}{p_value(one.p_adjusted)}{n}"
-    return Cell(cell.value, under, "clear" if one.shown else "")
+        return None
+    cell, p = Cell.difference(one["difference"]), one["p_adjusted"]
+    n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one['difference'].n}"
+    under = f"{cell.under};\np{_SPACE}{p_value(p)}{n}"
+    return Cell(cell.value, under, "clear" if p is not None and p <= LEVEL else "")
 
 
-def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[tuple[str, Table]]:
+def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[Section]:
     """Make tables of what people's labels say, each with its title.
 
     Args:
@@ -229,19 +213,18 @@ def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[tuple
         names: of systems, by id.
     """
     people, judges, rates = summary.agreements, summary.validations, summary.corrected
+    # One pair of people has Cohen's κ; of more there is a number per pair, in report.json.
+    cohen = [next(iter(one.cohen.values())) if len(one.cohen) == 1 else None for one in people]
     agreement: _Columns = [
-        ("Labelled", _cells(one.replies for one in people)),
-        ("By two or more", _cells(one.by_two for one in people)),
-        ("Disagreed", _cells(one.disagreements for one in people)),
+        ("Labelled", [one.replies for one in people]),
+        ("By two or more", [one.by_two for one in people]),
+        ("Disagreed", [one.disagreements for one in people]),
+        *([("Cohen’s κ", [Cell.estimate(one, _two) for one in cohen])] if any(cohen) else []),
         ("Fleiss’ κ", Cell.column([one.fleiss for one in people], _two)),
         ("Krippendorff’s α", Cell.column([one.alpha for one in people], _two)),
     ]
-    cohen = [next(iter(one.cohen.values())) if len(one.cohen) == 1 else None for one in people]
-    if any(cohen):
-        cells = Cell.column([one or Interval() for one in cohen], _two)
-        agreement.insert(3, ("Cohen’s κ", cells))
     validation: _Columns = [
-        ("Labels", _cells(one.n for one in judges)),
+        ("Labels", [one.n for one in judges]),
         *(
             (name.capitalize(), Cell.column([getattr(one, name) for one in judges]))
             for name in ("accuracy", "precision", "recall")
@@ -249,25 +232,27 @@ def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[tuple
         ("κ", Cell.column([one.kappa for one in judges], _two)),
     ]
     corrected: _Columns = [
-        ("As judged", Cell.column([one.raw for one in rates])),
-        ("As people would find it", Cell.column([one.corrected for one in rates])),
-        ("Labels", _cells(one.labels for one in rates)),
-        ("Judge", _cells(one.judge for one in rates)),
+        ("As judged", Cell.column([one["raw"] for one in rates])),
+        ("As people would find it", Cell.column([one["corrected"] for one in rates])),
+        ("Labels", [one["labels"] for one in rates]),
+        ("Judge", [one["judge"] for one in rates]),
     ]
-    judged = [f"{one.criterion}, {one.judge}" for one in judges]
-    named = [
-        f"{_RATE_NAMES[one.rate]}: {names.get(one.system or '', one.system) or 'all systems'}"
-        for one in rates
-    ]
-    tables = (
-        ("People among each other", "Criterion", [one.criterion for one in people], agreement),
-        ("Judges against people", "Criterion, judge", judged, validation),
-        ("Rates corrected for the judges’ errors", "Rate", named, corrected),
-    )
+    of = [names.get(one["system"] or "", "all systems") for one in rates]
+    tables = {
+        "People among each other": ("Criterion", [one.criterion for one in people], agreement),
+        "Judges against people": (
+            "Criterion, judge",
+            [f"{one.criterion}, {one.judge}" for one in judges],
+            validation,
+        ),
+        "Rates corrected for the judges’ errors": (
+            "Rate",
+            [f"{_RATE_NAMES[one['rate']]}: {name}" for one, name in zip(rates, of, strict=True)],
+            corrected,
+        ),
+    }
     return [
-        (title, Table.from_columns(first, lines, columns))
-        for title, first, lines, columns in tables
-        if lines
+        Section(title, (Table.from_columns(*table),)) for title, table in tables.items() if table[1]
     ]
 
 
@@ -279,11 +264,7 @@ def _two(value: float) -> str:
 _COLUMNS = {
     "reply_id": "row.reply_id",
     "system_id": "system.system_id",
-    "model": "system.model",
-    "prompt": "system.prompt",
-    "retrieval": "system.retrieval",
-    "guard": "system.guard",
-    "replayed": "system.replayed",
+    **{name: f"system.{name}" for name in ("model", "prompt", "retrieval", "guard", "replayed")},
     "case_id": "case.case_id",
     "question_id": "case.question_id",
     "kind": "case.kind.value",
@@ -297,13 +278,8 @@ _COLUMNS = {
     "response": "row.response",
     "citation": "row.citation",
     "route": "row.route.value",
-    "reason": "row.reason",
-    "relevance": "row.relevance",
-    "confidence": "row.confidence",
-    "calls": "row.calls",
-    "input_tokens": "row.input_tokens",
-    "output_tokens": "row.output_tokens",
-    "seconds": "row.seconds",
+    **{name: f"row.{name}" for name in ("reason", "relevance", "confidence")},
+    **{name: f"row.{name}" for name in ("calls", "input_tokens", "output_tokens", "seconds")},
     "error_type": "row.error.type",
     "error": "row.error.detail",
     "abstained": "abstained",
@@ -319,15 +295,15 @@ def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
     """
     verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
     yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
-    for reply in evidence.every:
-        outcomes = (evidence.said(reply, criterion).get(judge) for criterion, judge in verdicts)
+    for reply in (*evidence.replies, *evidence.failed):
+        found = (reply.said.get(criterion, {}).get(judge) for criterion, judge in verdicts)
         yield [
             *(_value(reply, path) for path in _COLUMNS.values()),
-            *(None if found is None else found.outcome for found in outcomes),
+            *(None if one is None else one.outcome for one in found),
         ]
 
 
-def _value(reply: JudgedReply, path: str) -> object:
+def _value(reply: RatedReply, path: str) -> object:
     value: Any = reply
     for name in path.split("."):
         value = None if value is None else getattr(value, name)

@@ -19,8 +19,8 @@ from ...report.document import Section
 from ...report.prose import Templates
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
-from ...run.replies import ReplyRow, ReplySystem
-from ._replies import OFF, Evidence, JudgedReply
+from ...run.replies import ReplySystem
+from .replies import OFF, Evidence, RatedReply
 
 REPLIES_WORDS = Templates(Path(__file__).parent / "replies.txt")
 _TITLE = "What if the threshold were another?"
@@ -66,7 +66,7 @@ def replies_what_if(evidence: Evidence, names: Mapping[str, str]) -> Section | N
 
 
 def _what_if(
-    evidence: Evidence, system: ReplySystem, replies: Sequence[JudgedReply]
+    evidence: Evidence, system: ReplySystem, replies: Sequence[RatedReply]
 ) -> WhatIf | str:
     policy = evidence.run.policies.get(system.guard)
     if policy is None:
@@ -75,14 +75,27 @@ def _what_if(
         return cascade_without_what_if()
     if policy.check_conflict and policy.may_follow:
         return REPLIES_WORDS.text("compares_answers")
-    known = _KnownReplies(evidence, system, policy)
-    cases = [known.case(reply) for reply in replies]
+    twins, memory = _unguarded_replies(evidence, system)
+    # The guard hands over all passages: the reply without one is to the same prompt.
+    same_context = system.replayed or policy.kept_margin is None
+    cases = []
+    for reply in replies:
+        twin, from_memory = twins.get(reply.row.case_id), memory.get(reply.case.question_id)
+        context = twin if same_context else None
+        cases.append(_case(reply, policy, context, from_memory, empty=_found_nothing(reply, twin)))
     pairs = zip(cases, replies, strict=True)
     if other := sum(case.route(policy) is not reply.row.route for case, reply in pairs):
         return REPLIES_WORDS.text("other_decisions", other)
-    whole = [case for case in cases if known.has_all(case)]
-    unknown = len(cases) - len(whole)
-    why = known.why_unknown() if unknown > _MAX_UNKNOWN * len(cases) else ""
+    whole = [case for case in cases if _has_all(case, policy)]
+    unknown, why = len(cases) - len(whole), ""
+    if unknown > _MAX_UNKNOWN * len(cases):
+        reasons = {
+            "removes passages": policy.may_follow and not same_context,
+            "no twin": policy.may_follow and not twins,
+            "no memory": policy.may_answer and not memory,
+            "not judged": True,
+        }
+        why = next(name for name, holds in reasons.items() if holds)
     # Where relevance sufficed, confidence was not measured.
     limited = policy.may_answer and policy.may_follow
     unseen = any(one.case.held_out for one in replies)
@@ -98,82 +111,66 @@ def _what_if(
     return block if block.sliders else REPLIES_WORDS.text("no_signal")
 
 
-class _KnownReplies:
-    """What a run knows of the replies that a system gives at other thresholds.
+def _unguarded_replies(
+    evidence: Evidence, system: ReplySystem
+) -> tuple[dict[str, RatedReply], dict[str, RatedReply]]:
+    """Return what the run knows of replies at other thresholds.
 
-    Args:
-        evidence: of the run.
-        system: with a guard.
-        policy: of the guard.
-
-    Attributes:
-        same_context: the guard hands over all passages, so that the reply without a guard is to
-            the same prompt.
-        context: replies of the same system without a guard, by case.
-        memory: replies of the same model without passages, by question.
+    Returns:
+        Replies of the same system without a guard by case, and of the same model without
+        passages by question.
     """
+    bare = [one for one in evidence.replies if one.system.guard == OFF]
+    alone, of = _unguarded(system), (system.model, system.prompt)
+    twins = {one.case.case_id: one for one in bare if _unguarded(one.system) == alone}
+    none = [one for one in bare if one.row.context is not None and one.row.context.kind == "none"]
+    memory = [one for one in none if (one.system.model, one.system.prompt) == of]
+    return twins, {one.case.question_id: one for one in memory}
 
-    def __init__(self, evidence: Evidence, system: ReplySystem, policy: Policy) -> None:
-        bare = [one for one in evidence.replies if one.system.guard == OFF]
-        alone = _unguarded(system)
-        self.policy = policy
-        self.same_context = system.replayed or policy.kept_margin is None
-        self.context = {one.case.case_id: one for one in bare if _unguarded(one.system) == alone}
-        self.memory = {
-            one.case.question_id: one
-            for one in bare
-            if (one.system.model, one.system.prompt) == (system.model, system.prompt)
-            and one.row.context is not None
-            and one.row.context.kind == "none"
-        }
 
-    def case(self, reply: JudgedReply) -> WhatIfCase:
-        """Return a case with its signals, and the reply of each route as far as it is known."""
-        row, there, answers = reply.row, not reply.out_of_kb, self.policy.may_answer
-        twin = self.context.get(row.case_id)
-        fixed = row.route is Route.ABSTAIN and row.reason not in _BY_THRESHOLD
-        context = twin if self.same_context else None
-        memory = self.memory.get(reply.case.question_id) if answers else None
-        if row.route is Route.FOLLOW_CONTEXT:
-            context = reply
-        elif row.route is Route.ANSWER:
-            memory = reply
-        return WhatIfCase(
-            name=row.case_id,
-            question=reply.question.question,
-            # Without signals the guard abstains at every threshold.
-            relevance=None if fixed else row.relevance,
-            confidence=None if fixed else row.confidence,
-            context_right=there,
-            memory_right=there and answers,
-            nothing_retrieved=_found_nothing(row, twin),
-            context_reply=_replied(context),
-            memory_reply=_replied(memory),
-        )
+def _case(
+    reply: RatedReply,
+    policy: Policy,
+    context: RatedReply | None,
+    memory: RatedReply | None,
+    *,
+    empty: bool,
+) -> WhatIfCase:
+    """Return a case with its signals, and the reply of each route as far as it is known."""
+    row, there, answers = reply.row, not reply.out_of_kb, policy.may_answer
+    # Without signals the guard abstains at every threshold.
+    fixed = row.route is Route.ABSTAIN and row.reason not in _BY_THRESHOLD
+    if row.route is Route.FOLLOW_CONTEXT:
+        context = reply
+    elif row.route is Route.ANSWER:
+        memory = reply
+    return WhatIfCase(
+        name=row.case_id,
+        question=reply.question.question,
+        relevance=None if fixed else row.relevance,
+        confidence=None if fixed else row.confidence,
+        context_right=there,
+        memory_right=there and answers,
+        nothing_retrieved=empty,
+        context_reply=_replied(context),
+        memory_reply=_replied(memory) if answers else None,
+    )
 
-    def has_all(self, case: WhatIfCase) -> bool:
-        """Whether the reply of every route that some threshold leads to is known and judged."""
-        judged = case.relevance is not None and not case.nothing_retrieved
-        follows = self.policy.may_follow and judged and case.context_reply is None
-        confident = self.policy.may_answer and case.confidence is not None
-        return not follows and not (confident and case.memory_reply is None)
 
-    def why_unknown(self) -> str:
-        """Say why replies at other thresholds are not known."""
-        if self.policy.may_follow and not self.same_context:
-            return "removes passages"
-        if self.policy.may_follow and not self.context:
-            return "no twin"
-        if self.policy.may_answer and not self.memory:
-            return "no memory"
-        return "not judged"
+def _has_all(case: WhatIfCase, policy: Policy) -> bool:
+    """Whether the reply of every route that some threshold leads to is known and judged."""
+    judged = case.relevance is not None and not case.nothing_retrieved
+    follows = policy.may_follow and judged and case.context_reply is None
+    confident = policy.may_answer and case.confidence is not None
+    return not follows and not (confident and case.memory_reply is None)
 
 
 def _unguarded(system: ReplySystem) -> ReplySystem:
     return system.model_copy(update={"system_id": "-", "guard": OFF, "guard_sha256": ""})
 
 
-def _found_nothing(row: ReplyRow, twin: JudgedReply | None) -> bool:
+def _found_nothing(reply: RatedReply, twin: RatedReply | None) -> bool:
+    row = reply.row
     if row.route is not Route.ANSWER:
         return row.reason == Reason.NOTHING_RETRIEVED
     # The context of an answer from memory is empty in any case.
@@ -182,7 +179,7 @@ def _found_nothing(row: ReplyRow, twin: JudgedReply | None) -> bool:
     return row.relevance == 0.0 and empty
 
 
-def _replied(reply: JudgedReply | None) -> Literal["right", "wrong", "abstained"] | None:
+def _replied(reply: RatedReply | None) -> Literal["right", "wrong", "abstained"] | None:
     if reply is None or reply.wrong is None:
         return None
     if reply.abstained:

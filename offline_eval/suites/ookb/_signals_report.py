@@ -27,13 +27,12 @@ from ...report.document import (
     Prose,
     Section,
 )
-from ...report.plots import Colour, Drawn, Plot
+from ...report.plots import DOTTED, POINT, Colour, Drawn, Plot, error_bars, histograms
 from ...report.prose import Templates, explained
 from ...report.text import decimal, one_line, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.measured_run import Review
-from ._signals_summary import ScoredCase, SignalsSummary, relevance_gate
-from .drawing import DOTTED, POINT, error_bars, histograms
+from .signals import KindSummary, ScoredCase, SignalsSummary, relevance_gate
 
 _WORDS = Templates(Path(__file__).parent / "signals.txt")
 _TITLE = "Out-of-knowledge-base report"
@@ -92,23 +91,16 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
 
 
 def _figures(found: SignalsSummary, which: str) -> Figures:
-    rates: dict[str, Interval | None] = {
-        "left_out": found.left_out.abstention_rate,
-        "in_kb": found.in_kb.abstention_rate,
-        "misses": found.retrieval_miss_rate,
-        "auroc": found.auroc,
-        "auroc_found_only": found.auroc_found_only,
-        "auroc_unanswerable": found.auroc_unanswerable,
-        "unanswerable": found.unanswerable.abstention_rate if found.unanswerable else None,
-        "echo": found.echo.pass_rate if found.echo else None,
-        "shared_words": Interval(found.shared_words, n=found.questions),
-    }
-    by_policy = {"left_out", "in_kb", "unanswerable", "echo"}
     lines = []
     for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, name, meaning = line.split(" :: ", 2)
-        rate = rates[key] or Interval()
-        note = found.note(rate, by_policy=key in by_policy)
+        rate: Any = getattr(found, key)
+        by_policy = isinstance(rate, KindSummary)
+        if isinstance(rate, KindSummary):
+            rate = rate.pass_rate if key == "echo" else rate.abstention_rate
+        if key == "shared_words":
+            rate = Interval(rate, n=found.questions)
+        note = found.note(rate, by_policy=by_policy)
         told = f"{meaning} Not measured: {note}." if note else meaning
         lines.append(Figure(name, rate, told, decimal if key.startswith("auroc") else percent))
     return Figures(tuple(lines))
@@ -121,7 +113,7 @@ def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
     facts = _WORDS.terms("policy_facts", policy, given=calibration.given_policy)
     limits = Prose(tuple(_WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
     return (
-        policy.words,
+        policy["words"],
         Facts(tuple(fact for fact in facts if not isinstance(fact, str))),
         Section("Not guaranteed", (limits,)),
     )
@@ -260,7 +252,7 @@ def _histograms(summary: SignalsSummary) -> Plot | None:
         low, high = min(everything), max(everything)
         if high - low < 1e-9:
             low, high = low - 0.5, high + 0.5
-    threshold = summary.policy.threshold if summary.policy is not None else None
+    threshold = None if summary.policy is None else summary.policy["threshold"]
     caption = _WORDS.text("caption_of_scores", threshold, len(cases) - len(shown))
     return histograms(
         ("scores", "How relevance is distributed", caption),

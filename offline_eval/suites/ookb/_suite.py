@@ -30,7 +30,7 @@ from ...systems.plan import Asked
 from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, System, Work
-from ._left_out_check import note_left_out_check
+from ._cases import note_left_out_check
 from ._logs import GUARDS_OWN, OF_GUARD
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
@@ -83,19 +83,16 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def limited(self, cases: Sequence[Asked], limit: int | None) -> Sequence[Asked]:
         """Return all: the questions of each file were limited when they were read."""
-        del limit
         return cases
 
     def systems(
         self, settings: OokbSettings, cases: Sequence[Asked], given: Sequence[System]
     ) -> Sequence[System]:
         """Return every model × prompt × retrieval × guard, then the systems of the logs."""
-        del settings, given
         return [System(one.system_id) for one in _prepared(cases).tested]
 
     def row_id(self, case: Asked, system: str) -> str:
         """Return the id of the reply: a case knows its system."""
-        del system
         return case.reply_id
 
     def order(
@@ -153,7 +150,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self, settings: OokbSettings, cases: Sequence[Asked]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store questions, passages and cases."""
-        del settings
         return _prepared(cases).asked.files()
 
     def prepare(self, work: Work[OokbSettings, Asked]) -> None:
@@ -190,7 +186,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def sent(self, case: Asked, system: System) -> tuple[Asked, None]:
         """Return the case, which knows its system: each worker makes its own replier."""
-        del system
         return case, None
 
     def finish(self, work: Work[OokbSettings, Asked]) -> None:
@@ -220,7 +215,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
     ) -> DryRun:
         """Estimate calls and tokens of every system."""
-        del settings, systems
         return cost_table(_prepared(cases))
 
     def check(self, run: SuiteRun[ReplyRow]) -> None:
@@ -249,7 +243,6 @@ class _Remote:
 
     async def answer(self, cases: Sequence[Asked], system: object) -> list[ReplyRow]:
         """Ask the systems, or take the replies of the logs."""
-        del system
         return [await self._replier(one) for one in cases]
 
 

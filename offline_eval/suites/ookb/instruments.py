@@ -34,8 +34,8 @@ from ...systems.served import ServedChain
 from ..parts import System
 from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
-from ._signals_summary import SERVED
 from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
+from .signals import SERVED
 
 
 class Found(NamedTuple):
@@ -202,7 +202,6 @@ class ServedInstruments(Instruments):
 
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
-        del cases
         assert self.search is not None
         return {
             "retrieval": SERVED,

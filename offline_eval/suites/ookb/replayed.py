@@ -11,7 +11,7 @@ from ....guard.fingerprint import CascadeRule, default_aggregator
 from ....guard.policy import Policy, default_calibrator
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredRow
-from ._signals_summary import decide_by_relevance
+from .signals import decide_by_relevance
 
 _Key = tuple[str, CaseKind]
 

@@ -1,26 +1,54 @@
-"""What a comparison of scorers says: numbers of each, differences, and which one to take."""
+"""Measure several scorers on the same cases of a knowledge base, and tell which one to take.
+
+    questions ─► cases ─► one retrieval for all ─► each scorer ─► run per scorer ─► comparison
+
+What was measured of a scorer is kept when another one is added, and a run that was killed
+continues, as with `knowgate measure`. Sentences stand in `scorers.txt`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, cycle
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ....calibration import Interval
 from ....calibration.selective_metrics import OperatingPoint, PairedScores
+from ....guard.contracts import RelevanceScorer
+from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
-from ...report.document import as_json
-from ...report.prose import Templates
-from ...run import Question
+from ....guard.signals.relevance import load_scorer
+from ...report.document import Document, Facts, Prose, Section, as_json
+from ...report.plots import DOTTED, Colour, Drawn, Plot
+from ...report.prose import Templates, explained
+from ...report.tables import Cell, Table
+from ...report.text import decimal, percent
+from ...report.writing import ReportWriter
+from ...run.calls import OnProgress, Progress
 from ...run.grouping import error_types
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredRow
+from ...systems.served import ServedChain
+from ..driver import run_suite
+from ..parts import RunOptions, System, require_not_tuned_on
+from ._cases import MeasuredCase
+from ._measure import MeasureSuite
+from ._settings import MeasureSettings
+from .instruments import DocumentChain, Instruments, ServedInstruments
 
-SCORERS_WORDS = Templates(Path(__file__).parent / "scorers.txt")
+_WORDS = Templates(Path(__file__).parent / "scorers.txt")
+_SLUG_LENGTH = 60
+_COLOURS = (
+    Colour.BLUE, Colour.VERMILION, Colour.INK, Colour.AMBER, Colour.PURPLE, Colour.SKY, Colour.GREY,
+)  # fmt: skip
+_STYLES = ("-", "--", "-.", ":")
 # Differences of AUROC up to this are too small to pay for.
 _MARGIN = 0.02
 # With fewer passages the intervals of a bootstrap are too narrow.
@@ -32,22 +60,126 @@ _MAX_FAILED = 0.05
 _LEVEL = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredScorer:
-    """What was measured of one scorer.
+class TimedRow(MeasuredRow):
+    """A measured case with what it cost.
 
     Attributes:
-        name: as it was named.
-        run: its cases.
-        milliseconds: of each case that did not fail.
-        calls: of a language model, all cases together; None where it asks none.
+        milliseconds: that the scorer took, without retrieval; None where it failed.
+        calls: of a language model; None where the scorer asks none.
     """
 
-    name: str
-    run: MeasuredRun
-    milliseconds: tuple[float, ...] = ()
+    milliseconds: float | None = None
     calls: int | None = None
 
+
+class _TimedMeasure(MeasureSuite):
+    """Measure signals as `knowgate measure` does, with time and calls in each row."""
+
+    row = TimedRow
+    command = "knowgate measure"
+
+    def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
+        """Retrieve, judge, and note what judging cost; the cases come one by one."""
+        assert isinstance(system, Instruments)
+        # Of a scorer that counts its calls of a language model.
+        before = getattr(system.scorer, "calls", None)
+        (row,) = super().answer(cases, system)
+        calls = system.scorer.calls - before if isinstance(before, int) else None  # type: ignore[attr-defined]
+        milliseconds = None if row.error is not None else 1e3 * system.seconds
+        return [TimedRow(**row.model_dump(), milliseconds=milliseconds, calls=calls)]
+
+
+_TIMED = _TimedMeasure()
+
+
+def compare_scorers(
+    settings: MeasureSettings,
+    scorers: Sequence[str],
+    out: Path,
+    *,
+    risk: float,
+    options: RunOptions | None = None,
+    price: float | None = None,
+) -> ScorerComparison:
+    """Measure each scorer on the same cases, compare them, and write the report.
+
+    Interrupted at any point and called again with the same arguments, it continues and asks
+    nothing twice. Scorers may be added.
+
+    Args:
+        settings: of the cases and their retrieval; its `scorer` is not used.
+        scorers: names for `load_scorer`, at least two.
+        out: folder with a run folder for each scorer, and the report.
+        risk: share α of the left-out questions that may pass, in (0, 1).
+        options: retries, progress; the stage of the progress is the scorer.
+        price: of a call of a language model; None where it is not known.
+
+    Raises:
+        InputError: fewer than two scorers, one that cannot be loaded, was tuned on these
+            questions or is named twice; or data or folder cannot be used.
+        MissingDependencyError: a package is missing.
+    """
+    if len(set(scorers)) < max(2, len(scorers)):
+        what = "a scorer is named twice" if len(scorers) > 1 else "only one is named"
+        raise InputError(what, where="--scorer", hint="name two different scorers or more")
+    cases = _TIMED.limited(_TIMED.cases(settings), settings.limit)
+    loaded = {name: load_scorer(name) for name in scorers}
+    instruments = _instruments(settings, loaded)
+    questions = {one.record.question_id: one.record.question for one in cases}
+    for name, scorer in loaded.items():
+        require_not_tuned_on(scorer, questions, name)
+    measured: list[MeasuredScorer] = []
+    told = None if options is None else options.on_progress
+    for name, one in instruments.items():
+        own, folder = settings.model_copy(update={"scorer": name}), out / folder_name(name)
+        given = options or RunOptions()
+        if told is not None:
+            given = replace(given, on_progress=partial(_staged, told, name))
+        run_suite(_TIMED, own, folder, [one], given)
+        rows = [row for row in _TIMED.rows.read(folder) if isinstance(row, TimedRow)]
+        measured.append((name, MeasuredRun.read(folder, with_calibration=False), rows))
+    found = ScorerComparison(measured, risk=risk, price=price)
+    ReportWriter(out).write(scorers_document(found))
+    return found
+
+
+def folder_name(scorer: str) -> str:
+    """Return the name of a scorer's run folder: readable, and different for each scorer.
+
+    Example:
+        >>> folder_name("sufficiency"), folder_name("judge:openai:gpt-4o-mini")
+        ('sufficiency', 'judge_openai_gpt-4o-mini-8b852e')
+    """
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "_", scorer).strip("._-")[:_SLUG_LENGTH]
+    if plain == scorer and plain == plain.lower():
+        return plain
+    # File systems may not tell upper from lower case.
+    return f"{plain}-{hashlib.sha256(scorer.encode()).hexdigest()[:6]}"
+
+
+def _instruments(
+    settings: MeasureSettings, scorers: Mapping[str, RelevanceScorer]
+) -> dict[str, Instruments]:
+    """One retrieval for all scorers."""
+    if not settings.served:
+        encoder = BiEncoderScorer()
+        return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
+    chain = (
+        DocumentChain(settings, BiEncoderScorer())
+        if settings.chain is None
+        else ServedChain.load(settings.chain)
+    )
+    return {name: ServedInstruments(scorer, chain) for name, scorer in scorers.items()}
+
+
+def _staged(told: OnProgress, stage: str, progress: Progress) -> None:
+    told(replace(progress, stage=stage))
+
+
+# -- Numbers -----------------------------------------------------------------------------
+
+MeasuredScorer = tuple[str, MeasuredRun, Sequence[TimedRow]]
+"""A scorer as it was named, its cases, and what each of them cost."""
 
 Outcome = Literal["better", "as_good", "cannot_be_told", "only_one", "none"]
 """What a comparison ends with: one is better than all others; one is the cheapest and no other is
@@ -55,15 +187,8 @@ better by more than the margin; that cannot be told from so few questions; only 
 or none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerChoice:
-    """Which scorer to take.
-
-    Attributes:
-        outcome: how sure that is.
-        take: its name; None where none is to be taken.
-        reason: in a sentence or two.
-    """
+class ScorerChoice(NamedTuple):
+    """Which scorer to take: how sure that is, its name (None for none), and why."""
 
     outcome: Outcome
     take: str | None
@@ -150,12 +275,11 @@ class ScorerComparison:
     def __init__(
         self, measured: Sequence[MeasuredScorer], *, risk: float, price: float | None = None
     ) -> None:
-        self.price = price
+        self.price, self.risk = price, risk
         cases, self.retrieval_misses = _same_cases(measured)
         paired = _paired(measured, cases)
-        self.questions = len({row.question_id for row in measured[0].run.rows})
-        self.passages, self.risk = paired.count, risk
-        self.scorers = [_numbers(one, paired, risk) for one in measured]
+        self.questions, self.passages = len(measured[0][1].questions), paired.count
+        self.scorers = [_numbers(*one, paired, risk) for one in measured]
         self.failed = sum(one.failed for one in self.scorers)
         usable = [n.name for n in self.scorers if paired.positives[n.name] and n.failed < n.cases]
         pairs = list(combinations(usable, 2))
@@ -163,12 +287,11 @@ class ScorerComparison:
         confidence = 1 - _LEVEL / max(1, len(pairs))
         self.differences = [
             ScorerDifference(
-                one,
-                other,
-                paired.auroc_difference(one, other, confidence=confidence),
-                paired.false_abstention_difference(one, other, risk, confidence=confidence),
+                *pair,
+                paired.auroc_difference(*pair, confidence=confidence),
+                paired.false_abstention_difference(*pair, risk, confidence=confidence),
             )
-            for one, other in pairs
+            for pair in pairs
         ]
         self.choice = choose_scorer(self.scorers, self.differences, paired.count)
         self.curves = {
@@ -183,9 +306,9 @@ class ScorerComparison:
     def to_dict(self) -> dict[str, Any]:
         """As JSON; the curves are not in it."""
         names = ("questions", "passages", "retrieval_misses", "risk", "scorers", "differences")
-        found = {name: as_json(getattr(self, name)) for name in (*names, "choice")}
+        found = {name: as_json(getattr(self, name)) for name in names}
         priced = {} if self.price is None else {"price": self.price}
-        return {"schema_version": 1, **priced, **found}
+        return {"schema_version": 1, **priced, **found, "choice": self.choice._asdict()}
 
 
 def choose_scorer(
@@ -205,9 +328,9 @@ def choose_scorer(
     """
     fit = [one for one in scorers if not one.unfit]
     if not fit:
-        return ScorerChoice("none", None, SCORERS_WORDS.text("none_fit", scorers))
+        return ScorerChoice("none", None, _WORDS.text("none_fit", scorers))
     if passages < _FEWEST:
-        why = SCORERS_WORDS.text("too_few", passages, _FEWEST)
+        why = _WORDS.text("too_few", passages, _FEWEST)
         return ScorerChoice("cannot_be_told", None, why)
     # Per scorer and other scorer, the interval of how much better the other one is.
     against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
@@ -233,7 +356,7 @@ def choose_scorer(
     elif all(high < 0 for _, high in better_by.values()):
         outcome = "better"
     unfit = [one for one in scorers if one.unfit]
-    reason = SCORERS_WORDS.text(outcome, take, maybe_better, best, unfit)
+    reason = _WORDS.text(outcome, take, maybe_better, best, unfit)
     return ScorerChoice(outcome, take.name, reason)
 
 
@@ -245,37 +368,36 @@ def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], 
     Raises:
         InputError: the scorers judged different cases.
     """
-    first = measured[0].run
-    for one in measured[1:]:
-        same = [row.case_id for row in one.run.rows] == [row.case_id for row in first.rows]
-        if not same or dict(one.run.questions) != dict(first.questions):
-            raise InputError(
-                f"{one.name} and {measured[0].name} were measured on different questions",
-                hint="choose another --out",
-            )
+    named, first, _ = measured[0]
+    for name, run, _ in measured[1:]:
+        same = [row.case_id for row in run.rows] == [row.case_id for row in first.rows]
+        if not same or dict(run.questions) != dict(first.questions):
+            what = f"{name} and {named} were measured on different questions"
+            raise InputError(what, hint="choose another --out")
     missing = CaseKind.UNANSWERABLE if first.unanswerable else CaseKind.LEFT_OUT
     rows = [row for row in first.rows if row.kind in (CaseKind.IN_KB, missing)]
     # A row that failed before anything was retrieved does not know of a miss.
-    missed = {row.case_id for one in measured for row in one.run.rows if row.retrieval_miss}
+    missed = {row.case_id for _, run, _ in measured for row in run.rows if row.retrieval_miss}
     return [row for row in rows if row.case_id not in missed], len(missed)
 
 
 def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) -> PairedScores:
-    questions = measured[0].run.questions
-    scores = {one.name: {row.case_id: _score(row) for row in one.run.rows} for one in measured}
+    questions = measured[0][1].questions
+    scores = {name: {row.case_id: _score(row) for row in run.rows} for name, run, _ in measured}
+
+    def owner(row: MeasuredRow) -> str:
+        """What a case is evidence about: its unit, or the topic of an unanswerable question."""
+        question = questions[row.question_id]
+        if row.kind is CaseKind.UNANSWERABLE and question.topic:
+            return f"topic {question.topic}"
+        return question.evidence
+
     found, owners = [], []
     for in_kb in (True, False):
         side = [row for row in cases if (row.kind is CaseKind.IN_KB) is in_kb]
         found.append({name: [own[row.case_id] for row in side] for name, own in scores.items()})
-        owners.append([_owner(questions[row.question_id], row) for row in side])
+        owners.append(list(map(owner, side)))
     return PairedScores(found[0], found[1], (owners[0], owners[1]))
-
-
-def _owner(question: Question, row: MeasuredRow) -> str:
-    """What a case is evidence about: its unit, or the topic of an unanswerable question."""
-    if row.kind is CaseKind.UNANSWERABLE and question.topic:
-        return f"topic {question.topic}"
-    return question.evidence
 
 
 def _score(row: MeasuredRow) -> float:
@@ -285,17 +407,102 @@ def _score(row: MeasuredRow) -> float:
     return row.raw_relevance
 
 
-def _numbers(one: MeasuredScorer, paired: PairedScores, risk: float) -> ScorerNumbers:
-    cases, errors = len(one.run.rows), error_types(one.run.rows)
+def _numbers(
+    name: str, run: MeasuredRun, spent: Sequence[TimedRow], paired: PairedScores, risk: float
+) -> ScorerNumbers:
+    cases, errors = len(run.rows), error_types(run.rows)
     failed = sum(errors.values())
+    times = [row.milliseconds for row in spent if row.milliseconds is not None]
     return ScorerNumbers(
-        name=one.name,
+        name=name,
         # Of a scorer that never answered there is no number, not one of a coin.
-        auroc=paired.auroc(one.name) if failed < cases else Interval(),
-        false_abstention=paired.false_abstention(one.name, risk) if failed < cases else Interval(),
+        auroc=paired.auroc(name) if failed < cases else Interval(),
+        false_abstention=paired.false_abstention(name, risk) if failed < cases else Interval(),
         cases=cases,
         failed=failed,
         errors=errors,
-        milliseconds=median(one.milliseconds) if one.milliseconds else None,
-        calls_per_question=(one.calls or 0) / cases,
+        milliseconds=median(times) if times else None,
+        calls_per_question=sum(row.calls or 0 for row in spent) / cases,
+    )
+
+
+# -- The report: a table, differences, a plot -------------------------------------------
+
+
+def scorers_document(found: ScorerComparison) -> Document:
+    """Make the report of a comparison of scorers."""
+    return Document(
+        name="compare-scorers",
+        title="Scorers compared",
+        subtitle=_WORDS.text("subtitle", found),
+        headline=(found.choice.reason,),
+        warnings=_WORDS.paragraphs("warnings", found),
+        sections=[
+            Section("Results", (_table(found), _differences(found))),
+            Section("Coverage against leak", (_plot(found),)) if found.curves else None,
+            Section(
+                "How to read this",
+                (*_WORDS.paragraphs("how_to_read"), Prose(explained("leak"), small=True)),
+            ),
+            Section(
+                "What was compared",
+                (Facts(tuple((one.name, one.unfit or "compared") for one in found.scorers)),),
+            ),
+        ],
+        values=found.to_dict(),
+    )
+
+
+def _table(found: ScorerComparison) -> Table:
+    scorers = found.scorers
+    lost = f"false abstention at {percent(found.risk, exact=True)} leak"
+    failed = [f"{one.failed} of {one.cases}" if one.failed else "0" for one in scorers]
+    times = [None if (ms := one.milliseconds) is None else f"{ms:.3g}" for one in scorers]
+    columns: list[tuple[str, Sequence[object]]] = [
+        ("AUROC", Cell.column([one.auroc for one in scorers], decimal, better=1)),
+        (lost, Cell.column([one.false_abstention for one in scorers], percent, better=-1)),
+        ("failed cases", failed),
+        ("ms per question", times),
+        ("calls per question", [f"{one.calls_per_question:.3g}" for one in scorers]),
+    ]
+    if found.price is not None:
+        columns.append(("cost of 1,000 questions", list(map(found.cost_of_1000, scorers))))
+    table = Table.from_columns("scorer", [one.name for one in scorers], columns)
+    taken = found.choice.take
+    lines = (replace(one, mark="chosen" if one.name == taken else "") for one in table.lines)
+    return replace(table, lines=tuple(lines))
+
+
+def _differences(found: ScorerComparison) -> Table | None:
+    if not found.differences:
+        return None
+    auroc = [Cell.difference(one.auroc, "{:+.3f}".format) for one in found.differences]
+    lost = [Cell.difference(one.false_abstention) for one in found.differences]
+    return Table.from_columns(
+        "difference",
+        [f"{one.first} − {one.second}" for one in found.differences],
+        [("AUROC", auroc), ("false abstention", lost)],
+        caption="Differences on the same questions",
+        notes=(_WORDS.text("notes", found.passages),),
+    )
+
+
+def _plot(found: ScorerComparison) -> Plot:
+    drawn: list[Drawn] = []
+    looks = zip(cycle(_COLOURS), cycle(_STYLES), found.curves.items(), strict=False)
+    for colour, style, (name, points) in looks:
+        curve = [0.0, *(one.coverage for one in points)], [0.0, *(one.risk for one in points)]
+        look = {"color": colour, "linestyle": style, "clip_on": False}
+        drawn.append(("plot", curve, {**look, "label": name.replace("$", r"\$")}))
+    bound = {"color": Colour.GREY, **DOTTED, "label": "leak asked for"}
+    return Plot.of_shares(
+        ("coverage-leak", "Coverage against leak", _WORDS.text("caption")),
+        [*drawn, ("axhline", (found.risk,), bound)],
+        (
+            "coverage: answer retrieved, share that passes",
+            "leak: answer left out, share that passes",
+        ),
+        legend="upper left",
+        size=(6.4, 5.0),
+        half=False,
     )

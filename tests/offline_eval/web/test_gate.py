@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
-from knowgate.offline_eval.web._index import open_index
+from knowgate.offline_eval.web._index import index_runs
 from knowgate.offline_eval.web._server import Gate
 from tests.offline_eval.web.runs import replies_run
 
@@ -18,9 +17,9 @@ HERE = "http://127.0.0.1:8123"
 
 
 @pytest.fixture(scope="module")
-def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    with open_index([replies_run(tmp_path_factory.mktemp("view") / "run")]) as index:
-        yield Gate(view_app(index), "secret-token")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Gate:
+    index = index_runs([replies_run(tmp_path_factory.mktemp("view") / "run")])
+    return Gate(view_app(index), "secret-token")
 
 
 @pytest.fixture
@@ -135,7 +134,7 @@ def test_a_fault_of_ours_is_told_without_texts(
     def fail(*_given: object) -> None:
         raise ValueError("what a user wrote")
 
-    monkeypatch.setattr("knowgate.offline_eval.web._query.CaseQuery.condition", fail)
+    monkeypatch.setattr("knowgate.offline_eval.web._index.CaseQuery.selects", fail)
     answer = client.get("/cases?run=run&text=private")
 
     assert answer.status_code == 500
@@ -147,7 +146,6 @@ def test_a_fault_of_ours_is_told_without_texts(
 def test_a_run_folder_is_not_changed(tmp_path: Path) -> None:
     folder = replies_run(tmp_path / "run", questions=1)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    with open_index([folder]) as index:
-        client = TestClient(Gate(view_app(index), "t"), base_url=HERE)
-        assert client.get("/?token=t").status_code == 200
+    client = TestClient(Gate(view_app(index_runs([folder])), "t"), base_url=HERE)
+    assert client.get("/?token=t").status_code == 200
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before

@@ -20,8 +20,8 @@ from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.web import (
     PageServer,
     Playground,
+    index_runs,
     label_app,
-    open_index,
     play_app,
     view_app,
 )
@@ -66,7 +66,7 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
     from playwright.sync_api import expect
 
     with ExitStack() as stack:
-        index = stack.enter_context(open_index([run]))
+        index = index_runs([run])
         url = stack.enter_context(served(view_app(index)))
         page = stack.enter_context(page_of(browser, color_scheme="dark", viewport=NARROW))
         page.goto(url)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.web._index import RunIndex, open_index
-from knowgate.offline_eval.web._query import CaseQuery, ComparisonQuery
+from knowgate.offline_eval.web._index import CaseQuery, ComparisonQuery, RunIndex, index_runs
 from tests.offline_eval.web.runs import replies_run, suite_run
 from tests.support.bound_rows import bind
 
@@ -26,14 +24,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(folder: Path) -> Iterator[RunIndex]:
+def index(folder: Path) -> RunIndex:
     policy = Policy.for_scorer(LexicalScorer(), threshold=0.25)
-    with open_index([folder], {"policy": policy}) as found:
-        yield found
+    return index_runs([folder], {"policy": policy})
 
 
 def keys(index: RunIndex, **values: str) -> list[str]:
-    return [row["key"] for row in index.find(CaseQuery.read({"run": "run", **values})).rows]
+    return [row.key for row in index.find(CaseQuery.read({"run": "run", **values}))]
 
 
 def test_all_rows_are_there_with_their_facets(index: RunIndex) -> None:
@@ -72,37 +69,33 @@ def test_filters_and_search_select_rows(
 def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(index: RunIndex) -> None:
     query = CaseQuery("run", system="guarded", sort="-score")
     ordered = keys(index, system="guarded", sort="-score")
-    case = index.case("run", ordered[3])
+    by_key = index.runs["run"].by_key
 
-    assert case is not None
     assert ordered[0] == "guarded/q5/left_out"
-    assert index.neighbours(query, case) == (ordered[2], ordered[4])
-    first = index.case("run", ordered[0])
-    assert first is not None
-    assert index.neighbours(query, first) == (None, ordered[1])
+    assert index.neighbours(query, by_key[ordered[3]]) == (ordered[2], ordered[4])
+    assert index.neighbours(query, by_key[ordered[0]]) == (None, ordered[1])
 
 
 def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex) -> None:
-    case = index.case("run", "guarded/q2/left_out")
+    run = index.runs["run"]
+    case = run.by_key["guarded/q2/left_out"]
 
-    assert case is not None
-    assert case["question"] == "When does pool 2 open?"
-    assert [(one["name"], one["text"]) for one in case["passages"]] == [
+    assert case.question == "When does pool 2 open?"
+    assert [(one["name"], one["text"]) for one in run.texts_of(case)] == [
         ("p2", "The pool 2 opens at 2. Zebra2."),
         ("gone", None),
     ]
-    (signal,) = case["signals"]
+    (signal,) = case.signals
     assert signal == {"name": "relevance", "value": 0.25, "threshold": 0.25}
-    assert case["verdicts"][0]["detail"] == "because"
-    assert [row["key"] for row in index.others(case)] == ["plain/q2/left_out"]
-    assert index.case("run", "nothing") is None
+    assert case.verdicts[0]["detail"] == "because"
+    assert [row.key for row in index.others(case)] == ["plain/q2/left_out"]
 
 
 def test_two_systems_are_compared_and_flipped_cases_found(index: RunIndex) -> None:
     found, numbers = index.compare(ComparisonQuery("run", "run", "plain", "guarded", "label"))
 
     assert numbers == {"flipped": 6, "label": 6, "reply": 6, "all": 12}
-    assert {row["kind"] for row in found.rows} == {"left_out"}
+    assert {row.kind for row, _ in found} == {"left_out"}
 
 
 def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> None:
@@ -112,11 +105,10 @@ def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> Non
     row["route"] = "follow_context"
     (other / "replies.jsonl").write_text("\n".join([*lines[:-1], json.dumps(row), ""]), "utf-8")
     bind(other, "replies")
-    with open_index([folder, other]) as index:
-        found, numbers = index.compare(ComparisonQuery("run", "other"))
+    found, numbers = index_runs([folder, other]).compare(ComparisonQuery("run", "other"))
 
     assert numbers == {"flipped": 1, "label": 0, "reply": 0, "all": 24}
-    assert (found.rows[0]["route"], found.rows[0]["other_route"]) == ("abstain", "follow_context")
+    assert [one.route for one in found[0]] == ["abstain", "follow_context"]
 
 
 CONFLICT: dict[str, list[dict[str, Any]]] = {
@@ -132,14 +124,12 @@ def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
     suite_run(tmp_path / "a" / "bad", "uniknow", rows=[{"case_id": 7}])
     (tmp_path / "a" / "kb").mkdir()
     (tmp_path / "a" / "kb" / "manifest.json").write_text('{"schema_version": 1}', "utf-8")
-    with open_index([tmp_path / "a"]) as index:
-        assert list(index.runs) == ["good"]
-        assert len(index.skipped) == 1
-        assert "bad/rows.jsonl:1" in index.skipped[0]
-        path = index.path
-    assert not path.exists()
-    with pytest.raises(InputError, match=r"rows\.jsonl:1"), open_index([tmp_path / "a" / "bad"]):
-        pass
+    index = index_runs([tmp_path / "a"])
+    assert list(index.runs) == ["good"]
+    assert len(index.skipped) == 1
+    assert "bad/rows.jsonl:1" in index.skipped[0]
+    with pytest.raises(InputError, match=r"rows\.jsonl:1"):
+        index_runs([tmp_path / "a" / "bad"])
 
 
 def damaged(run: Path, name: str) -> None:
@@ -162,9 +152,9 @@ def test_a_damaged_run_is_left_out(folder: Path, tmp_path: Path, name: str) -> N
     else:
         suite_run(tmp_path / "bad", "conflict", **CONFLICT)
     damaged(tmp_path / "bad", name)
-    with open_index([tmp_path]) as index:
-        assert list(index.runs) == ["good"]
-        (line,) = index.skipped
+    index = index_runs([tmp_path])
+    assert list(index.runs) == ["good"]
+    (line,) = index.skipped
     assert f"{tmp_path / 'bad'}" in line
-    with pytest.raises(InputError), open_index([tmp_path / "bad"]):
-        pass
+    with pytest.raises(InputError):
+        index_runs([tmp_path / "bad"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from urllib.parse import quote
 
@@ -11,18 +10,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
-from knowgate.offline_eval.web._index import open_index
+from knowgate.offline_eval.web._index import index_runs
 from tests.offline_eval.web.runs import replies_run
 from tests.support.report_page import Page
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     folder = tmp_path_factory.mktemp("view")
     replies_run(folder / "run", questions=60)
     replies_run(folder / "sub" / "second", questions=2)
-    with open_index([folder]) as index:
-        yield TestClient(view_app(index), base_url="http://127.0.0.1")
+    return TestClient(view_app(index_runs([folder])), base_url="http://127.0.0.1")
 
 
 def links(text: str, start: str) -> list[str]:

@@ -15,8 +15,7 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data.embedding import embed_all
 from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run.questions import CaseKind
-from knowgate.offline_eval.suites.ookb._cases import build_cases, read_bases
-from knowgate.offline_eval.suites.ookb._left_out_check import left_out_check
+from knowgate.offline_eval.suites.ookb._cases import build_cases, left_out_check, read_bases
 from knowgate.offline_eval.systems.retrieval import PassageIndex
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 

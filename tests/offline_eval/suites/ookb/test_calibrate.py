@@ -19,8 +19,8 @@ from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document
-from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
+from knowgate.offline_eval.suites.ookb.signals import SignalsSummary
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, run_toy, write_toy_questions
 from tests.support.bound_rows import bind
 

@@ -203,3 +203,30 @@ def test_two_runs_are_compared_on_the_questions_of_both(tmp_path: Path) -> None:
     assert difference["abstention"]["other"] == 1.0
     assert difference["abstention"]["other_only"] == 3
     assert difference["abstention"]["p_value"] == 0.25
+
+
+def test_the_topics_of_the_questions_come_first(tmp_path: Path) -> None:
+    topics = ("a", "b", None)
+    questions = [toy(f"q{number}", topic=topics[number % 3]) for number in range(9)]
+
+    found = values(write_replies_run(tmp_path / "run", questions))
+
+    assert found["topics_by"] == "topic"
+    assert [(topic["topic"], topic["questions"]) for topic in found["topics"]] == [
+        ("(none given)", 3),
+        ("a", 3),
+        ("b", 3),
+    ]
+
+
+@pytest.mark.parametrize(("sources", "found"), [(2, ["s0", "s1"]), (8, [])])
+def test_sources_stand_in_where_they_hold_several_questions(
+    tmp_path: Path, sources: int, found: list[str]
+) -> None:
+    run = write_replies_run(tmp_path / "run", toys("y" * 8))
+    path = run / "questions.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.unlink()
+    write_rows(path, [{**row, "source": f"s{at % sources}"} for at, row in enumerate(rows)])
+
+    assert [one["topic"] for one in values(run)["topics"]] == found

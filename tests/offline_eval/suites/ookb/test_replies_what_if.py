@@ -14,9 +14,9 @@ from knowgate.offline_eval.report.document import Section
 from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplySystem
-from knowgate.offline_eval.suites.ookb._replies import Evidence
 from knowgate.offline_eval.suites.ookb._replies_summary import RepliesSummary
 from knowgate.offline_eval.suites.ookb._replies_what_if import replies_what_if
+from knowgate.offline_eval.suites.ookb.replies import Evidence
 
 from .replies_run import Toy, write_replies_run, write_rows
 
@@ -100,7 +100,8 @@ def test_a_reply_at_another_threshold_is_that_of_the_system_without_a_guard(tmp_
 
 def test_at_the_policys_point_the_figures_are_those_of_the_report(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    numbers = RepliesSummary(folder).systems[1].shape
+    numbers = RepliesSummary(folder).systems[1].shape()
+    assert numbers is not None
 
     block = block_of(folder)
     own = block.at(0.5, None)

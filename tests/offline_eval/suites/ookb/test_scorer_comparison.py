@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knowgate.calibration import Interval
 from knowgate.offline_eval.run.measured_run import MeasuredRun
-from knowgate.offline_eval.suites.ookb._scorers import scorers_document
 from knowgate.offline_eval.suites.ookb.scorer_comparison import (
     MeasuredScorer,
     Outcome,
-    ScorerChoice,
     ScorerComparison,
     ScorerDifference,
     ScorerNumbers,
+    TimedRow,
     choose_scorer,
+    scorers_document,
 )
 from tests.offline_eval.suites.ookb.written_rows import Row, WriteRun, case, failed, missed, pairs
 
 
 def _scorer(write_run: WriteRun, tmp_path: Path, name: str, rows: list[Row]) -> MeasuredScorer:
     folder = write_run(rows)
+    spent = [TimedRow.model_validate({**rows[0], "milliseconds": ms}) for ms in (2.0, 8.0, 3.0)]
     kept = folder.rename(tmp_path / f"kept-{name}")
-    return MeasuredScorer(name, MeasuredRun.read(kept, unfinished=True), (2.0, 8.0, 3.0), None)
+    return name, MeasuredRun.read(kept, unfinished=True), spent
 
 
 def test_the_numbers_are_those_computed_by_hand(write_run: WriteRun, tmp_path: Path) -> None:
@@ -57,7 +57,8 @@ def test_the_price_of_a_call_says_what_1000_questions_cost(
 ) -> None:
     rows = pairs([4, 3, 2, 1], [2.5, 0, -1, -2])
     one = _scorer(write_run, tmp_path, "one", rows)
-    asks = replace(_scorer(write_run, tmp_path, "asks", rows), calls=12)  # in eight cases
+    name, run, spent = _scorer(write_run, tmp_path, "asks", rows)
+    asks = name, run, [row.model_copy(update={"calls": 4}) for row in spent]  # 12 in eight cases
     found = ScorerComparison([one, asks], risk=0.25, price=0.0004)
     assert [found.cost_of_1000(scorer) for scorer in found.scorers] == ["0.00", "0.60"]
     assert found.to_dict()["price"] == 0.0004
@@ -134,15 +135,15 @@ def test_the_cheapest_that_is_not_worse_is_taken(
         [_difference("dear", "cheap", low, high)],
         [_difference("cheap", "dear", -high, -low)],
     ):
-        found = choose_scorer([DEAR, CHEAP], given, 50)
-        assert (found.outcome, found.take) == (outcome, take)
-        assert take in found.reason
+        found, taken, reason = choose_scorer([DEAR, CHEAP], given, 50)
+        assert (found, taken) == (outcome, take)
+        assert take in reason
 
 
 def test_a_call_of_a_language_model_costs_more_than_any_time() -> None:
     slow = _numbers("slow", 5000.0)
-    found = choose_scorer([slow, DEAR], [_difference("slow", "dear", -0.01, 0.01)], 50)
-    assert found.take == "slow"
+    _, take, _ = choose_scorer([slow, DEAR], [_difference("slow", "dear", -0.01, 0.01)], 50)
+    assert take == "slow"
 
 
 @pytest.mark.parametrize(("milliseconds", "take"), [(24.0, "other"), (26.0, "first")])
@@ -151,10 +152,8 @@ def test_of_two_that_take_about_the_same_time_the_better_one_is_taken(
 ) -> None:
     better = Interval(0.81, 0.7, 0.9, 50)
     other = ScorerNumbers("other", better, Interval(), 100, 0, {}, milliseconds, 0)
-    found = choose_scorer(
-        [_numbers("first", 20.0), other], [_difference("other", "first", -0.01, 0.015)], 50
-    )
-    assert found.take == take
+    difference = _difference("other", "first", -0.01, 0.015)
+    assert choose_scorer([_numbers("first", 20.0), other], [difference], 50)[1] == take
 
 
 def test_one_that_is_worse_than_a_third_is_not_taken() -> None:
@@ -164,13 +163,12 @@ def test_one_that_is_worse_than_a_third_is_not_taken() -> None:
         _difference("dear", "cheap", 0.03, 0.08),
         _difference("middle", "cheap", 0.01, 0.09),
     ]
-    found = choose_scorer([CHEAP, middle, DEAR], differences, 50)
-    assert (found.outcome, found.take) == ("as_good", "middle")
+    assert choose_scorer([CHEAP, middle, DEAR], differences, 50)[:2] == ("as_good", "middle")
 
 
 def test_too_few_passages_tell_nothing() -> None:
     found = choose_scorer([CHEAP, DEAR], [_difference("cheap", "dear", 0.1, 0.2)], 29)
-    assert found == ScorerChoice(
+    assert found == (
         "cannot_be_told",
         None,
         "Which one is better cannot be told from questions on 29 passages: at least 30 are needed.",
@@ -179,9 +177,9 @@ def test_too_few_passages_tell_nothing() -> None:
 
 def test_none_is_taken_where_none_is_fit() -> None:
     chance = ScorerNumbers("coin", Interval(0.5, 0.4, 0.6, 50), Interval(), 100, 0, {}, 1.0, 0)
-    found = choose_scorer(
+    outcome, take, reason = choose_scorer(
         [chance, _numbers("broken", 1.0, failed=6)], [_difference("coin", "broken", -1, 1)], 50
     )
-    assert (found.outcome, found.take) == ("none", None)
-    assert "coin: it is not shown to be better than chance" in found.reason
-    assert "broken: 6 of its 100 cases failed" in found.reason
+    assert (outcome, take) == ("none", None)
+    assert "coin: it is not shown to be better than chance" in reason
+    assert "broken: 6 of its 100 cases failed" in reason

@@ -14,7 +14,7 @@ from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document, signals_what_if
-from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
+from knowgate.offline_eval.suites.ookb.signals import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -129,7 +129,7 @@ def test_a_policy_without_threshold_declines_everything(write_run: WriteRun) -> 
     assert summary.left_out.abstention_rate.value == 1.0
     assert summary.in_kb.abstention_rate.value == 1.0
     assert summary.policy is not None
-    assert summary.policy.threshold is None
+    assert summary.policy["threshold"] is None
 
 
 EVIL = (

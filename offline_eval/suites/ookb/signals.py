@@ -1,4 +1,4 @@
-"""The numbers of a run of relevance signals, each with its interval.
+"""Measured relevance signals: each case decided by a policy, and the numbers of a run.
 
 run folder ─► MeasuredRun ─► ScoredCase per row ─► SignalsSummary ─► report.json
 """
@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
-from ...._version import __version__
 from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Decision, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
-from ...report.document import Document, as_json
+from ...report.document import as_json
 from ...run.grouping import error_types, grouped
-from ...run.measured_run import MeasuredRun, Review, RunCalibration
-from ...run.questions import CaseKind, MeasuredRow
+from ...run.measured_run import MeasuredRun, Review
+from ...run.questions import CaseKind, MeasuredRow, RunCalibration
+from ..parts import run_values
 
 SERVED = "served"
 # A shorter answer stands in a text by chance.
@@ -89,11 +88,9 @@ class ScoredCase:
         self.held_out = self.counted and not calibration.given_policy
 
 
-def scored_cases(
-    run: MeasuredRun, kinds: Sequence[CaseKind] = CaseKind.twins()
-) -> tuple[ScoredCase, ...]:
-    """Collect the cases of these kinds without an error, in the order of the run."""
-    rows = [row for row in run.rows if row.error is None and row.kind in kinds]
+def scored_cases(run: MeasuredRun) -> tuple[ScoredCase, ...]:
+    """Collect the cases without an error, in the order of the run."""
+    rows = [row for row in run.rows if row.error is None]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
     lowest = min(scores, default=0.0) - 1.0
     return tuple(ScoredCase(run, row, lowest) for row in rows)
@@ -125,67 +122,58 @@ class KindSummary:
     Args:
         run: that they are of.
         kind: of the cases.
-        measured: those without an error, of any kind; of in-KB cases those whose own passage
-            was retrieved.
+        measured: those without an error, of any kind; of in-KB cases count those whose own passage
+            was retrieved, of left-out ones those that no other passage answers.
 
     Attributes:
         cases: in the run.
         errors: among them, not measured.
         tested: measured, and not what the policy is known to be fitted on.
         abstained: among the tested; None without a policy.
+        passed: likewise.
         abstention_rate: `abstained` of `tested`.
+        pass_rate: `passed` of `tested`.
     """
 
     def __init__(self, run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> None:
         rows = [row for row in run.rows if row.kind is kind]
-        own = [case for case in measured if case.row.kind is kind and case.counted]
+        of_kind = [case for case in measured if case.row.kind is kind and case.counted]
+        own = [case for case in of_kind if not (case.missed or case.elsewhere)]
+        passed = sum(bool(case.passes) for case in own)
         self.cases, self.errors = len(rows), sum(row.error is not None for row in rows)
         self.tested = len(own)
-        self.abstained = None if run.calibration is None else sum(not case.passes for case in own)
+        known = run.calibration is not None
+        self.passed = passed if known else None
+        self.abstained = len(own) - passed if known else None
         self.abstention_rate = Interval.wilson(self.abstained or 0, len(own))
-
-    @property
-    def passed(self) -> int | None:
-        """Among the tested, those that passed; None without a policy."""
-        return None if self.abstained is None else self.tested - self.abstained
-
-    @property
-    def pass_rate(self) -> Interval:
-        """`passed` of `tested`."""
-        return Interval.wilson(self.passed or 0, self.tested)
+        self.pass_rate = Interval.wilson(passed, len(own))
 
 
-class PolicySummary:
-    """The policy that the rates are about.
+def policy_values(calibration: RunCalibration) -> dict[str, Any]:
+    """Return what the rates are about.
 
-    Args:
-        calibration: of the run.
-
-    Attributes:
-        threshold: relevance from which a context passes; None: nothing passes.
-        guarantee: what was certified, None for a policy written by hand.
-        words: the guarantee as a text.
-        calibration_questions: number of questions that the policy was fitted on.
-        test_questions: number of questions that the rates are about: held out, or judged
-            by a threshold that the others give.
-        memory_threshold: confidence from which it answers from memory, declared and not
-            certified; None: never.
-        measures_more: the policy also needs confidence or conflict, which this suite does
-            not measure.
+    Returns:
+        `threshold`: relevance from which a context passes; None: nothing passes. `guarantee`: what
+        was certified, None for a policy written by hand; `words`: the same as a text. The numbers
+        of questions that the policy was fitted on and that the rates are about (held out, or
+        judged by a threshold that the others give). `memory_threshold`: confidence from which it
+        answers from memory, declared and not certified; None: never. `measures_more`: it also
+        needs confidence or conflict, which this suite does not measure.
     """
-
-    def __init__(self, calibration: RunCalibration) -> None:
-        policy = calibration.policy
-        self.threshold = policy.relevance_threshold if policy.may_follow else None
-        self.guarantee, self.words = policy.guarantee, policy.note
-        if policy.guarantee is not None:
-            self.words = policy.guarantee.statement
-        elif not (policy.calibrated or policy.changed):
-            self.words = "This policy was written by hand: nothing is guaranteed."
-        self.calibration_questions = len(calibration.calibration_questions)
-        self.test_questions = len(calibration.reported_questions)
-        self.memory_threshold = policy.confidence_threshold if policy.may_answer else None
-        self.measures_more = policy.needs_estimator
+    policy, words = calibration.policy, calibration.policy.note
+    if policy.guarantee is not None:
+        words = policy.guarantee.statement
+    elif not (policy.calibrated or policy.changed):
+        words = "This policy was written by hand: nothing is guaranteed."
+    return {
+        "threshold": policy.relevance_threshold if policy.may_follow else None,
+        "guarantee": policy.guarantee,
+        "words": words,
+        "calibration_questions": len(calibration.calibration_questions),
+        "test_questions": len(calibration.reported_questions),
+        "memory_threshold": policy.confidence_threshold if policy.may_answer else None,
+        "measures_more": policy.needs_estimator,
+    }
 
 
 def served_counts(run: MeasuredRun) -> dict[str, Any]:
@@ -229,6 +217,7 @@ class SignalsSummary:
     Attributes:
         scored: its cases with the answer and without, measured.
         scored_unanswerable: its questions that the user knows to be unanswerable, measured.
+        every: its cases without an error.
         passages: number of different passages that hold their answers, or of sources, pages or
             topics where these were left out. Where questions share one, the intervals are too
             narrow: they take questions for independent.
@@ -260,42 +249,46 @@ class SignalsSummary:
 
     def __init__(self, run: MeasuredRun) -> None:
         self.run = run
-        self.scored = cases = scored_cases(run)
-        self.scored_unanswerable = own = scored_cases(run, (CaseKind.UNANSWERABLE,))
+        self.every = every = scored_cases(run)
+        self.scored = [case for case in every if case.row.kind in CaseKind.twins()]
+        self.scored_unanswerable = [
+            case for case in every if case.row.kind is CaseKind.UNANSWERABLE
+        ]
         answerable = {row.question_id for row in run.rows if row.kind in CaseKind.twins()}
         evidence = {run.questions[name].evidence for name in answerable - run.unmatched}
         self.passages = len(evidence)
         self.errors_by_type = error_types(run.rows)
         self.duplicates, self.duplicates_apart = count_duplicates(run)
-        in_kb = [case for case in cases if case.in_kb]
-        found = [case for case in cases if case.found]
-        left_out = [case for case in cases if case.left_out]
-        self.auroc, self.auroc_found_only = _auroc(in_kb, cases), _auroc(found, cases)
-        self.auroc_unanswerable = _auroc(found, own) if run.unanswerable else None
-        self.left_out = KindSummary(run, CaseKind.LEFT_OUT, left_out)
-        self.in_kb = KindSummary(run, CaseKind.IN_KB, found)
+        in_kb = [case for case in self.scored if case.in_kb]
+        found = [case for case in self.scored if case.found]
+        self.auroc, self.auroc_found_only = (_auroc(of, self.scored) for of in (in_kb, found))
+        self.left_out, self.in_kb = (
+            KindSummary(run, kind, every) for kind in (CaseKind.LEFT_OUT, CaseKind.IN_KB)
+        )
         self.echo: KindSummary | None = None
         self.unanswerable: KindSummary | None = None
+        self.auroc_unanswerable: Interval | None = None
         if any(row.kind is CaseKind.ECHO for row in run.rows):
-            self.echo = KindSummary(run, CaseKind.ECHO, scored_cases(run, (CaseKind.ECHO,)))
+            self.echo = KindSummary(run, CaseKind.ECHO, every)
         if run.unanswerable:
-            self.unanswerable = KindSummary(run, CaseKind.UNANSWERABLE, own)
+            self.unanswerable = KindSummary(run, CaseKind.UNANSWERABLE, every)
+            self.auroc_unanswerable = _auroc(found, self.scored_unanswerable)
         self.retrieval_misses = len(in_kb) - len(found)
         self.retrieval_miss_rate = Interval.wilson(self.retrieval_misses, len(in_kb))
-        self.policy = None if run.calibration is None else PolicySummary(run.calibration)
+        self.policy = None if run.calibration is None else policy_values(run.calibration)
         is_served = run.manifest.settings.retrieval == SERVED
         self.served = served_counts(run) if is_served else None
         self.shared_words = QuestionRecord.mean_shared_words(
             (one.question, one.passage) for one in run.questions.values() if one.passage
         )
-        self.made_by = Counter(one.made_by for one in run.questions.values() if one.made_by)
+        self.made_by = dict(Counter(one.made_by for one in run.questions.values() if one.made_by))
         alone = {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
         self.questions = len({row.question_id for row in run.rows} - alone)
         self.cases, self.errors = len(run.rows), sum(self.errors_by_type.values())
         found_by: dict[str, int] = self.served["sources_found_by"] if self.served else {}
         self.live = set(found_by) == {"unknown"}
         self.known_questions = self.questions - found_by.get("unknown", 0) - len(run.unmatched)
-        self.note_on_makers = QuestionRecord.note_on_makers(dict(self.made_by), self.questions)
+        self.note_on_makers = QuestionRecord.note_on_makers(self.made_by, self.questions)
 
     @classmethod
     def read(cls, run_dir: str | os.PathLike[str]) -> SignalsSummary:
@@ -326,63 +319,52 @@ class SignalsSummary:
             return _NOTHING_MEASURED
         return _NOT_CALIBRATED if self.policy is None else _NOTHING_HELD_OUT
 
-    def _rate(self, rate: Interval, *, by_policy: bool = True) -> dict[str, Any]:
+    def _kind(
+        self, kind: KindSummary, count: str = "abstained", rate: str = "abstention_rate"
+    ) -> dict[str, Any]:
+        counts = {name: getattr(kind, name) for name in ("cases", "errors", "tested", count)}
+        return {**counts, rate: self._noted(getattr(kind, rate))}
+
+    def _noted(self, rate: Interval, *, by_policy: bool = True) -> dict[str, Any]:
         note = self.note(rate, by_policy=by_policy)
         return {**rate.to_dict(), **({"note": note} if note else {})}
 
-    def _kind(self, kind: KindSummary) -> dict[str, Any]:
-        return {**vars(kind), "abstention_rate": self._rate(kind.abstention_rate)}
-
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        measured = partial(self._rate, by_policy=False)
+        run, manifest = self.run, self.run.manifest
         in_kb = self._kind(self.in_kb)
         in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
         in_kb["retrieval_misses"] = self.retrieval_misses
-        in_kb["retrieval_miss_rate"] = measured(self.retrieval_miss_rate)
-        run, manifest = self.run, self.run.manifest
-        value = {
-            "schema_version": Document.SCHEMA_VERSION,
-            "suite": "ookb",
-            "created_by": f"knowgate {__version__}",
-            "run_created_by": manifest.created_by,
-            "questions": self.questions,
-            "passages": self.passages,
-            "cases": self.cases,
-            "cases_planned": manifest.cases,
-            "errors": self.errors,
-            "errors_by_type": self.errors_by_type,
-            "leave_out": manifest.settings.leave_out,
-            "unmatched": len(run.unmatched),
-            "duplicates": self.duplicates,
-            "duplicates_apart": self.duplicates_apart,
-            "auroc": measured(self.auroc),
-            "auroc_found_only": measured(self.auroc_found_only),
-            "left_out": self._kind(self.left_out),
-            "in_kb": in_kb,
-            "policy": None if self.policy is None else vars(self.policy),
-            "settings": dict(run.settings),
-            "inputs": manifest.inputs,
-        }
+        in_kb["retrieval_miss_rate"] = self._noted(self.retrieval_miss_rate, by_policy=False)
+        names = ("questions", "passages", "cases", "errors", "errors_by_type", "duplicates")
+        value = {name: getattr(self, name) for name in (*names, "duplicates_apart", "policy")}
+        aurocs = ("auroc", "auroc_found_only", "auroc_unanswerable")
         # What only some runs have.
-        further: dict[str, Any] = {
+        further = {
             "served": self.served,
             "shared_words": self.shared_words,
-            "made_by": dict(self.made_by) or None,
+            "made_by": self.made_by or None,
             "reviews": self.reviews or None,
+            "echo": self.echo and self._kind(self.echo, "passed", "pass_rate"),
+            "unanswerable": self.unanswerable and self._kind(self.unanswerable),
+            "refusal": run.refusal
+            and {"problems": run.refusal.problems, "advice": run.refusal.advice},
+            **{
+                name: self._noted(rate, by_policy=False)
+                for name in aurocs
+                if (rate := getattr(self, name)) is not None
+            },
         }
-        if self.echo is not None:
-            rate = self._rate(self.echo.pass_rate)
-            further["echo"] = {**vars(self.echo), "passed": self.echo.passed, "pass_rate": rate}
-            del further["echo"]["abstained"], further["echo"]["abstention_rate"]
-        if self.unanswerable is not None and self.auroc_unanswerable is not None:
-            further["unanswerable"] = self._kind(self.unanswerable)
-            further["auroc_unanswerable"] = measured(self.auroc_unanswerable)
-        if (refusal := run.refusal) is not None:
-            further["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
-        kept = {name: found for name, found in further.items() if found is not None}
-        found: dict[str, Any] = as_json(value | kept)
-        return found
+        value |= {
+            "cases_planned": manifest.cases,
+            "leave_out": manifest.settings.leave_out,
+            "unmatched": len(run.unmatched),
+            "left_out": self._kind(self.left_out),
+            "in_kb": in_kb,
+            **{name: part for name, part in further.items() if part is not None},
+        }
+        own = {name: as_json(part) for name, part in value.items()}
+        return {**run_values(manifest, own), "settings": dict(run.settings)}
 
 
 def count_duplicates(run: MeasuredRun) -> tuple[int, int]:

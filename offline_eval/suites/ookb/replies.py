@@ -1,6 +1,8 @@
-"""Judged replies: each reply of a run with its case and what judges made of it, and counts.
+"""A row per reply: the reply with its case, question, system and verdicts, and counts of rows.
 
-run folder ─► Evidence (replies, verdicts) ─► ReplyShape: rates out of the KB, and in it
+run folder ─► Evidence (rows) ─► ReplyShape: counts and rates out of the knowledge base, and in it
+
+Tables, plots, CSV, differences and cases to read all follow from these rows.
 """
 
 from __future__ import annotations
@@ -17,25 +19,24 @@ from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
 from ...report.document import as_json
 from ...report.text import one_line
-from ...run import Question, RepliesRun
+from ...run import RepliesRun
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, ReplyCase, ReplyRow, ReplySystem
+from ...run.replies import Judgement, ReplyRow, ReplySystem
 
 OFF = "off"
 MAIN = (Judgement.ABSTENTION, Judgement.FACTUALITY)
 _RESAMPLES, _SEED = 1000, 0
 
 
-class JudgedReply:
+class RatedReply:
     """A reply with its case, question, system and verdicts.
 
     Args:
+        run: that it is of.
         row: as stored.
-        case: that it answers.
-        question: likewise.
-        system: that gave it.
-        outcomes: the verdicts that count, by criterion.
+        said: all verdicts without error, by criterion, then by judge.
+        verdicts: those that count, by criterion.
 
     Attributes:
         abstained: None where no judge said.
@@ -47,21 +48,44 @@ class JudgedReply:
 
     def __init__(
         self,
+        run: RepliesRun,
         row: ReplyRow,
-        case: ReplyCase,
-        question: Question,
-        system: ReplySystem,
-        outcomes: Mapping[str, str | None],
+        said: Mapping[str, Mapping[str, Judgement]],
+        verdicts: Mapping[str, Judgement],
     ) -> None:
-        said, tier = outcomes.get(Judgement.ABSTENTION), outcomes.get(Judgement.FACTUALITY)
-        self.row, self.case, self.question, self.system = row, case, question, system
-        self.abstained = None if said is None else said == "yes"
+        self.run, self.row, self.said, self.verdicts = run, row, said, verdicts
+        self.case, self.question = run.case_of(row), run.question_of(row)
+        self.system = run.systems[row.system_id]
+        outcomes = {criterion: verdict.outcome for criterion, verdict in verdicts.items()}
+        abstention, tier = (outcomes.get(criterion) for criterion in MAIN)
+        self.abstained = None if abstention is None else abstention == "yes"
         self.tier = tier if tier in Judgement.TIERS and not self.abstained else None
         self.failure = None if self.abstained else outcomes.get(Judgement.FAILURE)
         self.wrong = None if self.tier is None else self.tier == Judgement.TIERS[2]
         if self.abstained:
             self.wrong = False
-        self.out_of_kb = case.kind is not CaseKind.IN_KB
+        self.out_of_kb = self.case.kind is not CaseKind.IN_KB
+
+    def judged_by(self, judge: str) -> RatedReply | None:
+        """Return the reply with the verdicts of one judge; None where this one said nothing.
+
+        Whether it abstained is taken from the first judge of that where this one does not say.
+        """
+        own = {name: found[judge] for name, found in self.said.items() if judge in found}
+        if self.row.error is not None or own.keys().isdisjoint(MAIN):
+            return None
+        first = {k: one for k, one in self.verdicts.items() if k == Judgement.ABSTENTION}
+        return RatedReply(self.run, self.row, self.said, first | own)
+
+    @property
+    def passages(self) -> list[str] | None:
+        """The passages in the prompt of a reply that does not abstain; None where none is known."""
+        context, stored = self.row.context, self.run.passages
+        if context is None or context.kind != "passages" or not self.row.response or self.abstained:
+            return None
+        if not context.passages or any(name not in stored for name in context.passages):
+            return None
+        return [stored[name].text for name in context.passages]
 
 
 class Evidence:
@@ -73,9 +97,9 @@ class Evidence:
     Attributes:
         run: as read.
         judges: per criterion, those who judged; the verdict of the first one counts.
-        verdicts: judgements without error by reply and criterion, then by judge.
         replies: without error, in the order of the manifest's systems and of the cases.
         failed: replies that ended in an error, likewise.
+        every: both, the failed ones last.
 
     Raises:
         InputError: a file of the run is missing, broken or written by a newer knowgate.
@@ -83,74 +107,39 @@ class Evidence:
 
     def __init__(self, run_dir: str | os.PathLike[str]) -> None:
         self.run = run = RepliesRun.read(run_dir)
-        self.verdicts: dict[tuple[str, str], dict[str, Judgement]] = {}
+        said: dict[str, dict[str, dict[str, Judgement]]] = {name: {} for name in run.replies}
         for made in run.judgements.values():
             if made.error is None and made.outcome is not None:
-                key = made.reply_id, made.criterion
-                self.verdicts.setdefault(key, {})[made.judge] = made
-        criteria = sorted({criterion for _, criterion in self.verdicts})
+                said[made.reply_id].setdefault(made.criterion, {})[made.judge] = made
+        criteria = sorted({criterion for found in said.values() for criterion in found})
         self.judges = {name: run.judges_of(name) for name in criteria}
         # Replies stand in the order in which they finished, which chance decides.
-        systems = {name: rank for rank, name in enumerate(run.systems)}
-        cases = {name: rank for rank, name in enumerate(run.cases)}
+        ranks = [{name: rank for rank, name in enumerate(of)} for of in (run.systems, run.cases)]
         rows = sorted(
             run.replies.values(),
-            key=lambda row: (systems[row.system_id], cases[row.case_id], row.reply_id),
+            key=lambda row: (ranks[0][row.system_id], ranks[1][row.case_id], row.reply_id),
         )
-        judged = [self._judged(row, self._outcomes(row.reply_id)) for row in rows]
-        self.replies = tuple(reply for reply in judged if reply.row.error is None)
-        self.failed = tuple(reply for reply in judged if reply.row.error is not None)
-
-    @property
-    def every(self) -> tuple[JudgedReply, ...]:
-        """All replies, those that ended in an error last."""
-        return (*self.replies, *self.failed)
+        rated = [RatedReply(run, row, own := said[row.reply_id], self._rank(own)) for row in rows]
+        self.replies = [reply for reply in rated if reply.row.error is None]
+        self.failed = [reply for reply in rated if reply.row.error is not None]
+        self.every = [*self.replies, *self.failed]
 
     def primary(self, criterion: str) -> str | None:
         """Return the judge whose verdict counts."""
         return next(iter(self.judges.get(criterion, ())), None)
 
-    def said(self, reply: JudgedReply, criterion: str) -> Mapping[str, Judgement]:
-        """Return the verdicts on a reply by judge."""
-        return self.verdicts.get((reply.row.reply_id, criterion), {})
-
-    def verdict(self, reply_id: str, criterion: str) -> Judgement | None:
-        """Return the verdict of the first judge in rank who judged the reply.
+    def _rank(self, said: Mapping[str, Mapping[str, Judgement]]) -> dict[str, Judgement]:
+        """Return by criterion the verdict of the first judge in rank who judged the reply.
 
         Where the first of all gives judgements, an offline estimate does not fill its gaps.
         """
-        found = self.verdicts.get((reply_id, criterion), {})
-        for rank, judge in enumerate(self.judges.get(criterion, ())):
-            if judge in found and (rank == 0 or not found[judge].estimate):
-                return found[judge]
-        return None
-
-    def judged_by(self, judge: str, among: Iterable[JudgedReply]) -> list[JudgedReply]:
-        """Return the replies that a judge judged, with the verdicts of this judge.
-
-        Whether they abstained is taken from the first judge of that where this one does
-        not say.
-        """
-        own = []
-        for reply in among:
-            found = {
-                criterion: verdicts[judge].outcome
-                for criterion in self.judges
-                if judge in (verdicts := self.said(reply, criterion))
-            }
-            if reply.row.error is None and not found.keys().isdisjoint(MAIN):
-                first = self._outcomes(reply.row.reply_id).get(Judgement.ABSTENTION)
-                own.append(self._judged(reply.row, {Judgement.ABSTENTION: first, **found}))
-        return own
-
-    def _outcomes(self, reply_id: str) -> dict[str, str | None]:
-        """Return the verdicts that count, by criterion."""
-        found = {criterion: self.verdict(reply_id, criterion) for criterion in self.judges}
-        return {name: None if one is None else one.outcome for name, one in found.items()}
-
-    def _judged(self, row: ReplyRow, outcomes: Mapping[str, str | None]) -> JudgedReply:
-        run, system = self.run, self.run.systems[row.system_id]
-        return JudgedReply(row, run.case_of(row), run.question_of(row), system, outcomes)
+        found = {}
+        for criterion, by_judge in said.items():
+            for rank, judge in enumerate(self.judges[criterion]):
+                if judge in by_judge and not (rank and by_judge[judge].estimate):
+                    found[criterion] = by_judge[judge]
+                    break
+        return found
 
 
 class ReplyCounts:
@@ -175,7 +164,7 @@ class ReplyCounts:
         wrong_answer_rate: tier 3 among all replies that abstained or have a tier.
     """
 
-    def __init__(self, given: Sequence[JudgedReply]) -> None:
+    def __init__(self, given: Sequence[RatedReply]) -> None:
         replies = [reply for reply in given if reply.row.error is None]
         judged = [reply for reply in replies if reply.abstained is not None]
         abstained = sum(reply.abstained is True for reply in judged)
@@ -210,9 +199,9 @@ class ReplyCounts:
         return self.n - self.unjudged[Judgement.FACTUALITY]
 
     @property
-    def tiers(self) -> tuple[int | None, int | None, int | None]:
+    def tiers(self) -> list[int | None]:
         """How many replies are of each tier."""
-        return self.tier_1, self.tier_2, self.tier_3
+        return [self.tier_1, self.tier_2, self.tier_3]
 
     @property
     def tiered(self) -> int:
@@ -236,11 +225,9 @@ class ReplyShape:
         in_kb: it did: abstaining is wrong.
     """
 
-    def __init__(self, replies: Iterable[JudgedReply]) -> None:
-        sides: dict[bool, list[JudgedReply]] = {True: [], False: []}
-        for reply in replies:
-            sides[reply.out_of_kb].append(reply)
-        self.out_of_kb, self.in_kb = ReplyCounts(sides[True]), ReplyCounts(sides[False])
+    def __init__(self, replies: Iterable[RatedReply]) -> None:
+        sides = grouped(replies, lambda reply: reply.out_of_kb)
+        self.out_of_kb, self.in_kb = (ReplyCounts(sides.get(side, ())) for side in (True, False))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the counts out of the knowledge base, the others beneath `in_kb`."""
@@ -249,13 +236,13 @@ class ReplyShape:
         return {**as_json(vars(self.out_of_kb)), "in_kb": in_kb}
 
     @classmethod
-    def by_base(cls, replies: Iterable[JudgedReply]) -> dict[str, ReplyShape]:
+    def by_base(cls, replies: Iterable[RatedReply]) -> dict[str, ReplyShape]:
         """Count replies by name of the knowledge base."""
         bases = grouped(replies, lambda reply: reply.case.knowledge_base)
         return {name: cls(own) for name, own in bases.items()}
 
 
-def rate(trials: Iterable[tuple[JudgedReply, bool]]) -> Interval:
+def rate(trials: Iterable[tuple[RatedReply, bool]]) -> Interval:
     """Estimate the share of replies that hit, each given with whether it does.
 
     Wilson's interval where each question stands once; otherwise, as where several systems
@@ -273,12 +260,13 @@ def rate(trials: Iterable[tuple[JudgedReply, bool]]) -> Interval:
     return Interval.of_draws(hits / len(pairs), totals[:, 0] / totals[:, 1], len(names))
 
 
+# -- Names of systems -------------------------------------------------------------------
+
 FACTORS = ("model", "retrieval", "prompt", "guard")
 SEPARATOR = " \N{MIDDLE DOT} "
-_LONGEST = 60
+LONGEST = 60
 # What may stand in a plot: nothing that its maker reads as markup or as a colour.
 _PLAIN = re.compile(r"[\w@=.,+:/ \N{MIDDLE DOT}-]{1,64}", re.ASCII)
-_UNKNOWN = "unknown"
 
 
 def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
@@ -291,7 +279,7 @@ def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
 def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
     """Name each system by its varying factors, or by its id where these are not unique."""
     factors, ids = varying(systems), [system.system_id for system in systems]
-    short = [SEPARATOR.join(_value(system, name) for name in factors) for system in systems]
+    short = [_label(system, factors) for system in systems]
     alike = len(set(short)) < len(short)
     shown = [name if alike else label or name for name, label in zip(ids, short, strict=True)]
     return dict(zip(ids, distinct(shown), strict=True))
@@ -306,7 +294,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        label = shown = one_line(name, _LONGEST)
+        label = shown = one_line(name, LONGEST)
         number = 1
         while shown in found:
             number += 1
@@ -325,22 +313,12 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
         factors: in which the systems of the run differ.
     """
     before, after = (
-        one_line(one_line(getattr(one, factor)) or _UNKNOWN, _LONGEST) for one in (base, other)
+        one_line(one_line(getattr(one, factor)) or "unknown", LONGEST) for one in (base, other)
     )
     if before == after:
         return ""
-    same = SEPARATOR.join(_value(base, name) for name in factors if name != factor)
-    return f"{one_line(same, _LONGEST)}: {before} → {after}" if same else f"{before} → {after}"
-
-
-def shared_factors(systems: Sequence[ReplySystem]) -> list[str]:
-    """List what all systems have in common, each as name and value."""
-    factors = set(varying(systems))
-    return [
-        f"{name} {one_line(getattr(systems[0], name))}"
-        for name in FACTORS
-        if systems and name not in factors and getattr(systems[0], name)
-    ]
+    same = one_line(_label(base, [name for name in factors if name != factor]), LONGEST)
+    return f"{same}: {before} → {after}" if same else f"{before} → {after}"
 
 
 def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
@@ -356,6 +334,6 @@ def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _value(system: ReplySystem, name: str) -> str:
-    value = one_line(getattr(system, name)) or f"{name} {_UNKNOWN}"
-    return f"guard {value}" if name == "guard" else value
+def _label(system: ReplySystem, factors: Sequence[str]) -> str:
+    values = {name: one_line(getattr(system, name)) or f"{name} unknown" for name in factors}
+    return SEPARATOR.join(f"guard {v}" if name == "guard" else v for name, v in values.items())
