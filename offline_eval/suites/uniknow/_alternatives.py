@@ -16,7 +16,7 @@ from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
 from ..names import occurrences
-from ._answer_kinds import NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
+from ._answer_kinds import NAMES, NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
 from ._cases import Question
 from ._matching import (
     CJK,
@@ -30,7 +30,6 @@ from ._matching import (
 from ._windows import NearestPassages
 
 _COMPARED = 400  # answers at most that one is compared with
-_NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
 _LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
 # Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
@@ -89,7 +88,7 @@ class Alternatives:
         self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
         self._of_kind: Mapping[AnswerKind, list[StatedAnswer]] = defaultdict(list)
         for one in stated:
-            self._alike[_sort_key(one.shape)].append(one)
+            self._alike[one.shape.form].append(one)
             self._of_kind[one.shape.kind].append(one)
 
     def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
@@ -99,11 +98,11 @@ class Alternatives:
         if stated.shape.kind in NUMERIC_KINDS:
             return list(_other_numbers(stated))[:most]
         rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
-        pool = [one for one in self._alike[_sort_key(stated.shape)] if one is not stated]
+        pool = [one for one in self._alike[stated.shape.form] if one is not stated]
         if len(pool) > _COMPARED:
             pool = rng.sample(pool, _COMPARED)
         lists, own = bool(_JOINS.search(stated.text)), stated.shape
-        longer = 2 if own.kind in _NAMES else 1
+        longer = 2 if own.kind in NAMES else 1
         pool = [
             one
             for one in pool
@@ -201,15 +200,6 @@ def _within(part: str, whole: str) -> bool:
     return bool(words) and words <= set(words_of(whole))
 
 
-def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
-    """Return what two answers must have in common if one is to replace the other."""
-    if shape.kind is AnswerKind.DATE:
-        return (shape.kind, shape.pattern, shape.opening)
-    if shape.kind in _NAMES:
-        return (shape.kind, shape.ending == "s", shape.opening, bool(shape.pattern))
-    return (shape.kind, shape.pattern, shape.opening, shape.ending, shape.capital)
-
-
 def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
     """Return whether two answers of one kind are surely things of the same sort.
 
@@ -245,8 +235,8 @@ def _head(text: str) -> str | None:
 
 def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
     if kind in NUMERIC_KINDS or kind is AnswerKind.DATE:
-        return _NAMES
-    if kind in _NAMES:
+        return NAMES
+    if kind in NAMES:
         return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
     return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
 
