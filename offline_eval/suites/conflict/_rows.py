@@ -254,6 +254,11 @@ class Instance(Stored):
         """The options after their letters."""
         return list(zip(MultipleChoice.LETTERS, self.options, strict=False))
 
+    @property
+    def listed(self) -> str:
+        """The options as prompts show them, one a line."""
+        return "\n".join(f"({letter}) {option.text}" for letter, option in self.lettered)
+
 
 class ConflictRow(Stored):
     """A line of `rows.jsonl`: what one system said in one task over one kind of evidence.

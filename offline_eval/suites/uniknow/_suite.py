@@ -377,7 +377,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             passages=settings.passages_per_context,
             several=settings.beyond,
         )
-        contexts = build_contexts(
+        built = build_contexts(
             dataset,
             encoder=self._parts.encoder,
             kinds=_kinds(settings),
@@ -388,7 +388,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         )
         plan = make_plan(
             dataset,
-            contexts,
+            built,
             estimates,
             questions_per_side=settings.questions_per_side,
             defined_only=settings.defined_only,

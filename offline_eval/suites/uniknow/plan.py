@@ -38,7 +38,7 @@ from ._cases import (
     UniKnowRow,
     UniKnowSignal,
 )
-from ._contexts import ContextProblem, ContextSet, build_contexts
+from ._contexts import ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import read_dataset
 from .methods import TrainedMethod, training_examples
@@ -133,7 +133,7 @@ class Plan(Stored):
 
 def make_plan(
     dataset: Dataset,
-    contexts: ContextSet,
+    built: tuple[Contexts, Sequence[ContextProblem]],
     estimates: Mapping[str, KnowledgeEstimate],
     *,
     questions_per_side: int | None,
@@ -144,7 +144,7 @@ def make_plan(
 
     Args:
         dataset: whose questions are asked.
-        contexts: of all its questions.
+        built: contexts of all its questions, and what could not be built.
         estimates: by question id.
         questions_per_side: at most that many known and as many unknown questions are
             evaluated, evenly spaced over the data set, and undefined ones in proportion;
@@ -164,6 +164,7 @@ def make_plan(
         sides.pop(Knowledge.UNDEFINED, None)
     evaluated = _evaluated(sides, questions_per_side)
     in_training = {question.id for question in trained}
+    contexts, problems = built
     cases = build_cases(dataset, contexts, estimates)
     training = [
         case.model_copy(update={"part": "training"})
@@ -182,7 +183,7 @@ def make_plan(
         evaluation_cases=len(evaluation),
         grouped=len({question.group for question in dataset.questions}) > 1,
         knowledge={side.value: counts[side] for side in Knowledge},
-        problems=tuple(contexts.problems),
+        problems=tuple(problems),
     )
 
 
@@ -199,7 +200,7 @@ def _evaluated(sides: Mapping[Knowledge, Sequence[str]], most: int | None) -> se
 
 
 def build_cases(
-    dataset: Dataset, contexts: ContextSet, estimates: Mapping[str, KnowledgeEstimate]
+    dataset: Dataset, contexts: Contexts, estimates: Mapping[str, KnowledgeEstimate]
 ) -> list[Case]:
     """Return one case per question and context, in the order of the questions, then the kinds.
 
@@ -209,10 +210,10 @@ def build_cases(
         estimates: by question id.
     """
     return [
-        Case.of(question, contexts.contexts[question.id][kind], estimates[question.id])
+        Case.of(question, contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
         for kind in ContextKind
-        if kind in contexts.contexts[question.id]
+        if kind in contexts[question.id]
     ]
 
 
@@ -407,6 +408,6 @@ def tuning_examples(
             hint="give more questions, or other ones",
         )
     training = replace(dataset, questions=chosen)
-    contexts = build_contexts(training, seed=seed, on_progress=on_progress)
+    contexts, _ = build_contexts(training, seed=seed, on_progress=on_progress)
     cases = build_cases(training, contexts, estimates)
     return training_examples(method, cases, dataset.prompts, per_side=per_side, seed=seed)
