@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -26,7 +26,7 @@ from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from ...adapters.langchain import ChatLimits, ChatModelLM, GuardedAnswer
 from ...guard import Guard
 from ...guard.contracts import Generation, LanguageModel
-from ...guard.decision import Decision, Route
+from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError
 from .factory import load_chat_model
 
@@ -204,24 +204,6 @@ def _innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
             runnable = runnable.runnable
         else:
             return runnable
-
-
-_Reply = TypeVar("_Reply")
-
-
-def choose_reply(
-    decision: Decision, *, with_context: _Reply, closed_book: _Reply, abstention: _Reply
-) -> _Reply:
-    """Choose which of three replies the user gets after a decision.
-
-    Args:
-        decision: of the guard.
-        with_context: the model's reply to question and passages.
-        closed_book: the model's reply to the question alone.
-        abstention: the reply of the guard itself.
-    """
-    replies = {Route.FOLLOW_CONTEXT: with_context, Route.ANSWER: closed_book}
-    return replies.get(decision.route, abstention)
 
 
 _meter: ContextVar[CallMeter | None] = ContextVar("knowgate_reply_meter", default=None)
