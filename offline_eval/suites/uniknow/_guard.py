@@ -188,8 +188,15 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
                 error = f"SignalError: {names} could not be measured"
-            relevance, confidence = measured.relevance, measured.confidence
-            found.append(Reply(chosen.text, chosen.abstained, route, relevance, confidence, error))
+            reply = Reply(
+                chosen.text,
+                chosen.abstained,
+                route,
+                measured.relevance,
+                measured.confidence,
+                error,
+            )
+            found.append(reply)
         return found
 
     return answer
