@@ -133,7 +133,9 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
     Example: `knowgate eval conflict --data microworld --out run`
     """
 
-    name, settings, row = "conflict", ConflictSettings, ConflictRow
+    name = "conflict"
+    settings = ConflictSettings
+    row = ConflictRow
     manifest_model = ConflictManifest
     batch_size = _AT_ONCE
 
@@ -267,7 +269,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     def _instances(self, work: Work[ConflictSettings, Any]) -> tuple[Instance, ...]:
         """Return the stored instances, or make and store them, beliefs and evidence first."""
-        run, settings, asker = work.run, work.settings, self._asker
+        run, settings = work.run, work.settings
+        asker = self._asker
         beliefs, evidence, stored = run[BELIEFS], run[EVIDENCE], INSTANCES.path(run.folder)
         if work.options.retry_failed and all(row.error is not None for row in run[ROWS].rows()):
             # Once tasks were answered that would be too late: options would move.
@@ -380,7 +383,8 @@ def _guarded(case: Case, system: System) -> ConflictRow:
     answers from memory, the reply without it; where it abstains, none, which is not right.
     """
     assert case.evidence is not None  # PK of the model alone
-    key, passage = case.instance.key, case.instance.evidence[case.evidence].passage
+    key = case.instance.key
+    passage = case.instance.evidence[case.evidence].passage
     kept: ConflictRow = system.earlier[case.row_id]
     nothing = {"response": None, "letters": None, "likelihoods": None}
     own = {"row_id": row_id(system.name, case.task, case.evidence, key), "system": system.name}

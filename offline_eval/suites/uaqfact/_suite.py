@@ -121,7 +121,9 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     Example: `knowgate eval uaqfact --data uaqfact/1.0 --tasks 1,2,3 --lang en,zh --out run`
     """
 
-    name, settings, row = SUITE, UaqSettings, UaqRow
+    name = SUITE
+    settings = UaqSettings
+    row = UaqRow
     manifest_model = UaqManifest
     batch_size = _AT_ONCE
 

@@ -389,7 +389,8 @@ def _best(
     """
     evidence = Evidence.of(cases)
     wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
-    most, best = -1, paths[0]
+    most = -1
+    best = paths[0]
     for policy, path in zip(fitted, paths, strict=True):
         promise = policy.guarantee
         if promise is not None and promise.chosen is not None:

@@ -167,8 +167,12 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     Example: `knowgate eval uniknow --model embedded --methods all --out run`
     """
 
-    name, settings, row = "uniknow", UniKnowSettings, UniKnowRow
-    key, takes_model, manifest_model = "case_id", False, UniKnowManifest
+    name = "uniknow"
+    settings = UniKnowSettings
+    row = UniKnowRow
+    key = "case_id"
+    takes_model = False
+    manifest_model = UniKnowManifest
 
     def __init__(
         self,
@@ -317,7 +321,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def prepare(self, work: Work[UniKnowSettings, Any]) -> None:
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
-        methods, settings, run = self._methods, work.settings, work.run
+        methods = self._methods
+        settings, run = work.settings, work.run
         plan = Plan.find(run)
         if plan is None:
             plan = self._plan(work)
@@ -410,7 +415,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     def _signals(
         self, work: Work[UniKnowSettings, Any], cases: Sequence[Case], meter: SignalMeter
     ) -> list[UniKnowSignal]:
-        table, system = work.run[SIGNALS], work.systems[0]
+        table = work.run[SIGNALS]
+        system = work.systems[0]
         table.require_order([case.case_id for case in cases])
         done, size = len(table.done), self._batch_size(system)
         start = done
