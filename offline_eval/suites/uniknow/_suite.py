@@ -323,10 +323,9 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
         methods = self._methods
         settings, run = work.settings, work.run
-        plan = Plan.find(run)
-        if plan is None:
-            plan = self._plan(work)
-            plan.write(run)
+        if Plan.find(run) is None:
+            self._plan(work).write(run)
+        plan = Plan.read(run)
         work.cases = plan.evaluation
         work.systems = [one for one in work.systems if one.name not in plan.left_out]
         for name, reason in plan.left_out.items():

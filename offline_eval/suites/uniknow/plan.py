@@ -101,25 +101,19 @@ class Plan(Stored):
 
     @classmethod
     def find(cls, run: Run) -> Plan | None:
-        """Return the stored plan; None if the run was killed before it was complete.
+        """Return the stored plan without its cases; None if the run was killed before.
 
         Raises:
-            InputError: a file is damaged.
+            InputError: the file is damaged.
         """
         path = run.folder / _PLAN
         if not path.exists():
             return None
         value = Manifest.read_versioned(path, hint=_START_AGAIN)
-        found = cls.checked(value, where=str(path), hint=_START_AGAIN)
-        plan = found.model_copy(update={"cases": tuple(run[CASES].rows())})
-        counts = len(plan.training), len(plan.evaluation)
-        if counts != (plan.training_cases, plan.evaluation_cases):
-            where = str(CASES.path(run.folder))
-            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
-        return plan
+        return cls.checked(value, where=str(path), hint=_START_AGAIN)
 
     @classmethod
-    def read(cls, run: Run) -> Plan:
+    def read(cls, run: Run, *, with_cases: bool = True) -> Plan:
         """Return the stored plan.
 
         Raises:
@@ -128,6 +122,13 @@ class Plan(Stored):
         plan = cls.find(run)
         if plan is None:
             raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+        if not with_cases:
+            return plan
+        plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
+        counts = len(plan.training), len(plan.evaluation)
+        if counts != (plan.training_cases, plan.evaluation_cases):
+            where = str(CASES.path(run.folder))
+            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
         return plan
 
 
@@ -349,7 +350,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="name a run made with `knowgate eval uniknow`",
         )
     run = Run.read(folder, UniKnowManifest)
-    plan, path = Plan.read(run), SIGNALS.path(run.folder)
+    plan, path = Plan.read(run, with_cases=False), SIGNALS.path(run.folder)
     if not path.exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
@@ -357,7 +358,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="run it with --methods all, or with guard_naive among them",
         )
     found = run[SIGNALS].rows()
-    if len(found) < len(plan.cases):
+    if len(found) < plan.training_cases + plan.evaluation_cases:
         raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
     return found
 
