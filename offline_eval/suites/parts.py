@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..._version import __version__
 from ...guard.contracts import LanguageModel
-from ...guard.errors import InputError
+from ...guard.decision import Route
+from ...guard.errors import InputError, KnowgateError
 from ..report.document import Document, Prose, Section
 from ..report.tables import Table
-from ..run import CallLimits, Run, Stored
+from ..run import CallLimits, RowError, Run, Stored
 from ..run.calls import OnProgress, Progress, RayPool
 from ..run.table import TableSpec
 from ..systems.factory import load_language_model
@@ -244,6 +245,31 @@ def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
     """
     timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
     return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+
+
+def guarded_row(
+    system: System,
+    asked: tuple[str, Sequence[str]],
+    own: Mapping[str, Any],
+    replies: Mapping[Route, RowT],
+    failed: Mapping[str, Any],
+) -> RowT:
+    """Decide on a question; rows of the model's own replies stand behind the decision.
+
+    Args:
+        system: with the guard.
+        asked: the question and its passages.
+        own: fields of the guard's row.
+        replies: rows that the routes lead to.
+        failed: fields of a row without a decision.
+    """
+    try:
+        decision = system.guard.decide(*asked)
+    except KnowgateError as error:
+        row = replies[Route.FOLLOW_CONTEXT]
+        return row.model_copy(update={**own, **failed, "error": RowError.of(error)})
+    told = {"route": decision.route, "reason": str(decision.reason)}
+    return replies[decision.route].model_copy(update={**own, **told})
 
 
 def check_replies(given: Sequence[System], replies: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,18 +16,18 @@ from langchain_core.runnables.base import coerce_to_runnable
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.prompts import Prompt
 from ...guard.registry import PYTHON
+from ...guard.text import clean_text
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import KnowledgeBase
 from ..run.questions import CaseKind
 from ..run.replies import ReplyContext, StoredPassage
 from .factory import load_object
+from .models import CallMeter, TextModel, ask
 from .plan import Case
 from .retrieval import (
     PassageIndex,
     Retrieved,
     Retriever,
-    TextModel,
-    ask,
     prompt_of_package,
     require_model,
     tagged,
@@ -128,34 +128,25 @@ def hyde(index: PassageIndex, lm: TextModel | None, *, top_k: int = 5) -> Retrie
     prompts = (prompt_of_package("hypothetical_answers"), Prompt.bundled("closed_book"))
 
     async def retrieve(case: Case) -> Retrieved:
-        slots = {"question": case.question, "number": str(_ANSWERS)}
-        calls, read, written = 0, list[int | None](), list[int | None]()
+        slots, meter = {"question": case.question, "number": str(_ANSWERS)}, CallMeter()
         for prompt in prompts:
             given = {name: slots[name] for name in prompt.slots}
-            text, *tokens = await ask(model, prompt.fill(**given))
-            calls += 1
-            read.append(tokens[0])
-            written.append(tokens[1])
+            text = clean_text(await ask(model, prompt.fill(**given), meter))
             whole = _TAG.sub(" ", text).strip()
             answers = tagged(text, "passage") or ([whole] if whole else [])
             if answers:
                 break
         else:
             raise LanguageModelError("the model wrote no hypothetical answer")
+        read, written = meter.tokens()
         return Retrieved(
             context=await search(case, answers[:_ANSWERS]),
-            calls=calls,
-            input_tokens=_total(read),
-            output_tokens=_total(written),
+            calls=meter.calls,
+            input_tokens=read,
+            output_tokens=written,
         )
 
     return retrieve
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    """Their sum, None where one is not known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 # Texts of fewer words stand in others by chance.

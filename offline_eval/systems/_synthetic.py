@@ -11,12 +11,14 @@ from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
 from ...adapters.langchain import ChatModelLM
-from ...guard.contracts import LanguageModel, PartialGenerationsError, TextEmbedder
-from ...guard.errors import InputError, LanguageModelError
+from ...guard.contracts import LanguageModel, TextEmbedder
+from ...guard.errors import InputError
 from ...guard.text import clean_text
 from ..data.embedding import embed_all
 from ..data.questions import QuestionRecord
-from .retrieval import TextModel, prompt_of_package, require_model, tagged, top_k
+from ..run.calls import generate_each
+from .models import TextModel
+from .retrieval import prompt_of_package, require_model, tagged, top_k
 
 _LARGE = 10_000
 
@@ -199,16 +201,9 @@ class _Writing:
 
     def _ask(self, prompts: Sequence[str], number: int, temperature: float) -> list[str]:
         """One reply per prompt, empty where it failed."""
-        if not prompts:
-            return []
         seed = self._seed + _SEEDS_PER_ROUND * number
-        try:
-            rows = self._lm.generate(prompts, temperature=temperature, seed=seed)
-        except PartialGenerationsError as error:
-            rows = [list(row) for row in error.generations]
-        except LanguageModelError:
-            return [""] * len(prompts)
-        return [clean_text(row[0].text) if row else "" for row in rows]
+        rows = generate_each(self._lm, prompts, temperature=temperature, seed=seed)
+        return [clean_text(row[0].text) if isinstance(row, list) else "" for row in rows]
 
     def _shown(self, rows: Iterable[int]) -> str:
         """Questions with their answers, as a prompt shows them."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -26,11 +26,13 @@ from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from ...adapters.langchain import ChatLimits, ChatModelLM, GuardedAnswer
 from ...guard import Guard
 from ...guard.contracts import Generation, LanguageModel
-from ...guard.decision import Decision, Route
+from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError
 from .factory import load_chat_model
 
 _REPLY_FIELDS = ("answer", "output", "result")
+# A chat model (or any runnable from text to a message or text), or the guard's own kind.
+TextModel: TypeAlias = Runnable[Any, Any] | LanguageModel
 
 
 class CallMeter(BaseCallbackHandler):
@@ -131,19 +133,22 @@ class ModelUnderTest:
         return getattr(_innermost(self.asked), "temperature", None) == 0
 
 
-async def ask(runnable: Runnable[Any, Any], given: object, meter: CallMeter) -> str:
-    """Ask a runnable, count its calls, and return the text of the reply.
+async def ask(model: TextModel, given: Any, meter: CallMeter) -> str:
+    """Ask a model, count its calls, and return the text of the reply.
 
     Raises:
         LanguageModelError: what it put out is no reply.
         Exception: whatever the runnable raises.
     """
-    before = meter.calls
+    before, output = meter.calls, None
     try:
-        output = await runnable.ainvoke(given, RunnableConfig(callbacks=[meter]))
+        if isinstance(model, Runnable):
+            output = await model.ainvoke(given, RunnableConfig(callbacks=[meter]))
+        else:
+            output = (await model.agenerate([given]))[0][0].text
     finally:
         if meter.calls == before:
-            # No language model of LangChain inside: the call is the runnable's own.
+            # No language model of LangChain inside: the call is the model's own.
             meter.add(1)
             meter.unmetered += 1
     return reply_text(output)
@@ -199,24 +204,6 @@ def _innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
             runnable = runnable.runnable
         else:
             return runnable
-
-
-_Reply = TypeVar("_Reply")
-
-
-def choose_reply(
-    decision: Decision, *, with_context: _Reply, closed_book: _Reply, abstention: _Reply
-) -> _Reply:
-    """Choose which of three replies the user gets after a decision.
-
-    Args:
-        decision: of the guard.
-        with_context: the model's reply to question and passages.
-        closed_book: the model's reply to the question alone.
-        abstention: the reply of the guard itself.
-    """
-    replies = {Route.FOLLOW_CONTEXT: with_context, Route.ANSWER: closed_book}
-    return replies.get(decision.route, abstention)
 
 
 _meter: ContextVar[CallMeter | None] = ContextVar("knowgate_reply_meter", default=None)

@@ -16,7 +16,7 @@ from langchain_core.messages import HumanMessage
 
 from ...adapters.langchain import Replies
 from ...guard import Guard
-from ...guard.decision import Decision
+from ...guard.decision import Decision, Route
 from ...guard.errors import InputError, LanguageModelError, MissingDependencyError
 from ...guard.text import clean_text
 from ..run import CallLimits, RowError
@@ -28,7 +28,6 @@ from .models import (
     CallMeter,
     ModelUnderTest,
     ask,
-    choose_reply,
     context_input,
     counted_model,
     decide,
@@ -385,9 +384,8 @@ class Replier:
         action = self._replies.action(decision, shown.passages)
         if action.reply is not None:
             return _row(item, shown, action.reply, decision, meter)
-        reply = choose_reply(
-            decision, with_context=item.logged, closed_book=item.closed_book, abstention=None
-        )
+        replies = {Route.FOLLOW_CONTEXT: item.logged, Route.ANSWER: item.closed_book}
+        reply = replies.get(decision.route)
         if reply is None:
             raise InputError(
                 "the guard lets the model answer from memory, and the logs hold no reply "

@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
-from ...adapters.langchain import GuardedAnswer
 from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError
 from ...guard.prompts import Prompt
-from ...guard.text import clean_text
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
 from ..run import RowError
 from ..run.calls import OnStep
 from ..run.manifest import Stored
 from ..run.replies import ReplyContext, StoredPassage
+from .models import TextModel
 from .plan import Case
 
 
@@ -74,24 +72,6 @@ def context_texts(
 # answer on it, and a search gets the case's question and nothing else: what the knowledge base
 # says about the question cannot slip into a query.
 Retriever: TypeAlias = Callable[[Case], Awaitable[Retrieved]]
-# A chat model (or any runnable from text to a message or text), or the guard's own kind.
-TextModel: TypeAlias = Runnable[Any, Any] | LanguageModel
-
-
-async def ask(model: TextModel, prompt: str) -> tuple[str, int | None, int | None]:
-    """Ask a model once; deadline and retries are up to the caller.
-
-    Returns:
-        The reply as clean text; input and output tokens, None where they are not metered.
-    """
-    if not isinstance(model, Runnable):
-        rows = await model.agenerate([prompt])
-        return clean_text(rows[0][0].text), None, None
-    output = await model.ainvoke(prompt)
-    metered = output.usage_metadata if isinstance(output, AIMessage) else None
-    usage: Mapping[str, Any] = metered or {}
-    text = clean_text(GuardedAnswer.text_of(output))
-    return text, usage.get("input_tokens"), usage.get("output_tokens")
 
 
 def require_model(model: object, *, where: str, why: str) -> TextModel:

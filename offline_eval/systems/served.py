@@ -43,6 +43,7 @@ class ServedChain:
     Attributes:
         name: as given.
         guard: of a `GuardedRAG`, else None.
+        retriever: what is asked for documents, as it is served.
 
     Raises:
         InputError: it is none of these.
@@ -64,17 +65,12 @@ class ServedChain:
                 )
             self._function = chain if _takes_k(chain) else None
             chain = RunnableLambda(chain)
-        self._chain: Runnable[Any, Any] = chain
-
-    @property
-    def retriever(self) -> Runnable[Any, Any]:
-        """Return what is asked for documents, as it is served."""
-        return self._chain
+        self.retriever: Runnable[Any, Any] = chain
 
     @property
     def description(self) -> dict[str, Any]:
         """Return what is known of the retriever, for the manifest of a run; no secrets."""
-        chain = self._chain
+        chain = self.retriever
         search = getattr(chain, "search_kwargs", None)
         plain = (str, int, float, bool, type(None))
         found: dict[str, Any] = {"name": self.name, "type": type(chain).__name__}
@@ -84,11 +80,6 @@ class ServedChain:
         if isinstance(search, Mapping):
             found["search"] = {str(k): v for k, v in search.items() if isinstance(v, plain)}
         return found
-
-    @property
-    def can_widen(self) -> bool:
-        """Return whether it can be asked for more documents than it serves."""
-        return self._function is not None or _widened(self._chain, 1) is not None
 
     def documents(self, question: str, k: int | None = None) -> list[Document]:
         """Return the documents found for a question, best first.
@@ -101,7 +92,7 @@ class ServedChain:
         Raises:
             RetrievalError: it failed three times, or returned something else than documents.
         """
-        wide = self._chain
+        wide = self.retriever
         if k is not None and self._function is not None:
             wide = RunnableLambda(partial(self._function, k=k))
         elif k is not None:

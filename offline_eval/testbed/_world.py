@@ -80,10 +80,6 @@ class World:
         """The fact with this id; KeyError without one."""
         return self._facts[fact_id]
 
-    def document(self, document_id: str) -> Document:
-        """The document with this id; KeyError without one."""
-        return self._documents[document_id]
-
     def facts_about(self, entity_id: str) -> tuple[Fact, ...]:
         """The facts whose subject is this entity."""
         return tuple(self._about.get(entity_id, ()))

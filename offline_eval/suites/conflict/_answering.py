@@ -229,19 +229,6 @@ _ANSWER_TOKENS = 64
 _PREFIXES: dict[AnswerForm, str] = {"letters": "", "likelihood": "score_", "free": "free_"}
 
 
-def lettered(options: Sequence[Option]) -> str:
-    """The options, one a line, each after its letter.
-
-    Example:
-        >>> lettered([Option(text="Rill", role="belief"), Option(text="Bo", role="plausible")])
-        '(A) Rill\\n(B) Bo'
-    """
-    return "\n".join(
-        f"({letter}) {option.text}"
-        for letter, option in zip(MultipleChoice.LETTERS, options, strict=False)
-    )
-
-
 def _passages(planned: Case) -> list[str]:
     if planned.evidence is None:
         return []
@@ -307,7 +294,7 @@ class Asker:
     def _asked(self, case: Case) -> Asked:
         """Return the prompt of a planned question."""
         prompt, instance, passages = self.prompts[self._name(case)], case.instance, _passages(case)
-        texts = {"question": instance.question, "options": lettered(instance.options)}
+        texts = {"question": instance.question, "options": instance.listed}
 
         def fill(shown: Sequence[str]) -> str:
             first, second = [*shown, "", ""][:2]
@@ -408,8 +395,7 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
 def right_letters(planned: Case) -> tuple[str, ...]:
     """The letters of the right options; empty for KF."""
     roles = right_roles(planned.task, planned.evidence)
-    options = zip(MultipleChoice.LETTERS, planned.instance.options, strict=False)
-    return tuple(letter for letter, option in options if option.role in roles)
+    return tuple(letter for letter, option in planned.instance.lettered if option.role in roles)
 
 
 def _reply_row(
@@ -444,7 +430,7 @@ def _judged(
 ) -> list[ConflictRow]:
     """The rows with the letters that a judge reads in their free replies."""
     read = {
-        row.row_id: (case.instance.question, lettered(case.instance.options), row.response or "")
+        row.row_id: (case.instance.question, case.instance.listed, row.response or "")
         for case, row in zip(cases, rows, strict=True)
         if case.task is not Task.KF and row.response is not None
     }

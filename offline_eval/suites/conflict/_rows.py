@@ -15,14 +15,11 @@ from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
+from ..names import occurrences
 from ..parts import MODEL_SYSTEM
 from .items import CHOICE_TASKS, EvidenceKind, Task
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
-# Thai and its neighbours, Chinese, Japanese, and Korean, whose particles follow without a space.
-_SPACELESS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
-)
 _LETTERS = re.compile(r"\w+", re.UNICODE)
 # An answer that is a whole sentence is rarely repeated word for word.
 _LONG_ANSWER, _OVERLAP = 5, 0.7
@@ -53,35 +50,13 @@ def answers_named(text: str, answers: Sequence[Sequence[str]]) -> tuple[int, ...
         (1,)
     """
     canonical = canonical_answer(text)
-    names = {
-        (name, number)
-        for number, some in enumerate(answers)
-        for name in map(canonical_answer, some)
-        if name
-    }
-    taken: list[tuple[int, int]] = []
-    found = set()
-    for name, number in sorted(names, key=lambda pair: (-len(pair[0]), pair)):
-        for begin in _places(name, canonical):
-            end = begin + len(name)
-            # The very same name of two answers names both.
-            within = any(a <= begin and end <= b and b - a > len(name) for a, b in taken)
-            if not within:
-                found.add(number)
-                taken.append((begin, end))
-    return tuple(sorted(found))
-
-
-def _places(name: str, text: str) -> Iterator[int]:
-    """Where a name stands in a text, as whole words."""
-    begin = text.find(name)
-    while begin >= 0:
-        end = begin + len(name)
-        opens = begin == 0 or text[begin - 1] == " " or _SPACELESS.match(name[0])
-        closes = end == len(text) or text[end] == " " or _SPACELESS.match(name[-1])
-        if opens and closes:
-            yield begin
-        begin = text.find(name, begin + 1)
+    # The very same name of two answers names both.
+    names: dict[str, set[int]] = {}
+    for number, some in enumerate(answers):
+        for name in map(canonical_answer, some):
+            names.setdefault(name, set()).add(number)
+    spans = occurrences(canonical, names)
+    return tuple(sorted({number for a, b in spans for number in names.get(canonical[a:b], ())}))
 
 
 def sentences_of(passage: str) -> tuple[str, ...]:
@@ -278,6 +253,11 @@ class Instance(Stored):
     def lettered(self) -> list[tuple[str, Option]]:
         """The options after their letters."""
         return list(zip(MultipleChoice.LETTERS, self.options, strict=False))
+
+    @property
+    def listed(self) -> str:
+        """The options as prompts show them, one a line."""
+        return "\n".join(f"({letter}) {option.text}" for letter, option in self.lettered)
 
 
 class ConflictRow(Stored):

@@ -11,7 +11,8 @@ from pydantic import Field, field_validator
 
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
-from ....guard.errors import InputError, KnowgateError
+from ....guard.decision import Route
+from ....guard.errors import InputError
 from ....guard.signals.conflict import CrossEncoderEntailment
 from ...report.document import Document
 from ...run import RowError
@@ -20,9 +21,17 @@ from ...run.manifest import InputFile
 from ...run.table import TableSpec
 from ...systems.factory import load_language_model, local_model
 from ...systems.logged_replies import LoggedReplies
-from ...systems.models import choose_reply
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
+from ..parts import (
+    MODEL_SYSTEM,
+    DryRun,
+    ModelChoice,
+    SuiteSettings,
+    System,
+    Work,
+    check_replies,
+    guarded_row,
+)
 from ._answering import (
     Asker,
     failed_row,
@@ -124,7 +133,9 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
     Example: `knowgate eval conflict --data microworld --out run`
     """
 
-    name, settings, row = "conflict", ConflictSettings, ConflictRow
+    name = "conflict"
+    settings = ConflictSettings
+    row = ConflictRow
     manifest_model = ConflictManifest
     batch_size = _AT_ONCE
 
@@ -258,7 +269,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     def _instances(self, work: Work[ConflictSettings, Any]) -> tuple[Instance, ...]:
         """Return the stored instances, or make and store them, beliefs and evidence first."""
-        run, settings, asker = work.run, work.settings, self._asker
+        run, settings = work.run, work.settings
+        asker = self._asker
         beliefs, evidence, stored = run[BELIEFS], run[EVIDENCE], INSTANCES.path(run.folder)
         if work.options.retry_failed and all(row.error is not None for row in run[ROWS].rows()):
             # Once tasks were answered that would be too late: options would move.
@@ -371,24 +383,20 @@ def _guarded(case: Case, system: System) -> ConflictRow:
     answers from memory, the reply without it; where it abstains, none, which is not right.
     """
     assert case.evidence is not None  # PK of the model alone
-    key, passage = case.instance.key, case.instance.evidence[case.evidence].passage
+    key = case.instance.key
+    passage = case.instance.evidence[case.evidence].passage
     kept: ConflictRow = system.earlier[case.row_id]
-    own: dict[str, Any] = {
-        "row_id": row_id(system.name, case.task, case.evidence, key),
-        "system": system.name,
-        "evidence": case.evidence,
-    }
     nothing = {"response": None, "letters": None, "likelihoods": None}
-    try:
-        decision = system.guard.decide(case.instance.question, [passage])
-    except KnowgateError as error:
-        failed = {**nothing, "correct": None, "error": RowError.of(error)}
-        return kept.model_copy(update={**own, **failed})
-    chosen: ConflictRow = choose_reply(
-        decision,
-        with_context=kept,
-        closed_book=system.earlier[row_id(REMOVES, case.task, None, key)],
-        abstention=kept.model_copy(update={**nothing, "correct": False, "error": None}),
+    own = {"row_id": row_id(system.name, case.task, case.evidence, key), "system": system.name}
+    replies: dict[Route, ConflictRow] = {
+        Route.FOLLOW_CONTEXT: kept,
+        Route.ANSWER: system.earlier[row_id(REMOVES, case.task, None, key)],
+        Route.ABSTAIN: kept.model_copy(update={**nothing, "correct": False, "error": None}),
+    }
+    return guarded_row(
+        system,
+        (case.instance.question, [passage]),
+        {**own, "evidence": case.evidence},
+        replies,
+        failed={**nothing, "correct": None},
     )
-    own |= {"route": decision.route, "reason": str(decision.reason)}
-    return chosen.model_copy(update=own)

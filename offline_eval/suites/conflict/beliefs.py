@@ -180,5 +180,13 @@ def _row(item: ConflictItem, source: BeliefSource, votes: _Votes) -> BeliefRow:
     good = tuple(vote for vote in votes if isinstance(vote, Vote))
     failed = [RowError.of(error) for error in votes if isinstance(error, KnowgateError)]
     belief, why = (None, "error") if failed else believed(good)
-    found = {"source": source, "belief": belief, "why": why, "votes": good}
-    return BeliefRow.model_validate({"key": item.key, **found, "error": next(iter(failed), None)})
+    return BeliefRow.model_validate(
+        {
+            "key": item.key,
+            "source": source,
+            "belief": belief,
+            "why": why,
+            "votes": good,
+            "error": next(iter(failed), None),
+        }
+    )

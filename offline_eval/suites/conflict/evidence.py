@@ -25,10 +25,6 @@ _TAGS = {"answer", "passage", "rationale"}
 _MOST_NEW_WORDS = 400
 
 
-class EditorReplyError(LanguageModelError):
-    """An editor's reply lacks what it was asked for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Believed:
     """A question with what is believed: the position of that answer."""
@@ -156,7 +152,7 @@ def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
     if kind is EvidenceKind.LPC:
         answer, aliases = _tagged(reply, "answer"), ()
         if isinstance(answer, str) and _taken(one, answer):
-            answer = EditorReplyError("the editor's answer is one that was taken")
+            answer = LanguageModelError("the editor's answer is one that was taken")
     for found in (passage, answer):
         if isinstance(found, KnowgateError):
             return _failed(one, kind, found)
@@ -206,7 +202,7 @@ def _tagged(reply: _Reply, tag: str) -> str | KnowgateError:
         content = clean_text(re.split(ends, parts[-1], maxsplit=1, flags=re.IGNORECASE)[0]).strip()
         if 0 < len(content.split()) <= _MOST_NEW_WORDS:
             return content
-    return EditorReplyError(f"the editor's reply holds no usable <{tag}>")
+    return LanguageModelError(f"the editor's reply holds no usable <{tag}>")
 
 
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}

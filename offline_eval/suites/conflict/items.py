@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import os
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,10 +16,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
-    Field,
     StrictBool,
     model_validator,
 )
@@ -263,15 +260,12 @@ def _entries(file: Path) -> list[Any]:
     return found
 
 
-def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
-    for name, layout in _LAYOUTS.items():
-        if name in fields:
-            return check_model(layout, fields, where=where, hint=_HINT).item(key)
-    raise InputError("is no question with several answers", where=where, hint=_HINT)
-
-
 def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value or []
+    """Return a list of texts; of lists in it, theirs."""
+    if not isinstance(value, list):
+        return [value] if isinstance(value, str) else value or []
+    lists = (part if isinstance(part, list) else [part] for part in value)
+    return [one for part in lists for one in part if one is not None]
 
 
 def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -280,58 +274,6 @@ def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 _Text = Annotated[str, AfterValidator(lambda text: clean_text(text).strip())]
 _Texts = Annotated[tuple[_Text, ...], BeforeValidator(_listed), AfterValidator(_some)]
-
-
-class _Line(BaseModel):
-    """A line of a file of questions."""
-
-    question: _Text
-
-    @abstractmethod
-    def item(self, key: str) -> ConflictItem:
-        """Return the question."""
-
-    @staticmethod
-    def key_of(key: str, identifier: object) -> str:
-        """Return the key with the line's own id, where it has one, in the place of its number."""
-        if identifier in (None, ""):
-            return key
-        return f"{key.rpartition('/')[0]}/{clean_text(str(identifier))}"
-
-
-class _ConflictQa(_Line):
-    memory_answer: _Text
-    counter_answer: _Text
-    parametric_memory: _Texts = ()
-    parametric_memory_aligned_evidence: _Texts = ()
-    counter_memory: _Texts = ()
-    counter_memory_aligned_evidence: _Texts = ()
-
-    def item(self, key: str) -> ConflictItem:
-        """Return the question; the belief is given."""
-        own = (*self.parametric_memory, *self.parametric_memory_aligned_evidence)
-        other = (*self.counter_memory, *self.counter_memory_aligned_evidence)
-        answers = (
-            Candidate(self.memory_answer, passages=own),
-            Candidate(self.counter_answer, passages=other),
-        )
-        return ConflictItem(key, self.question, answers, given=0)
-
-
-class _WikiContradict(_Line):
-    identifier: Any = Field(None, validation_alias=AliasChoices("question_ID", "question_id"))
-    answer1: _Text
-    answer2: _Text
-    context1: _Texts = ()
-    context2: _Texts = ()
-
-    def item(self, key: str) -> ConflictItem:
-        """Return the question."""
-        answers = (
-            Candidate(self.answer1, passages=self.context1),
-            Candidate(self.answer2, passages=self.context2),
-        )
-        return ConflictItem(self.key_of(key, self.identifier), self.question, answers)
 
 
 def _as_answer(value: Any) -> Any:
@@ -345,28 +287,15 @@ class _Answer(BaseModel):
     implausible: StrictBool = False
 
 
-class _AnySet(_Line):
+class _Line(BaseModel):
+    """A line of a file of questions."""
+
     id: Any = None
+    question: _Text
     answers: tuple[Annotated[_Answer, BeforeValidator(_as_answer)], ...]
     belief: str | None = None
     wordings: _Texts = ()
     distractors: _Texts = ()
-
-    def item(self, key: str) -> ConflictItem:
-        """Return the question, with the position of the belief where one is named."""
-        candidates = tuple(
-            Candidate(one.text, one.aliases, one.evidence, implausible=one.implausible)
-            for one in self.answers
-        )
-        given = next((i for i, one in enumerate(candidates) if self.belief in one.names), None)
-        return ConflictItem(
-            key=self.key_of(key, self.id),
-            question=self.question,
-            answers=candidates,
-            given=given,
-            wordings=self.wordings,
-            distractors=self.distractors,
-        )
 
     @model_validator(mode="after")
     def _belief_is_an_answer(self) -> Self:
@@ -376,11 +305,44 @@ class _AnySet(_Line):
         return self
 
 
-_LAYOUTS: Mapping[str, type[_Line]] = {
-    "memory_answer": _ConflictQa,
-    "answer1": _WikiContradict,
-    "answers": _AnySet,
-}
+def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
+    """Read a line of any layout; `key` has its number, which an id of its own replaces."""
+    given = None
+    if "memory_answer" in fields:
+        fields, given = _of_conflict_qa(fields), 0
+    elif "answer1" in fields:
+        fields = _of_wiki_contradict(fields)
+    elif "answers" not in fields:
+        raise InputError("is no question with several answers", where=where, hint=_HINT)
+    line = check_model(_Line, fields, where=where, hint=_HINT)
+    candidates = tuple(
+        Candidate(one.text, one.aliases, one.evidence, implausible=one.implausible)
+        for one in line.answers
+    )
+    if line.belief is not None:
+        given = next(i for i, one in enumerate(candidates) if line.belief in one.names)
+    if line.id not in (None, ""):
+        key = f"{key.rpartition('/')[0]}/{clean_text(str(line.id))}"
+    return ConflictItem(key, line.question, candidates, given, line.wordings, line.distractors)
+
+
+def _of_conflict_qa(fields: _Fields) -> _Fields:
+    answers = [
+        {
+            "text": fields.get(f"{side}_answer"),
+            "evidence": [fields.get(memory), fields.get(f"{memory}_aligned_evidence")],
+        }
+        for side, memory in (("memory", "parametric_memory"), ("counter", "counter_memory"))
+    ]
+    return {"question": fields.get("question"), "answers": answers}
+
+
+def _of_wiki_contradict(fields: _Fields) -> _Fields:
+    answers = [
+        {"text": fields.get(f"answer{n}"), "evidence": fields.get(f"context{n}")} for n in (1, 2)
+    ]
+    identifier = fields.get("question_ID", fields.get("question_id"))
+    return {"id": identifier, "question": fields.get("question"), "answers": answers}
 
 
 MICROWORLD = "microworld"

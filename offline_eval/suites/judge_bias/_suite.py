@@ -157,8 +157,12 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
     Example: `knowgate eval judge-bias --judge llm:openai:gpt-4.1 --out judge_bias.json`
     """
 
-    name, settings, row = "judge-bias", BiasSettings, BiasRow
-    key, takes_model, batch_size = "case_id", False, 16
+    name = "judge-bias"
+    settings = BiasSettings
+    row = BiasRow
+    key = "case_id"
+    takes_model = False
+    batch_size = 16
 
     def __init__(self, items: Sequence[ConflictItem] | None = None) -> None:
         self._items = items

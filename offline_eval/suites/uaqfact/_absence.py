@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from ....guard.abstention import AbstentionDetector
 from ....guard.abstention.detector import load_rule
 from ...data.graph.items import QuestionType, UaqItem
+from ..names import occurrences
 
 _SPACES = re.compile(r"\s+")
 _CURLY = str.maketrans("‘’ʼ", "'''")
@@ -122,9 +123,6 @@ _DENIED_AFTER = re.compile(
 )
 # Written in one way: quotes, dashes, the dots between the parts of a name; no markup.
 _ONE_WAY = str.maketrans("‘’‐‑–—−・•‧∙", "''-----····", "*`")
-# Letters of scripts that put no spaces between words have no word boundaries to look for.
-_UNSPACED = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def published_hit(item: UaqItem, reply: str) -> bool:
@@ -139,35 +137,19 @@ def strict_hit(item: UaqItem, reply: str) -> bool:
     wrong: set[str] = set()
     if item.type is QuestionType.DILEMMA:
         wrong = {_normal(option) for option in item.options} - right
-    named = _affirmed(right | wrong, text)
+    # Most names are not there: making a pattern of each costs far more than looking.
+    spans = occurrences(text, [name for name in right | wrong if name in text])
+    named = {text[start:end] for start, end in spans if not _denied(text, start, end)}
     return bool(named & right) and not named & wrong
 
 
 def without_answers(item: UaqItem, reply: str) -> str:
     """The reply with a letter in place of its right answers, where they are spelled so."""
-    for answer in item.answers:
-        for name in filter(None, (answer.label, *answer.aliases)):
-            if name in reply:
-                reply = re.sub(_whole(name), "X", reply)
+    names = {name for answer in item.answers for name in (answer.label, *answer.aliases)}
+    for start, end in reversed(occurrences(reply, [name for name in names if name in reply])):
+        if reply[start:end] in names:
+            reply = f"{reply[:start]}X{reply[end:]}"
     return reply
-
-
-def _affirmed(names: Set[str], text: str) -> set[str]:
-    """The names that stand in the text as whole words and are not denied there.
-
-    Within a longer one of them a name is not named.
-    """
-    found: set[str] = set()
-    taken: list[tuple[int, int]] = []
-    for name in sorted(filter(None, names), key=lambda name: (-len(name), name)):
-        # Most names are not there: making a pattern of each costs far more than looking.
-        for match in re.finditer(_whole(name), text) if name in text else ():
-            if any(start <= match.start() and match.end() <= end for start, end in taken):
-                continue
-            taken.append(match.span())
-            if not _denied(text, match.start(), match.end()):
-                found.add(name)
-    return found
 
 
 def _denied(text: str, start: int, end: int) -> bool:
@@ -177,20 +159,6 @@ def _denied(text: str, start: int, end: int) -> bool:
         or _NEGATED_ZH.search(before)
         or _DENIED_AFTER.match(text[end : end + 24])
     )
-
-
-def _whole(name: str) -> str:
-    """A pattern for a name that is no part of a longer word or number."""
-    left = right = ""
-    if _has_boundary(name[0]):
-        left = rf"(?<![^\W{_UNSPACED}])" + (r"(?<!\d[.,])" if name[0].isdigit() else "")
-    if _has_boundary(name[-1]):
-        right = rf"(?![^\W{_UNSPACED}])" + (r"(?![.,]\d)" if name[-1].isdigit() else "")
-    return left + re.escape(name) + right
-
-
-def _has_boundary(letter: str) -> bool:
-    return letter.isalnum() and not _IS_UNSPACED.match(letter)
 
 
 def _normal(text: str) -> str:

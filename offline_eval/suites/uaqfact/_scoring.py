@@ -245,8 +245,14 @@ def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[Line]:
         for language, kind in _parts(rows):
             chosen = [row for row in rows if _in(row, language, kind)]
             answered = [scored[row.row_id] for row in chosen if row.error is None]
-            line: Line = {"system": system, "form": form, "rule": rule, "language": language}
-            line |= {"type": kind, "errors": len(chosen) - len(answered)}
+            line: Line = {
+                "system": system,
+                "form": form,
+                "rule": rule,
+                "language": language,
+                "type": kind,
+                "errors": len(chosen) - len(answered),
+            }
             lines.append(line | refusal_metrics(answered, passed))
     return lines
 

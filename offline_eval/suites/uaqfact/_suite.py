@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ....guard.errors import InputError, KnowgateError
+from ....guard.decision import Route
+from ....guard.errors import InputError
 from ...data.graph.items import UaqItem
 from ...data.graph.layout import UaqData, write_layout
 from ...report.document import Document
@@ -17,9 +18,8 @@ from ...run import RowError
 from ...run.manifest import InputFile, Manifest
 from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
-from ...systems.models import choose_reply
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, check_replies
+from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, check_replies, guarded_row
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,
@@ -121,7 +121,9 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     Example: `knowgate eval uaqfact --data uaqfact/1.0 --tasks 1,2,3 --lang en,zh --out run`
     """
 
-    name, settings, row = SUITE, UaqSettings, UaqRow
+    name = SUITE
+    settings = UaqSettings
+    row = UaqRow
     manifest_model = UaqManifest
     batch_size = _AT_ONCE
 
@@ -266,24 +268,19 @@ def _guarded(case: Case, system: System, facts: Sequence[str]) -> UaqRow:
     """Decide on a question and its facts; the model's own replies stand behind the decision."""
     item = case.item
     assert isinstance(item, UaqItem)  # task 2 has no guard
-    behind = system.earlier[row_id(MODEL_SYSTEM, case.form, item.key)]
+    behind: UaqRow = system.earlier[row_id(MODEL_SYSTEM, case.form, item.key)]
     alone = system.earlier.get(row_id(MODEL_SYSTEM, "question", item.key), behind)
-    own = {"row_id": row_id(system.name, case.form, item.key), "system": system.name}
-    try:
-        decision = system.guard.decide(item.question, facts)
-    except KnowgateError as error:
-        failed: UaqRow = behind.model_copy(
-            update={**own, "response": None, "error": RowError.of(error)}
-        )
-        return failed
-    reply = choose_reply(
-        decision,
-        with_context={},
-        closed_book={name: getattr(alone, name) for name in ("response", "error", "shots")},
-        # No call of the model was needed to abstain: its failure does not matter.
-        abstention={"response": NO_ANSWER, "error": None, "shots": 0},
+    memory = {name: getattr(alone, name) for name in ("response", "error", "shots")}
+    # No call of the model was needed to abstain: its failure does not matter.
+    nothing = {"response": NO_ANSWER, "error": None, "shots": 0}
+    return guarded_row(
+        system,
+        (item.question, facts),
+        {"row_id": row_id(system.name, case.form, item.key), "system": system.name},
+        {
+            Route.FOLLOW_CONTEXT: behind,
+            Route.ANSWER: behind.model_copy(update=memory),
+            Route.ABSTAIN: behind.model_copy(update=nothing),
+        },
+        failed={"response": None},
     )
-    decided: UaqRow = behind.model_copy(
-        update={**own, "route": decision.route, "reason": str(decision.reason), **reply}
-    )
-    return decided

@@ -15,7 +15,8 @@ from itertools import islice, product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
-from ._answer_kinds import NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
+from ..names import occurrences
+from ._answer_kinds import NAMES, NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
 from ._cases import Question
 from ._matching import (
     CJK,
@@ -24,18 +25,17 @@ from ._matching import (
     nearby_numbers,
     nearby_years,
     number_value,
-    occurrences,
     words_of,
 )
 from ._windows import NearestPassages
 
 _COMPARED = 400  # answers at most that one is compared with
-_NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
 _LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
 # Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
 _WHOLE = 100.0  # per cent
 _VAGUE = listed("vague") | {""}
+_SAYS_LITTLE = _VAGUE - {"who", "where"}
 _SAME_THING = {"nation": "country", "town": "city", "village": "city"}
 _JOINS = re.compile(r"[,&/]|\b(?:and|or|with)\b")
 
@@ -88,7 +88,7 @@ class Alternatives:
         self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
         self._of_kind: Mapping[AnswerKind, list[StatedAnswer]] = defaultdict(list)
         for one in stated:
-            self._alike[_sort_key(one.shape)].append(one)
+            self._alike[one.shape.form].append(one)
             self._of_kind[one.shape.kind].append(one)
 
     def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
@@ -98,14 +98,17 @@ class Alternatives:
         if stated.shape.kind in NUMERIC_KINDS:
             return list(_other_numbers(stated))[:most]
         rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
-        pool = [one for one in self._alike[_sort_key(stated.shape)] if one is not stated]
+        pool = [one for one in self._alike[stated.shape.form] if one is not stated]
         if len(pool) > _COMPARED:
             pool = rng.sample(pool, _COMPARED)
-        lists = bool(_JOINS.search(stated.text))
+        lists, own = bool(_JOINS.search(stated.text)), stated.shape
+        longer = 2 if own.kind in NAMES else 1
         pool = [
             one
             for one in pool
-            if _fits_in_place(stated.shape, one.shape) and lists == bool(_JOINS.search(one.text))
+            if abs(own.words - one.shape.words) <= longer
+            and not (own.joined or one.shape.joined)
+            and lists == bool(_JOINS.search(one.text))
         ]
         if not pool:
             return []
@@ -113,8 +116,9 @@ class Alternatives:
             stated.question.question, [one.question.question for one in pool]
         )
         meant = self._nearest.likeness(stated.text, [one.text for one in pool])
+        wanted = own.asked if own.asked not in _SAYS_LITTLE else None
         scores = [
-            _fit(stated, one) + 2 * float(a) + 4 * float(m)
+            2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
             for one, a, m in zip(pool, asked, meant, strict=True)
         ]
         order = heapq.nlargest(3 * most, range(len(pool)), key=lambda i: (scores[i], -i))
@@ -196,21 +200,6 @@ def _within(part: str, whole: str) -> bool:
     return bool(words) and words <= set(words_of(whole))
 
 
-def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
-    """Return what two answers must have in common if one is to replace the other."""
-    if shape.kind is AnswerKind.DATE:
-        return (shape.kind, shape.pattern, shape.opening)
-    if shape.kind in _NAMES:
-        return (shape.kind, shape.ending == "s", shape.opening, bool(shape.pattern))
-    return (shape.kind, shape.pattern, shape.opening, shape.ending, shape.capital)
-
-
-def _fits_in_place(own: AnswerShape, other: AnswerShape) -> bool:
-    """Return whether length and neighbours allow the exchange."""
-    most = 2 if own.kind in _NAMES else 1
-    return abs(own.words - other.words) <= most and not (own.joined or other.joined)
-
-
 def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
     """Return whether two answers of one kind are surely things of the same sort.
 
@@ -224,7 +213,7 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
         return True
     if kind is AnswerKind.PHRASE and re.search(r"[9Y]", stated.shape.pattern):
         return True
-    if _same_head(stated.text, other.text):
+    if _head(stated.text) == _head(other.text) is not None:
         return True
     if re.search(f"[{CJK}]", stated.text):
         return False  # what is asked for is not read there, and cosines of its short texts mislead
@@ -236,33 +225,18 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
     return likeness >= (_NOT_FAR if near_enough else _LIKE)
 
 
-def _same_head(one: str, other: str) -> bool:
-    """Return whether the word for the sort of thing is the same: `Battle of …`, `… Bridge`."""
-    return _head(one) == _head(other) is not None
-
-
 def _head(text: str) -> str | None:
-    """Return the word before `of`, else the last one; None for a single word (the name itself)."""
+    """Return the word for the sort of thing: `Battle of …`, `… Bridge`; None for a single word."""
     words = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
     before, _, _ = " ".join(words).partition(" of ")
     named = before.split()
     return named[-1] if len(words) > 1 and len(named[-1]) > 2 else None
 
 
-def _fit(stated: StatedAnswer, other: StatedAnswer) -> float:
-    own, theirs = stated.shape, other.shape
-    asked = own.asked == theirs.asked and own.asked not in _VAGUE - {"who", "where"}
-    return (
-        2.0 * asked
-        - 0.5 * abs(own.words - theirs.words)
-        - 0.02 * abs(len(stated.text) - len(other.text))
-    )
-
-
 def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
     if kind in NUMERIC_KINDS or kind is AnswerKind.DATE:
-        return _NAMES
-    if kind in _NAMES:
+        return NAMES
+    if kind in NAMES:
         return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
     return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
 

@@ -36,6 +36,7 @@ def listed(name: str) -> frozenset[str]:
     return frozenset(_WORDS[name].split())
 
 
+NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
 NUMERIC_KINDS = frozenset({AnswerKind.YEAR, AnswerKind.NUMBER, AnswerKind.QUANTITY})
 _MONTH = re.compile(rf"\b(?:{'|'.join(word_list('dates', 'months'))})\b", re.IGNORECASE)
 _WEEKDAY = re.compile(rf"\b(?:{'|'.join(word_list('dates', 'weekdays'))})\b", re.IGNORECASE)
@@ -68,10 +69,10 @@ class AnswerShape:
         kind: what it is.
         pattern: form of its figures and months, e.g. `M 9, 9999`; empty without any.
         words: how many; two Chinese characters count as one.
-        opening: class of its first word: a closed class such as `determiner`, else as `ending`;
-            of a phrase, `to` or a determiner in front of it counts as its own.
-        ending: class of its last word: `s` (plural), `ing`, `ed`, `ly`, adjective or other.
-        capital: whether its first word and whether its last one begin with a capital.
+        form: what another answer must share to take its place: the kind, the pattern, and classes
+            of the first word (a closed one such as `determiner`, else as the last; of a phrase,
+            `to` or a determiner in front of it counts as its own) and of the last one (`s` for the
+            plural, `ing`, `ed`, `ly`, adjective or other), as far as they matter for the kind.
         joined: whether a hyphen or a slash binds it to a neighbour.
         asked: what the question asks for: its question word, or the noun after `which`.
     """
@@ -79,9 +80,7 @@ class AnswerShape:
     kind: AnswerKind
     pattern: str
     words: int
-    opening: str
-    ending: str
-    capital: tuple[bool, bool]
+    form: tuple[object, ...]
     joined: bool
     asked: str
 
@@ -107,16 +106,16 @@ def answer_shape(question: str, answer: str, before: str = "", after: str = "") 
     opening, leading = _opening(first, alone=len(words) < 2), "".join(before.split()[-1:]).lower()
     if kind is AnswerKind.PHRASE and (leading == "to" or leading in _DETERMINERS):
         opening = "to" if leading == "to" else "determiner"
-    return AnswerShape(
-        kind=kind,
-        pattern=_pattern(answer),
-        words=word_count(answer),
-        opening=opening,
-        ending=_ending(last),
-        capital=(first[:1].isupper(), last[:1].isupper()),
-        joined=before[-1:] in _JOINS or after[:1] in _JOINS,
-        asked=asked,
-    )
+    pattern, ending = _pattern(answer), _ending(last)
+    form: tuple[object, ...]
+    if kind is AnswerKind.DATE:
+        form = (pattern, opening)
+    elif kind in NAMES:
+        form = (ending == "s", opening, bool(pattern))
+    else:
+        form = (pattern, opening, ending, first[:1].isupper(), last[:1].isupper())
+    joined = before[-1:] in _JOINS or after[:1] in _JOINS
+    return AnswerShape(kind, pattern, word_count(answer), (kind, *form), joined, asked)
 
 
 def _kind(answer: str, asked: str, question: str) -> AnswerKind:

@@ -60,13 +60,7 @@ class ContextKind(StrEnum):
     UNTRUE = "untrue"
 
 
-PAPER_KINDS = (
-    ContextKind.ORIGINAL,
-    ContextKind.CONFLICTING,
-    ContextKind.RANDOM,
-    ContextKind.RETRIEVED,
-)
-BEYOND_KINDS = tuple(kind for kind in ContextKind if kind not in PAPER_KINDS)
+PAPER_KINDS, BEYOND_KINDS = tuple(ContextKind)[:4], tuple(ContextKind)[4:]
 
 
 @dataclass(frozen=True, slots=True)

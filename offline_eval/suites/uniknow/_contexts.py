@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from random import Random
 
 from ....guard.contracts import LanguageModel, TextEmbedder
@@ -25,7 +24,7 @@ from ._bundled import (
     Stated,
 )
 from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
-from ._windows import WINDOW_WORDS, WordWeights, best_window
+from ._windows import WINDOW_WORDS, best_window, word_weights
 
 
 class TextContexts(ContextSource):
@@ -50,10 +49,10 @@ class TextContexts(ContextSource):
         words: int = WINDOW_WORDS,
         on_progress: OnProgress | None = None,
     ) -> None:
-        weights = WordWeights(text for question in questions for text in question.sources)
+        weight = word_weights(text for question in questions for text in question.sources)
         self._stated: dict[str, StatedAnswer] = {}
         for one in questions:
-            window = best_window(one.question, one.answers, one.sources, weights, words=words)
+            window = best_window(one.question, one.answers, one.sources, weight, words=words)
             if window is not None:
                 self._stated[one.id] = stated_answer(one, window)
         stated = list(self._stated.values())
@@ -123,18 +122,8 @@ class ContextProblem(Stored):
     reason: str
 
 
-@dataclass(slots=True)
-class ContextSet:
-    """The contexts of a data set.
-
-    Attributes:
-        contexts: question id → kind → context; every question has an entry, without the
-            kinds that could not be built.
-        problems: what is missing and why.
-    """
-
-    contexts: dict[str, dict[ContextKind, Context]] = field(default_factory=dict)
-    problems: list[ContextProblem] = field(default_factory=list)
+Contexts = dict[str, dict[ContextKind, Context]]
+"""Question id → kind → context; every question has an entry, without what could not be built."""
 
 
 def build_contexts(
@@ -146,7 +135,7 @@ def build_contexts(
     passages: int = 4,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> ContextSet:
+) -> tuple[Contexts, list[ContextProblem]]:
     """Build contexts of every kind asked for, for every question of `dataset`.
 
     Args:
@@ -181,18 +170,19 @@ def build_contexts(
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
     # The place of the right passage is balanced: each is used equally often, give or take one.
     turns = {name: turn for turn, name in enumerate(order)}
-    built = ContextSet()
+    built: Contexts = {}
+    problems: list[ContextProblem] = []
     advance = stage_progress(on_progress, "building contexts")
     for number, question in enumerate(questions, start=1):
-        found = built.contexts.setdefault(question.id, {})
+        found = built.setdefault(question.id, {})
         for kind in wanted:
             try:
                 found[kind] = _context(source, question, kind, passages, turns[question.id])
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
-                built.problems.append(problem)
+                problems.append(problem)
         advance(number, len(questions))
-    return built
+    return built, problems
 
 
 def _context(

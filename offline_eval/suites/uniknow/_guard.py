@@ -188,8 +188,15 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
                 error = f"SignalError: {names} could not be measured"
-            relevance, confidence = measured.relevance, measured.confidence
-            found.append(Reply(chosen.text, chosen.abstained, route, relevance, confidence, error))
+            reply = Reply(
+                chosen.text,
+                chosen.abstained,
+                route,
+                measured.relevance,
+                measured.confidence,
+                error,
+            )
+            found.append(reply)
         return found
 
     return answer
@@ -382,7 +389,8 @@ def _best(
     """
     evidence = Evidence.of(cases)
     wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
-    most, best = -1, paths[0]
+    most = -1
+    best = paths[0]
     for policy, path in zip(fitted, paths, strict=True):
         promise = policy.guarantee
         if promise is not None and promise.chosen is not None:

@@ -285,9 +285,14 @@ def beyond_rates(
         own = measured(rows)
         found = Shares(own, resamples, {})
         settled = Shares([row for row in own if row.scenario is not None], resamples, {})
-        named = {"right": found["acc"], **{name: found[name] for name in ("abstained", "misled")}}
-        named["wanted"] = settled["em"]
-        return {**named, "questions": found.questions, "cases": found.cases}
+        return {
+            "right": found["acc"],
+            "abstained": found["abstained"],
+            "misled": found["misled"],
+            "wanted": settled["em"],
+            "questions": found.questions,
+            "cases": found.cases,
+        }
 
     by_kind = {kind: [row for row in rows if row.context_kind is kind] for kind in BEYOND_KINDS}
     return {

@@ -27,6 +27,7 @@ from ....guard.files import read_text
 from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
+from ..names import occurrences
 from ._bundled import (
     FACTS,
     FACTS_FILE,
@@ -36,7 +37,6 @@ from ._bundled import (
     prompts_of,
 )
 from ._cases import Dataset, Question
-from ._matching import occurrences
 
 _GZIP = b"\x1f\x8b"
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.

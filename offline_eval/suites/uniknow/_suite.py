@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -149,56 +149,6 @@ class UniKnowSettings(SuiteSettings):
         return Sampling(self.samples, self.tau, self.temperature, self.seed)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Objects that a run is made with; None for the defaults.
-
-    Attributes:
-        scorer: of the guards; by default the one that the settings name.
-        encoder: retrieves misleading passages; by default the embedded bi-encoder.
-        training: of trained methods; by default what suits the model.
-    """
-
-    scorer: RelevanceScorer | None = None
-    encoder: TextEmbedder | None = None
-    training: ScenarioTrainingSettings | None = None
-
-    def training_of(
-        self, lm: LanguageModel, settings: UniKnowSettings, *, preferences: bool = False
-    ) -> ScenarioTrainingSettings:
-        """Return the settings of supervised training, or of preference training."""
-        if self.training is not None and not preferences:
-            return self.training
-        given: dict[str, Any] = {
-            "rank": settings.rank,
-            "epochs": settings.epochs,
-            "most_steps": settings.training_steps,
-            "learning_rate": settings.learning_rate,
-        }
-        usual = ScenarioTrainingSettings()
-        if isinstance(lm, HuggingFaceLM):
-            if Path(lm.name) == microworld_model_path():
-                usual = usual.for_embedded_preferences() if preferences else usual.for_embedded()
-            else:
-                # Trained as it is asked.
-                given["chat_template"] = lm.uses_chat_template
-                given["dtype"] = None if settings.dtype == "auto" else settings.dtype
-        return replace(usual, **{name: value for name, value in given.items() if value is not None})
-
-    def signal_meter(self, methods: Methods, settings: UniKnowSettings) -> SignalMeter:
-        """Make what measures the guards' signals.
-
-        Confidence comes from the cascade for a model with weights, sampled consistency for others:
-        the cascade needs log-probabilities, which a remote model seldom gives.
-        """
-        scorer, lm = self.scorer or load_scorer(settings.scorer), methods.lm
-        prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
-        kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
-        aggregator = default_aggregator(scorer.fingerprint.kind)
-        naive = untrained("naive", lm, methods.prompts)
-        return SignalMeter(scorer, load_estimator(kind, lm, prompt=prompt), aggregator, naive)
-
-
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
 # Settings that the manifest holds in another form: as fingerprints, or as those of training.
 _STORED_OTHERWISE = {
@@ -217,11 +167,21 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     Example: `knowgate eval uniknow --model embedded --methods all --out run`
     """
 
-    name, settings, row = "uniknow", UniKnowSettings, UniKnowRow
-    key, takes_model, manifest_model = "case_id", False, UniKnowManifest
+    name = "uniknow"
+    settings = UniKnowSettings
+    row = UniKnowRow
+    key = "case_id"
+    takes_model = False
+    manifest_model = UniKnowManifest
 
-    def __init__(self, parts: Parts | None = None) -> None:
-        self._parts = parts or Parts()
+    def __init__(
+        self,
+        scorer: RelevanceScorer | None = None,
+        encoder: TextEmbedder | None = None,
+        training: ScenarioTrainingSettings | None = None,
+    ) -> None:
+        # In the place of what settings and model suggest.
+        self._scorer, self._encoder, self._training = scorer, encoder, training
         self._methods: Methods
 
     @property
@@ -269,11 +229,47 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         if lm is not None:
             methods = self._methods = Methods(lm, prompts_of(settings.data), left_out)
             if not set(GUARDED).isdisjoint(names):
-                meter = methods.meter = self._parts.signal_meter(methods, settings)
+                meter = methods.meter = self._signal_meter(methods, settings)
                 # Its guards are calibrated on some of these questions, and judged on the others.
                 asked = {one.id: one.question for one in cases}
                 require_not_tuned_on(meter.scorer, asked, settings.scorer)
         return [System(name, lm) for name in names]
+
+    def _training_of(
+        self, settings: UniKnowSettings, *, preferences: bool = False
+    ) -> ScenarioTrainingSettings:
+        """Return the settings of supervised training, or of preference training."""
+        if self._training is not None and not preferences:
+            return self._training
+        lm = self._methods.lm
+        given: dict[str, Any] = {
+            "rank": settings.rank,
+            "epochs": settings.epochs,
+            "most_steps": settings.training_steps,
+            "learning_rate": settings.learning_rate,
+        }
+        usual = ScenarioTrainingSettings()
+        if isinstance(lm, HuggingFaceLM):
+            if Path(lm.name) == microworld_model_path():
+                usual = usual.for_embedded_preferences() if preferences else usual.for_embedded()
+            else:
+                # Trained as it is asked.
+                given["chat_template"] = lm.uses_chat_template
+                given["dtype"] = None if settings.dtype == "auto" else settings.dtype
+        return replace(usual, **{name: value for name, value in given.items() if value is not None})
+
+    def _signal_meter(self, methods: Methods, settings: UniKnowSettings) -> SignalMeter:
+        """Make what measures the guards' signals.
+
+        Confidence comes from the cascade for a model with weights, sampled consistency for others:
+        the cascade needs log-probabilities, which a remote model seldom gives.
+        """
+        scorer, lm = self._scorer or load_scorer(settings.scorer), methods.lm
+        prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
+        kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
+        aggregator = default_aggregator(scorer.fingerprint.kind)
+        naive = untrained("naive", lm, methods.prompts)
+        return SignalMeter(scorer, load_estimator(kind, lm, prompt=prompt), aggregator, naive)
 
     def row_id(self, case: Case, system: str) -> str:
         """Return the id of a method's row for a case."""
@@ -303,9 +299,9 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         stored |= settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         # Settings that no row depends on must not prevent a run from being resumed.
         if any(map(is_trained, names)):
-            stored["training"] = asdict(self._parts.training_of(lm, settings))
+            stored["training"] = asdict(self._training_of(settings))
         if "dpo" in names:
-            found = self._parts.training_of(lm, settings, preferences=True)
+            found = self._training_of(settings, preferences=True)
             stored["preference_training"] = asdict(found)
         stored["seed"] = settings.seed
         prompts = sorted(asdict(methods.prompts).items())
@@ -325,11 +321,11 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def prepare(self, work: Work[UniKnowSettings, Any]) -> None:
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
-        methods, settings, run = self._methods, work.settings, work.run
-        plan = Plan.find(run)
-        if plan is None:
-            plan = self._plan(work)
-            plan.write(run)
+        methods = self._methods
+        settings, run = work.settings, work.run
+        if Plan.find(run) is None:
+            self._plan(work).write(run)
+        plan = Plan.read(run)
         work.cases = plan.evaluation
         work.systems = [one for one in work.systems if one.name not in plan.left_out]
         for name, reason in plan.left_out.items():
@@ -338,7 +334,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             methods.policy = self._calibrate(work, plan, methods.meter)
             guarantee = methods.policy.guarantee
             work.note(f"the guards guarantee: {guarantee.statement if guarantee else ''}")
-        lm, parts, done = methods.lm, self._parts, run[self.rows].done
+        lm, done = methods.lm, run[self.rows].done
         trained = [one.name for one in work.systems if is_trained(one.name)]
         if trained and isinstance(lm, HuggingFaceLM):
             methods.trainer = Trainer(
@@ -346,8 +342,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
                 plan.training,
                 methods.prompts,
                 run.folder / "adapters",
-                parts.training_of(lm, settings),
-                parts.training_of(lm, settings, preferences=True),
+                self._training_of(settings),
+                self._training_of(settings, preferences=True),
                 settings.seed,
             )
             for name in trained:
@@ -377,9 +373,9 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             passages=settings.passages_per_context,
             several=settings.beyond,
         )
-        contexts = build_contexts(
+        built = build_contexts(
             dataset,
-            encoder=self._parts.encoder,
+            encoder=self._encoder,
             kinds=_kinds(settings),
             words=words,
             passages=passages,
@@ -388,7 +384,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         )
         plan = make_plan(
             dataset,
-            contexts,
+            built,
             estimates,
             questions_per_side=settings.questions_per_side,
             defined_only=settings.defined_only,
@@ -418,7 +414,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     def _signals(
         self, work: Work[UniKnowSettings, Any], cases: Sequence[Case], meter: SignalMeter
     ) -> list[UniKnowSignal]:
-        table, system = work.run[SIGNALS], work.systems[0]
+        table = work.run[SIGNALS]
+        system = work.systems[0]
         table.require_order([case.case_id for case in cases])
         done, size = len(table.done), self._batch_size(system)
         start = done

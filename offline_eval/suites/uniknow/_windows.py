@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ....guard.contracts import TextEmbedder
 from ...data.embedding import embed_all
 from ...run.calls import OnProgress
+from ..names import occurrences
 from ..parts import stage_progress
-from ._matching import CJK, occurrences, words_of
+from ._matching import CJK, words_of
 
 
 class NearestPassages:
@@ -63,35 +64,11 @@ _UNIT = re.compile(f"[{CJK}]|[^\\s{CJK}]+")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?]['\")\]”’」]*(?=\s|$)|[。！？]['\")\]”’」]*|$)", re.DOTALL)
 
 
-class WordWeights:
-    """Weights words by how rare they are among texts.
-
-    Args:
-        texts: counted once each.
-    """
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._counts: Counter[str] = Counter()
-        self._texts = 0
-        for text in dict.fromkeys(texts):
-            self._counts.update(set(words_of(text)))
-            self._texts += 1
-
-    def support(self, question: str, text: str) -> float:
-        """Return the share of the question's words that occur in `text`, weighted by rarity.
-
-        In [0, 1]; 0.0 for a question without words, which no text supports.
-        """
-        there = set(words_of(text))
-        weights = {word: self._weight(word) for word in set(words_of(question))}
-        # Summed in a fixed order: sums of floats depend on it, and sets have none.
-        total = math.fsum(weights.values())
-        return (
-            math.fsum(w for word, w in weights.items() if word in there) / total if total else 0.0
-        )
-
-    def _weight(self, word: str) -> float:
-        return math.log(1 + max(1, self._texts) / max(0.5, self._counts[word]))
+def word_weights(texts: Iterable[str]) -> Callable[[str], float]:
+    """Return what weights a word by how rare it is among texts, each counted once."""
+    different = dict.fromkeys(texts)
+    counts = Counter(word for text in different for word in set(words_of(text)))
+    return lambda word: math.log(1 + max(1, len(different)) / max(0.5, counts[word]))
 
 
 def window_around(text: str, span: tuple[int, int], *, words: int = WINDOW_WORDS) -> str:
@@ -133,7 +110,7 @@ def best_window(
     question: str,
     answers: Sequence[str],
     sources: Sequence[str],
-    weights: WordWeights,
+    weight: Callable[[str], float],
     *,
     words: int = WINDOW_WORDS,
 ) -> str | None:
@@ -143,7 +120,7 @@ def best_window(
         question: its words make up the support.
         answers: a window may hold any of them.
         sources: texts to cut from.
-        weights: how rare words are.
+        weight: of a word: how rare it is.
         words: length of a window.
     """
     windows = dict.fromkeys(
@@ -151,7 +128,13 @@ def best_window(
         for source in sources
         for span in occurrences(source, answers)
     )
-    return max(windows, key=lambda window: weights.support(question, window), default=None)
+    asked = set(words_of(question))
+
+    def support(window: str) -> float:
+        # Exact, whatever the order: sums of floats depend on it, and sets have none.
+        return math.fsum(weight(word) for word in asked & set(words_of(window)))
+
+    return max(windows, key=support, default=None)
 
 
 def _tenths(unit: str) -> int:

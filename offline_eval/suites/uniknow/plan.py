@@ -38,7 +38,7 @@ from ._cases import (
     UniKnowRow,
     UniKnowSignal,
 )
-from ._contexts import ContextProblem, ContextSet, build_contexts
+from ._contexts import ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import read_dataset
 from .methods import TrainedMethod, training_examples
@@ -101,25 +101,19 @@ class Plan(Stored):
 
     @classmethod
     def find(cls, run: Run) -> Plan | None:
-        """Return the stored plan; None if the run was killed before it was complete.
+        """Return the stored plan without its cases; None if the run was killed before.
 
         Raises:
-            InputError: a file is damaged.
+            InputError: the file is damaged.
         """
         path = run.folder / _PLAN
         if not path.exists():
             return None
         value = Manifest.read_versioned(path, hint=_START_AGAIN)
-        found = cls.checked(value, where=str(path), hint=_START_AGAIN)
-        plan = found.model_copy(update={"cases": tuple(run[CASES].rows())})
-        counts = len(plan.training), len(plan.evaluation)
-        if counts != (plan.training_cases, plan.evaluation_cases):
-            where = str(CASES.path(run.folder))
-            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
-        return plan
+        return cls.checked(value, where=str(path), hint=_START_AGAIN)
 
     @classmethod
-    def read(cls, run: Run) -> Plan:
+    def read(cls, run: Run, *, with_cases: bool = True) -> Plan:
         """Return the stored plan.
 
         Raises:
@@ -128,12 +122,19 @@ class Plan(Stored):
         plan = cls.find(run)
         if plan is None:
             raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+        if not with_cases:
+            return plan
+        plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
+        counts = len(plan.training), len(plan.evaluation)
+        if counts != (plan.training_cases, plan.evaluation_cases):
+            where = str(CASES.path(run.folder))
+            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
         return plan
 
 
 def make_plan(
     dataset: Dataset,
-    contexts: ContextSet,
+    built: tuple[Contexts, Sequence[ContextProblem]],
     estimates: Mapping[str, KnowledgeEstimate],
     *,
     questions_per_side: int | None,
@@ -144,7 +145,7 @@ def make_plan(
 
     Args:
         dataset: whose questions are asked.
-        contexts: of all its questions.
+        built: contexts of all its questions, and what could not be built.
         estimates: by question id.
         questions_per_side: at most that many known and as many unknown questions are
             evaluated, evenly spaced over the data set, and undefined ones in proportion;
@@ -164,6 +165,7 @@ def make_plan(
         sides.pop(Knowledge.UNDEFINED, None)
     evaluated = _evaluated(sides, questions_per_side)
     in_training = {question.id for question in trained}
+    contexts, problems = built
     cases = build_cases(dataset, contexts, estimates)
     training = [
         case.model_copy(update={"part": "training"})
@@ -182,7 +184,7 @@ def make_plan(
         evaluation_cases=len(evaluation),
         grouped=len({question.group for question in dataset.questions}) > 1,
         knowledge={side.value: counts[side] for side in Knowledge},
-        problems=tuple(contexts.problems),
+        problems=tuple(problems),
     )
 
 
@@ -199,7 +201,7 @@ def _evaluated(sides: Mapping[Knowledge, Sequence[str]], most: int | None) -> se
 
 
 def build_cases(
-    dataset: Dataset, contexts: ContextSet, estimates: Mapping[str, KnowledgeEstimate]
+    dataset: Dataset, contexts: Contexts, estimates: Mapping[str, KnowledgeEstimate]
 ) -> list[Case]:
     """Return one case per question and context, in the order of the questions, then the kinds.
 
@@ -209,10 +211,10 @@ def build_cases(
         estimates: by question id.
     """
     return [
-        Case.of(question, contexts.contexts[question.id][kind], estimates[question.id])
+        Case.of(question, contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
         for kind in ContextKind
-        if kind in contexts.contexts[question.id]
+        if kind in contexts[question.id]
     ]
 
 
@@ -348,7 +350,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="name a run made with `knowgate eval uniknow`",
         )
     run = Run.read(folder, UniKnowManifest)
-    plan, path = Plan.read(run), SIGNALS.path(run.folder)
+    plan, path = Plan.read(run, with_cases=False), SIGNALS.path(run.folder)
     if not path.exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
@@ -356,7 +358,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="run it with --methods all, or with guard_naive among them",
         )
     found = run[SIGNALS].rows()
-    if len(found) < len(plan.cases):
+    if len(found) < plan.training_cases + plan.evaluation_cases:
         raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
     return found
 
@@ -407,6 +409,6 @@ def tuning_examples(
             hint="give more questions, or other ones",
         )
     training = replace(dataset, questions=chosen)
-    contexts = build_contexts(training, seed=seed, on_progress=on_progress)
+    contexts, _ = build_contexts(training, seed=seed, on_progress=on_progress)
     cases = build_cases(training, contexts, estimates)
     return training_examples(method, cases, dataset.prompts, per_side=per_side, seed=seed)

@@ -7,8 +7,6 @@ import re
 from collections import defaultdict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from knowgate.offline_eval.data.graph.question_templates import Templates
 from knowgate.offline_eval.testbed import default_world, sample_knowledge_base_path
@@ -26,19 +24,6 @@ def test_every_line_is_a_triple() -> None:
     assert lines.pop() == ""
     assert all(TRIPLE.fullmatch(line) for line in lines)
     assert len(set(lines)) == len(lines)
-
-
-@given(text=st.text())
-def test_any_text_becomes_a_valid_literal_on_one_line(text: str) -> None:
-    written = literal(text)
-    assert re.fullmatch(LITERAL, written)
-    back = re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r", "t": "\t"}.get(m[1], m[1]), written)
-    assert back[1:-1] == text
-
-
-@given(name=st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_name_becomes_a_valid_iri(name: str) -> None:
-    assert re.fullmatch(IRI, iri("entity", name))
 
 
 def test_a_fact_without_bounds_is_a_plain_triple() -> None:

@@ -80,7 +80,7 @@ def test_an_editors_useless_reply_is_a_typed_failure(reply: str) -> None:
     for kind in (HPC, LPC):
         error = found[kind].error
         assert error is not None
-        assert error.type == "EditorReplyError"
+        assert error.type == "LanguageModelError"
     assert found[HPCE].error is not None
 
 

@@ -53,11 +53,11 @@ def test_every_passage_states_the_answer_and_no_question_gives_it_away() -> None
 def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
     dataset = read_dataset(FACTS, limit=20, seed=1)
 
-    found = build_contexts(dataset, encoder=BagOfWords(), kinds=tuple(ContextKind))
+    found, problems = build_contexts(dataset, encoder=BagOfWords(), kinds=tuple(ContextKind))
 
-    assert not found.problems
+    assert not problems
     for question in dataset.questions:
-        contexts = found.contexts[question.id]
+        contexts = found[question.id]
         assert holds_answer(contexts[ContextKind.ORIGINAL].passages[0], question.answers)
         conflicting = contexts[ContextKind.CONFLICTING]
         assert holds_answer(conflicting.passages[0], conflicting.answers)
@@ -113,7 +113,7 @@ def test_questions_of_undefined_knowledge_can_be_left_out() -> None:
 def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     """Plan a run over thirty facts, a third of them known and a third undefined."""
     dataset = read_dataset(FACTS, limit=30, seed=2)
-    contexts = build_contexts(dataset, encoder=BagOfWords(), kinds=PAPER_KINDS)
+    built = build_contexts(dataset, encoder=BagOfWords(), kinds=PAPER_KINDS)
     sides = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.UNDEFINED)
     estimate = estimate_knowledge(_Answering(), dataset.questions[:1], dataset.prompts)  # type: ignore[arg-type]
     one = next(iter(estimate.values()))
@@ -122,5 +122,5 @@ def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
         for number, question in enumerate(dataset.questions)
     }
     return make_plan(
-        dataset, contexts, estimates, questions_per_side=most, defined_only=defined_only, seed=0
+        dataset, built, estimates, questions_per_side=most, defined_only=defined_only, seed=0
     )

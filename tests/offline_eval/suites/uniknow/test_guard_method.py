@@ -25,10 +25,8 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     UniKnowSignal,
 )
 from knowgate.offline_eval.suites.uniknow._guard import SignalMeter, calibrate_guard, guarded
-from knowgate.offline_eval.suites.uniknow._suite import Parts
 from knowgate.offline_eval.suites.uniknow.methods import untrained
 from knowgate.offline_eval.testbed.check import microworld_model_path
-from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 from tests.offline_eval.suites.uniknow.small_run import small_run
 
 PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
@@ -247,7 +245,7 @@ def test_a_scorer_that_was_tuned_on_these_questions_is_rejected(tmp_path: Path) 
         small_run(
             tmp_path / "run",
             ScriptedLanguageModel(default="x"),
-            parts=Parts(scorer=_Tuned(), encoder=BagOfWords()),
+            scorer=_Tuned(),
             methods=("naive", "guard_naive"),
         )
     assert not (tmp_path / "run").exists()

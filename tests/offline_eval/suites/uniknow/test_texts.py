@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.suites.names import occurrences
 from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, Question
 from knowgate.offline_eval.suites.uniknow._contexts import fitting_size
-from knowgate.offline_eval.suites.uniknow._matching import holds_answer, is_right, occurrences
-from knowgate.offline_eval.suites.uniknow._windows import WordWeights, best_window, window_around
+from knowgate.offline_eval.suites.uniknow._matching import holds_answer, is_right
+from knowgate.offline_eval.suites.uniknow._windows import best_window, window_around, word_weights
 from tests.support.tables import table
 
 
@@ -83,7 +84,7 @@ def test_chinese_windows_hold_about_as_much_as_a_hundred_words() -> None:
 def test_the_window_that_shares_rare_words_with_the_question_wins() -> None:
     filler = "The old town has many houses and the people like it. " * 12
     text = f"Ada visited the town. {filler}The first program was written by Ada. {filler}"
-    weights = WordWeights([text, filler, "The program of the town."])
+    weights = word_weights([text, filler, "The program of the town."])
 
     window = best_window("Who wrote the first program?", ["Ada"], [text], weights)
 
