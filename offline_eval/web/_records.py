@@ -13,13 +13,13 @@ from pydantic import ConfigDict, FiniteFloat
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.policy import Policy
-from ...guard.routing import Signals, decide_route
 from ..judging.labelling import Labels
 from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
+from ..suites.ookb.signals import decide_by_relevance
 
 _HINT = "make the run again into another folder, or name another run"
 _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
@@ -217,13 +217,11 @@ def _measured(folder: Path) -> RunRecords:
 
 def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
     """Fill in what the run's policy says, or the threshold that the question is judged by."""
-    # Confidence and conflict are not measured in such a run.
-    gate = policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
     raw = record.score if record.passages else None
-    relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
-    found = decide_route(gate, Signals.replay(gate, relevance, None, nothing_retrieved=raw is None))
+    found = decide_by_relevance(policy, raw)
+    relevance = found.relevance or 0.0
     record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
-    record.signals = [_signal("relevance", relevance, gate.relevance_threshold)]
+    record.signals = [_signal("relevance", relevance, policy.relevance_threshold)]
     if raw is not None:
         record.signals.append(_signal("raw relevance", raw, threshold if others else None))
     if others and raw is not None:

@@ -79,11 +79,9 @@ class Instruments(System):
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes make their own index and guard.
-        return {**super().__getstate__(), "_index": None, "measuring": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        del self.__dict__["measuring"]
+        state = {**super().__getstate__(), "_index": None}
+        state.pop("measuring", None)
+        return state
 
     def aggregator(self, settings: MeasureSettings) -> str:
         """Return the aggregator, by default the one that the scorer goes with."""
