@@ -40,7 +40,7 @@ SHARES = {
     "selqa": 0.7,
     "faq": 2.0,
     "obliqa": 0.7,
-    "documentation": 1.5,
+    "documentation": 1.0,
 }
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
