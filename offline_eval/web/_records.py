@@ -78,21 +78,10 @@ class Record:
         return tuple(sorted({*(one["label"] for one in self.verdicts), *failed}))
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecords:
-    """A run as the viewer reads it.
-
-    Attributes:
-        suite: the name in its manifest, or `measure` for a run of relevance signals.
-        planned: number of rows of the finished run, None where the manifest does not say.
-        passages: id → text and source.
-        records: one per row.
-    """
-
-    suite: str
-    planned: int | None
-    passages: Mapping[str, tuple[str, str]]
-    records: Sequence[Record]
+RunRecords = tuple[str, int | None, Mapping[str, tuple[str, str]], Sequence[Record]]
+"""A run as the viewer reads it: its suite (`measure` for a run of relevance signals), the number of
+rows of the finished run (None where the manifest does not say), passages (id → text and source),
+and a record per row."""
 
 
 class _Row(Stored):
@@ -161,7 +150,7 @@ def _replies(run: RepliesRun, policies: Mapping[str, Policy]) -> RunRecords:
             )
         )
     texts = {name: (one.text, one.source or "") for name, one in run.passages.items()}
-    return RunRecords("ookb", run.manifest.replies, texts, records)
+    return "ookb", run.manifest.replies, texts, records
 
 
 def _verdicts(run: RepliesRun) -> dict[str, list[dict[str, str]]]:
@@ -212,7 +201,7 @@ def _measured(folder: Path) -> RunRecords:
         review = run.reviews.get(row.case_id)
         record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
         records.append(record)
-    return RunRecords("measure", run.manifest.cases, texts, records)
+    return "measure", run.manifest.cases, texts, records
 
 
 def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
@@ -285,7 +274,7 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
             fields=_rest(row),
         )
         records.append(record)
-    return RunRecords(suite, None, texts, records)
+    return suite, None, texts, records
 
 
 def _signals(row: _Row | ReplyRow, policy: Policy | None) -> list[dict[str, Any]]:

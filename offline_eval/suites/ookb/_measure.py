@@ -31,7 +31,7 @@ from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tune
 from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from .instruments import Instruments, ServedInstruments
+from .instruments import Instruments, ServedInstruments, echoed
 from .leaving_out import left_out_together
 from .signals import SignalsSummary, count_duplicates
 
@@ -340,9 +340,9 @@ def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
     try:
         found = system.found(asked)
         if case.kind is CaseKind.ECHO:
-            found = found.echoed(case)
-        fields["retrieved"], fields["retrieval_miss"] = found.ids, found.missed
-        decision = system.judged(case.question, found.passages)
+            found = echoed(found, case)
+        fields["retrieved"], passages, fields["retrieval_miss"] = found
+        decision = system.judged(case.question, passages)
         fields["scores"] = decision.scores
         if decision.raw_relevance is None:
             raise SignalValueError("relevance", "the aggregate of the scores is not finite")
