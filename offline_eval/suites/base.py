@@ -13,8 +13,14 @@ A suite is a subclass of `Suite` and an instance of it, or the class itself:
     from knowgate.offline_eval.suites.base import SuiteRun      # type of `run`
     from knowgate.offline_eval.suites.parts import System       # type of `system` in `answer`
 
-    class Settings(SuiteSettings):            # each field becomes a command-line option
-        data: Path = Field(description="Questions, JSON lines.")
+    class Settings(SuiteSettings):            # each field becomes a command-line option,
+        '''What is asked.                     # and "Attributes" its help
+
+        Attributes:
+            data: Questions, JSON lines.
+        '''
+
+        data: Path
 
     class Row(Stored):                        # a line of rows.jsonl
         row_id: str
