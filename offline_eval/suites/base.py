@@ -13,12 +13,12 @@ A suite is a subclass of `Suite` and an instance of it, or the class itself:
     from knowgate.offline_eval.suites.base import SuiteRun      # type of `run`
     from knowgate.offline_eval.suites.parts import System       # type of `system` in `answer`
 
-    class Settings(SuiteSettings):            # each field becomes a command-line option,
-        '''What is asked.                     # and "Attributes" its help
+    class Settings(SuiteSettings):            # each field becomes a command-line option
+        '''What is asked.
 
         Attributes:
             data: Questions, JSON lines.
-        '''
+        '''                                   # the help of the option
 
         data: Path
 
