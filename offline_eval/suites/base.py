@@ -392,7 +392,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def ending(self, result: RunResult) -> Ending:
         """Return what the command says of a run that it finished; by default nothing."""
-        return Ending(result.failed)
+        return Ending(failed=result.failed)
 
     def check(self, run: SuiteRun[RowT]) -> None:
         """Check a stored run before it is scored.

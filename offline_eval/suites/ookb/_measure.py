@@ -229,7 +229,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             f"{len(run.unmatched)} of the questions name a source that no document has: they count "
             "in no rate; see `error` in rows.jsonl"
         )
-        return Ending(failed, ("what", "number"), lines, (note,) if run.unmatched else (), values)
+        return Ending(("what", "number"), lines, (note,) if run.unmatched else (), values, failed)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
