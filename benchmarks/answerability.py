@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from knowgate.calibration import Interval
 from knowgate.guard import Guard, GuardOptions, Policy
 from knowgate.guard.contracts import Premise
 from knowgate.guard.signals.answerability import PremiseChecker
@@ -41,8 +42,8 @@ from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.parts import System
-from knowgate.offline_eval.suites.uaqfact._asking import FactRetriever, Form, clue_facts
-from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSystem
+from knowgate.offline_eval.suites.uaqfact._asking import Form, clue_facts, fact_retriever
+from knowgate.offline_eval.suites.uaqfact._suite import UaqFact
 from knowgate.offline_eval.testbed import World, default_world
 
 Passages = Callable[[UaqItem], Sequence[str]]
@@ -93,8 +94,8 @@ def table(name: str, counts: Counter[str]) -> None:
 def published(folder: Path) -> None:
     """Part 1."""
     items = UaqData.read(folder).items
-    facts = FactRetriever(items, 5)
-    retrieved = {item.key: facts.retrieve([item])[0] for item in items}
+    nearest = fact_retriever(items, 5)
+    retrieved = {item.key: nearest(item) for item in items}
     forms: dict[str, Passages] = {
         "clues": clue_facts,
         "retrieved, k=5": lambda item: retrieved[item.key],
@@ -192,25 +193,24 @@ def system(folder: Path, forms: tuple[Form, ...]) -> None:
         "premise": premise_guard(WORLDS["closed"]),
         "premise, open world": premise_guard(WORLDS["open"]),
     }
-    settings = UAQFACT.settings(data=folder, tasks=(1, 3), forms=forms)
+    suite = UaqFact()
+    settings = suite.settings(data=folder, tasks=(1, 3), forms=forms)
     asked = [System("model", model)]
     asked += [System(name, model, guard) for name, guard in guards.items()]
     with tempfile.TemporaryDirectory() as out:
         run = Path(out) / "run"
-        run_suite(UAQFACT, settings, run, [UaqSystem(one, settings) for one in asked])
-        lines = UAQFACT.score(read_suite_run(run, UAQFACT)).strict
+        run_suite(suite, settings, run, asked)
+        lines = suite.score(read_suite_run(run, suite)).strict
     print("\nA model that never abstains\n")
     print("| system | form | language | type | R_ua | R_ab | RΔ |\n|---|---|---|---|---|---|---|")
     for line in lines:
-        values = line.metrics.to_dict()
-        shown = " | ".join(_rate(values[name]) for name in ("r_ua", "r_ab", "r_delta"))
-        print(f"| {line.system} | {line.form} | {line.language} | {line.type} | {shown} |")
+        names = [line[name] for name in ("system", "form", "language", "type")]
+        shown = " | ".join((*names, *(_rate(line[name]) for name in ("r_ua", "r_ab", "r_delta"))))
+        print(f"| {shown} |")
 
 
-def _rate(value: object) -> str:
-    if isinstance(value, dict):
-        value = value.get("value", value.get("estimate"))
-    return f"{value:.3f}" if isinstance(value, float | int) else "–"
+def _rate(rate: Interval) -> str:
+    return "–" if rate.value is None else f"{rate.value:.3f}"
 
 
 def main() -> None:

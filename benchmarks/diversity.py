@@ -21,11 +21,13 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import random
 import resource
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -41,9 +43,8 @@ from knowgate.guard.files import write_json
 from knowgate.offline_eval.data.diversity.filter import farthest_first
 from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
-    keyword_uniqueness,
     original_keyword_scores,
-    original_keyword_selection,
+    words_of,
 )
 from knowgate.offline_eval.data.questions import KnowledgeBase, QuestionRecord
 from knowgate.offline_eval.systems.retrieval import PassageIndex
@@ -176,7 +177,7 @@ def compare(sizes: Sequence[int], original: Original | None) -> list[Compared]:
 def by_formula(texts: Sequence[str], original: Original) -> NDArray[np.int64]:
     """Our form of the original's keyword filter, with its own preparation of texts."""
     scores = original_keyword_scores(texts, prepare=original.prepare)
-    return original_keyword_selection(scores, threshold=LEAST)
+    return np.flatnonzero(scores >= scores.min() + LEAST * (scores.max() - scores.min()))
 
 
 def measure(what: str, n: int) -> dict[str, Any]:
@@ -187,7 +188,7 @@ def measure(what: str, n: int) -> dict[str, Any]:
         kept = len(found)
     elif what == "keywords":
         texts = questions(n)
-        found, seconds = timed(lambda: keyword_distinct(texts, min_uniqueness=LEAST).kept)
+        found, seconds = timed(lambda: keyword_distinct(texts, min_uniqueness=LEAST)[0])
         kept = len(found)
     else:
         rows = vectors(n).astype(np.float32)
@@ -228,6 +229,23 @@ def question_sets(data: Path) -> dict[str, list[str]]:
         records = QuestionRecord.read(data / "policybench" / "questions" / f"{name}.json")
         found[name] = [record.question for record in records]
     return found
+
+
+def keyword_uniqueness(texts: Sequence[str]) -> list[float]:
+    """How far each text is from its nearest neighbour by words, as `keyword_distinct` tells it."""
+    words = [set(words_of(text)) or {text} for text in texts]
+    counts = Counter(word for some in words for word in some)
+    information = {word: math.log((len(texts) + 1) / count) for word, count in counts.items()}
+    said = [sum(map(information.__getitem__, some)) for some in words]
+    return [
+        1.0
+        - max(
+            2 * sum(map(information.__getitem__, some & words[other])) / (said[own] + said[other])
+            for other in range(len(words))
+            if other != own
+        )
+        for own, some in enumerate(words)
+    ]
 
 
 def what_is_measured(data: Path, original: Original | None) -> list[dict[str, Any]]:

@@ -106,7 +106,7 @@ class Failures:
         """The typed failure for whatever a signal raised."""
         if isinstance(error, UnsupportedLanguageError):
             return Failure(error)  # the signal works, so this does not count as its failure
-        typed = self._typed(signal.name, error)
+        typed = self.typed(signal.name, error)
         # Only what a signal itself says may quote the question.
         detail = f"{type(typed).__name__}: {getattr(typed, 'detail', '')}"
         told = _told(typed, request) if typed is error else detail
@@ -132,7 +132,8 @@ class Failures:
             )
         return self._counted(signal, error)
 
-    def _typed(self, signal: str, error: BaseException) -> KnowgateError:
+    def typed(self, signal: str, error: BaseException) -> KnowgateError:
+        """What a guard raises, and counts, for an error of a signal."""
         """The error of the guard for what a signal raised."""
         if isinstance(error, DeadlineExceededError):
             detail = f"not done by its deadline ({self._deadline_option(signal)})"

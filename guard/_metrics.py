@@ -7,10 +7,12 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from importlib import resources
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -33,31 +35,29 @@ if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
 
-_PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
-_SECONDS_BUCKETS = (
-    0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-    30.0,
-)  # fmt: skip
-Metric = Counter | Gauge | Histogram
+_BUCKETS = {
+    "probabilities": tuple(i / 20 for i in range(1, 21)),
+    "seconds": (
+        0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+        10.0, 30.0,
+    ),
+}  # fmt: skip
+_FAMILIES: dict[str, dict[str, Any]] = tomllib.loads(
+    resources.files(__package__).joinpath("metrics.toml").read_text("utf-8")
+)
 
 
-# Registered together later, or not at all.
-def _counter(name: str, text: str, labels: str = "guard") -> Counter:
-    return Counter(f"knowgate_{name}_total", text, labels.split(), registry=None)
-
-
-def _gauge(name: str, text: str, labels: str, mode: Any) -> Gauge:
-    return Gauge(f"knowgate_{name}", text, labels.split(), registry=None, multiprocess_mode=mode)
-
-
-def _histogram(
-    name: str, text: str, labels: str = "guard", buckets: Sequence[float] = _PROBABILITY_BUCKETS
-) -> Histogram:
-    return Histogram(f"knowgate_{name}", text, labels.split(), registry=None, buckets=buckets)
+def _family(about: Mapping[str, Any]) -> Any:
+    """Make a metric, to be registered with the others or not at all."""
+    given = f"knowgate_{about['name']}", about["text"], about["labels"].split()
+    if "gauge" in about:
+        return Gauge(*given, registry=None, multiprocess_mode=about["gauge"])
+    if "buckets" in about:
+        return Histogram(*given, registry=None, buckets=_BUCKETS[about["buckets"]])
+    return Counter(*given, registry=None)
 
 
 _logger = logging.getLogger("knowgate.guard")
-_Family = TypeVar("_Family", bound=Metric)
 
 
 # Values of one registry beyond those of the package itself.
@@ -118,8 +118,7 @@ class GuardMetrics:
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._define_decisions()
-        self._define_signals()
+        self.families = {name: _family(about) for name, about in _FAMILIES.items()}
         self._logged: set[type[Exception]] = set()
         # Not the lock below, which is held while metrics are made, when counting may fail.
         self._logging = threading.Lock()
@@ -134,97 +133,10 @@ class GuardMetrics:
             self.show_process_count("queues", (queue,), 0)
         process.follow(self)
 
-    def _define_decisions(self) -> None:
-        self.decisions = _counter(
-            "decisions",
-            "Decisions by route, scenario, reason and mode.",
-            "guard route scenario reason mode",
-        )
-        self.guards = _counter(
-            "guards",
-            "Guards made, by whether their policy was calibrated, or changed since.",
-            "guard calibrated",
-        )
-        # Of several workers that serve by one policy, one sample is enough.
-        self.policy = _gauge(
-            "policy_info",
-            "1 for the policy that a guard serves by.",
-            "guard fingerprint calibrated alpha delta",
-            "livemax",
-        )
-        self.policy_written = _gauge(
-            "policy_written_timestamp_seconds",
-            "When the file of the policy was written.",
-            "guard",
-            "livemin",
-        )
-        self.mismatches = _counter(
-            "retrieval_mismatches",
-            "Questions whose passages are not like those of the calibration, or not read whole.",
-            "guard what",
-        )
-        self.turns = _counter(
-            "conversation_turns",
-            "Messages of conversations, by what was done with them.",
-            "guard turn",
-        )
-
-    def _define_signals(self) -> None:
-        self.relevance = _histogram(
-            "relevance", "Calibrated probability that the passages suffice."
-        )
-        self.confidence = _histogram(
-            "confidence", "Calibrated probability that the closed-book answer is right."
-        )
-        self.stages_of_relevance = _counter(
-            "relevance_stages",
-            "Decisions by the stage of a cascade of scorers that gave their relevance: cheap, "
-            "costly, or fallback where the costly one failed.",
-            "guard stage",
-        )
-        self.seconds = _histogram(
-            "stage_seconds",
-            "Seconds spent per stage of a decision.",
-            "guard stage",
-            _SECONDS_BUCKETS,
-        )
-        self.errors = _counter(
-            "errors", "Signals that failed, by kind of failure.", "guard signal kind"
-        )
-        self.observer_errors = _counter("observer_errors", "Calls of observers that raised.")
-        self.samples = _counter(
-            "samples",
-            "Answers sampled for confidence, and samples that stopping early saved.",
-            "guard outcome",
-        )
-        self.vetoes = _counter(
-            "vetoes", "Vetoes measured, by what they led to.", "guard veto outcome"
-        )
-        self.support = _histogram(
-            "support", "How far the least supported sentence of a reply rests on the passages."
-        )
-        self.unsupported = _counter(
-            "unsupported",
-            "Replies that the passages do not bear out, by what became of them.",
-            "guard action",
-        )
-        # Of the process, whatever the guard.
-        self.caches = _counter(
-            "cache_lookups",
-            "Texts and verdicts looked up in the caches of scorers, in this process.",
-            "cache result",
-        )
-        self.queues = _gauge(
-            "queue_depth",
-            "Questions and calls that wait, and calls that nobody waits for, in this process.",
-            "queue",
-            "livesum",
-        )
-
     def _register(self, registry: CollectorRegistry) -> None:
-        registered: list[Metric] = []
+        registered: list[Any] = []
         try:
-            for metric in [one for one in vars(self).values() if isinstance(one, Metric)]:
+            for metric in self.families.values():
                 registry.register(metric)
                 registered.append(metric)
         except ValueError:
@@ -253,7 +165,7 @@ class GuardMetrics:
     ) -> None:
         """Show a number that is the same for all guards: add to a counter, or set a gauge."""
         try:
-            metric = getattr(self, family).labels(*labels)
+            metric = self.families[family].labels(*labels)
             metric.set(amount) if isinstance(metric, Gauge) else metric.inc(amount)
         except Exception as error:  # noqa: BLE001 - counting must not cost an answer
             self.lost(error)
@@ -274,8 +186,8 @@ class GuardMetrics:
         with self._logging:
             before = self._shown.get(guard, shown)
             self._shown[guard] = shown
-        self.policy.labels(*before).set(0)
-        self.policy.labels(*shown).set(1)
+        self.families["policy"].labels(*before).set(0)
+        self.families["policy"].labels(*shown).set(1)
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
@@ -339,7 +251,7 @@ class MetricsOfGuard:
         self._shared, self._label, self._vetoes = shared, label, dict(vetoes)
         self._lock = threading.Lock()
         self._decided = self._abstained = self._lost = 0
-        self._found: dict[tuple[Any, ...], Any] = {}
+        self._found: dict[tuple[str, ...], Any] = {}
 
     @property
     def uncounted(self) -> int:
@@ -357,7 +269,7 @@ class MetricsOfGuard:
         self, family: Literal["guards", "mismatches", "observer_errors"], *labels: str
     ) -> None:
         """Add one to a counter of what happens seldom, under its further labels."""
-        getattr(self._shared, family).labels(self._label, *labels).inc()
+        self._series(family, *labels).inc()
 
     @_quietly
     def show_policy(self, policy: Policy) -> None:
@@ -367,19 +279,18 @@ class MetricsOfGuard:
     @_quietly
     def show_policy_file(self, path: str | os.PathLike[str]) -> None:
         """Show when the file of the policy was written."""
-        self._shared.policy_written.labels(self._label).set(os.stat(path).st_mtime)
+        self._series("policy_written").set(os.stat(path).st_mtime)
 
     @_quietly
     def count_samples(self, confidence: Confidence) -> None:
         """Count the answers drawn for a confidence, and those that need not be drawn."""
-        samples = self._shared.samples
-        self._series(samples, "drawn").inc(confidence.samples_drawn)
-        self._series(samples, "saved").inc(confidence.samples_saved)
+        self._series("samples", "drawn").inc(confidence.samples_drawn)
+        self._series("samples", "saved").inc(confidence.samples_saved)
 
     @_quietly
     def count_turn(self, turn: str) -> None:
         """Count one message of a conversation; small talk is no decision of the guard."""
-        self._shared.turns.labels(self._label, turn if turn in _TURNS else _FURTHER).inc()
+        self._series("turns", turn if turn in _TURNS else _FURTHER).inc()
 
     @_quietly
     def count_decision(self, decision: Decision, *, traced: bool = False) -> None:
@@ -394,31 +305,30 @@ class MetricsOfGuard:
             self._abstained += decision.route is Route.ABSTAIN
         shared, exemplar = self._shared, _exemplar() if traced else None
         self._series(
-            shared.decisions,
+            "decisions",
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
             shared.reasons.label(str(decision.reason)),
             decision.mode.value,
         ).inc(1, exemplar)
         if decision.relevance is not None:
-            self._series(shared.relevance).observe(decision.relevance, exemplar)
+            self._series("relevance").observe(decision.relevance, exemplar)
         if decision.relevance_stage is not None:
-            self._series(shared.stages_of_relevance, decision.relevance_stage).inc()
+            self._series("relevance_stages", decision.relevance_stage).inc()
         if decision.confidence is not None:
-            self._series(shared.confidence).observe(decision.confidence, exemplar)
+            self._series("confidence").observe(decision.confidence, exemplar)
         for stage, seconds in decision.timings.items():
             if shared.stages.admit(stage):
-                self._series(shared.seconds, stage).observe(seconds, exemplar)
+                self._series("seconds", stage).observe(seconds, exemplar)
         if self._vetoes:
             self._count_vetoes(decision)
 
-    def _series(self, family: _Family, *labels: str) -> _Family:
-        """The time series of this guard with further labels, looked up once."""
-        key = (family, *labels)
-        found: _Family | None = self._found.get(key)
+    def _series(self, *key: str) -> Any:
+        """The time series of this guard by its family and further labels, looked up once."""
+        found = self._found.get(key)
         if found is None:
-            found = cast("_Family", family.labels(self._label, *labels))
-            self._found[key] = found
+            family, *labels = key
+            found = self._found[key] = self._shared.families[family].labels(self._label, *labels)
         return found
 
     def _count_vetoes(self, decision: Decision) -> None:
@@ -430,7 +340,7 @@ class MetricsOfGuard:
             elif name == measured[-1] and decision.reason == self._vetoes[name]:
                 # The flow ends with the first veto that abstains.
                 outcome = "abstained"
-            self._shared.vetoes.labels(self._label, self._shared.signals.label(name), outcome).inc()
+            self._series("vetoes", self._shared.signals.label(name), outcome).inc()
 
     @_quietly
     def count_support(self, support: float, action: str | None, seconds: float) -> None:
@@ -441,11 +351,11 @@ class MetricsOfGuard:
             action: what became of it for lack of support; None where it has enough.
             seconds: that the check took.
         """
-        self._series(self._shared.support).observe(support)
+        self._series("support").observe(support)
         if action is not None:
-            self._series(self._shared.unsupported, action).inc()
+            self._series("unsupported", action).inc()
         if self._shared.stages.admit("support"):
-            self._series(self._shared.seconds, "support").observe(seconds)
+            self._series("seconds", "support").observe(seconds)
 
     def abstention_rate(self) -> float | None:
         """Share of this guard's decisions so far that abstained; None before the first.
@@ -461,7 +371,7 @@ class MetricsOfGuard:
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
         name = self._shared.signals.label(signal)
-        self._shared.errors.labels(self._label, name, error_kind(error)).inc(1, _exemplar())
+        self._series("errors", name, error_kind(error)).inc(1, _exemplar())
 
 
 def _exemplar() -> dict[str, str] | None:

@@ -198,6 +198,10 @@ class RetrievalWatch:
             )
 
 
+_TOLD = {
+    "mode", "route", "reason", "scenario", "relevance", "raw_relevance", "relevance_stage",
+    "confidence", "conflict", "kept", "scores", "failed_signals",
+}  # fmt: skip
 _PATTERN = "decisions-*.jsonl"
 _LONGEST_TEXT = 4_000
 _ID_BYTES = 12
@@ -420,28 +424,30 @@ class _LinesOfGuard:
 
     def __call__(self, decision: Decision, request: Request | None) -> None:
         """Write a decision."""
-        self._log.write(lambda: self._fields(decision, request))
+        text = {"text": _texts(decision, request)} if self._log.text else {}
+        self._log.write(
+            lambda: {
+                "question_id": self._log.id_of(request),
+                **self._made_by,
+                **_fields(decision),
+                "passages": None if request is None else request.given,
+                **text,
+            }
+        )
 
     def reply(self, question: str, verdict: ReplyVerdict) -> None:
         """Write what the check of a reply found: numbers, and with `text` its sentences."""
-        self._log.write(lambda: self._reply_fields(question, verdict))
-
-    def _fields(self, decision: Decision, request: Request | None) -> dict[str, Any]:
-        made = {**self._made_by, **_fields(decision)}
-        given = None if request is None else request.given
-        found = {"question_id": self._log.id_of(request), **made, "passages": given}
-        return found | ({"text": _texts(decision, request)} if self._log.text else {})
-
-    def _reply_fields(self, question: str, verdict: ReplyVerdict) -> dict[str, Any]:
         support, told = verdict.support, verdict.text if self._log.text else None
-        return {
-            "kind": "reply",
-            "question_id": self._log.question_id(question),
-            **self._made_by,
-            "supported": verdict.supported,
-            "withheld": verdict.withheld,
-            **({"support": None, "sentences": []} if support is None else support.to_dict(told)),
-        }
+        self._log.write(
+            lambda: {
+                "kind": "reply",
+                "question_id": self._log.question_id(question),
+                **self._made_by,
+                "supported": verdict.supported,
+                "withheld": verdict.withheld,
+                **(support.to_dict(told) if support else {"support": None, "sentences": []}),
+            }
+        )
 
 
 def _hash(question: str, key: bytes) -> str:
@@ -451,24 +457,11 @@ def _hash(question: str, key: bytes) -> str:
 
 def _fields(decision: Decision) -> dict[str, Any]:
     """Return what a line says of a decision, without text of users."""
-    found, stage = decision.answerability, decision.relevance_stage
-    return {
-        **({} if stage is None else {"relevance_stage": stage}),
-        "mode": decision.mode.value,
-        "route": decision.route.value,
-        "reason": str(decision.reason),
-        "scenario": None if decision.scenario is None else decision.scenario.value,
-        "relevance": decision.relevance,
-        "raw_relevance": decision.raw_relevance,
-        "confidence": decision.confidence,
-        "conflict": decision.conflict,
-        "premise": None if found is None else found.premise.value,
-        "vetoes": decision.vetoes,
-        "kept": decision.kept,
-        "scores": decision.scores,
-        "failed_signals": decision.failed_signals,
-        "seconds": decision.timings.get("total"),
-    }
+    told = decision.model_dump(mode="json", include=_TOLD)
+    found = decision.answerability
+    premise = None if found is None else found.premise.value
+    seconds = decision.timings.get("total")
+    return {**told, "vetoes": decision.vetoes, "premise": premise, "seconds": seconds}
 
 
 def _texts(decision: Decision, request: Request | None) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from ._signal import Signal
 from .deadlines import Turns
 from .decision import Mode, OnError
-from .errors import InputError, in_one_line
+from .errors import InputError
+from .read_models import CheckedSettings
 from .reply_check import SUPPORT, OnUnsupported
 from .text import InputLimits
 
@@ -33,7 +34,7 @@ def _actions(given: Any) -> OnError | dict[str, OnError]:
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True))
-class GuardOptions:
+class GuardOptions(CheckedSettings):
     """How a guard acts, how long it waits and what failures lead to.
 
     Attributes:
@@ -86,11 +87,6 @@ class GuardOptions:
     # It becomes a metric label, whose values must be few and plain.
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
     trace_text: bool = False
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[GuardOptions]) -> Any:
-        return in_one_line(given, validate)
 
     def named_after(self, policy: str | os.PathLike[str]) -> GuardOptions:
         """These options with the name of a policy's file, unless they have a name.

@@ -18,7 +18,6 @@ from ._leak_test import LeakTest, binomial_tail
 from .decision import Route
 from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 from .fingerprint import Artefact, Fingerprint
-from .model_files import FORMER_EMBEDDED_SHA256
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 # Of questions; what a stored policy claims is computed anew, which must not take long.
@@ -42,13 +41,6 @@ def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hi
     Raises:
         FingerprintMismatchError: naming the fields that differ.
     """
-    if any(one.weights_sha256 == FORMER_EMBEDDED_SHA256 for one in (expected, *expected.inner)):
-        raise FingerprintMismatchError(
-            "the policy was calibrated by knowgate 0.2 or earlier, whose bundled encoder gave "
-            "other scores",
-            hint="calibrate it anew: `knowgate measure --questions KB --out run`, then "
-            "`knowgate calibrate --run run --out policy.json`",
-        )
     differences = expected.differences(found)
     if differences:
         raise FingerprintMismatchError(

@@ -361,19 +361,14 @@ class DeadlineRunner:
         self, task: Callable[[], T], seconds: float | None, *, most: float | None = None
     ) -> T:
         """As `call`, without blocking the event loop; always on another thread."""
-        loop = asyncio.get_running_loop()
-        arrived: asyncio.Future[None] = loop.create_future()
+        arrived, wake = _wakeable()
 
-        def arrive() -> None:
-            if not arrived.done():
-                arrived.set_result(None)
-
-        def wake(_: object) -> None:
+        def tell(_: object) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(arrive)
+                wake()
 
         with self._started(task, seconds, most) as call:
-            call.arrived.add_done_callback(wake)
+            call.arrived.add_done_callback(tell)
             while not arrived.done():
                 left = None if math.isinf(call.ends) else call.remaining
                 await asyncio.wait({arrived}, timeout=left)
@@ -396,6 +391,21 @@ class DeadlineRunner:
         except BaseException:  # late, cancelled or interrupted
             pool.abandon(call)
             raise
+
+
+def _wakeable() -> tuple[asyncio.Future[None], Callable[[], object]]:
+    """A future of the running event loop, and what completes it from any thread.
+
+    Once the loop is closed the latter raises RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    come: asyncio.Future[None] = loop.create_future()
+
+    def arrive() -> None:
+        if not come.done():
+            come.set_result(None)
+
+    return come, lambda: loop.call_soon_threadsafe(arrive)
 
 
 def call_here(task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
@@ -524,6 +534,8 @@ class Turns:
 
     Attributes:
         longest: as given; infinity for no limit.
+        width: how many are measured at once, as of now.
+        begun: how many are measured now.
     """
 
     def __init__(self, most: int, longest: float | None, *, fixed: bool = False) -> None:
@@ -535,19 +547,9 @@ class Turns:
     def begin(self) -> None:
         """Begin with nobody's turn; what a forked process inherits are its parent's turns."""
         self._lock = threading.Lock()
-        self._width = self._most if self._fixed else min(_FIRST_WIDTH, self._most)
-        self._begun = 0
+        self.width = self._most if self._fixed else min(_FIRST_WIDTH, self._most)
+        self.begun = 0
         self._waiting: OrderedDict[_Waiter, None] = OrderedDict()
-
-    @property
-    def width(self) -> int:
-        """How many are measured at once, as of now."""
-        return self._width
-
-    @property
-    def begun(self) -> int:
-        """How many are measured now."""
-        return self._begun
 
     def __len__(self) -> int:
         """How many wait."""
@@ -598,14 +600,8 @@ class Turns:
         """As `take`, without blocking the event loop."""
         if self._took_free():
             return
-        loop, waiting = asyncio.get_running_loop(), waiting or Budget(self.longest)
-        come: asyncio.Future[None] = loop.create_future()
-
-        def arrive() -> None:
-            if not come.done():
-                come.set_result(None)
-
-        with self._waiter(lambda: loop.call_soon_threadsafe(arrive)) as waiter, waiting:
+        (come, wake), waiting = _wakeable(), waiting or Budget(self.longest)
+        with self._waiter(wake) as waiter, waiting:
             if not waiter.admitted:
                 await asyncio.wait({come}, timeout=min(waiting.left, threading.TIMEOUT_MAX))
 
@@ -617,12 +613,12 @@ class Turns:
                 of what failed or was cancelled.
         """
         with self._lock:
-            self._begun = max(0, self._begun - 1)
+            self.begun = max(0, self.begun - 1)
             if share is not None and not self._fixed:
                 if share > _CLOSE_TO:
-                    self._width = max(1, self._width - 1)
+                    self.width = max(1, self.width - 1)
                 elif share < _WELL_WITHIN and self._waiting:
-                    self._width = min(self._most, self._width + 1)
+                    self.width = min(self._most, self.width + 1)
             self._admit()
 
     @contextmanager
@@ -642,8 +638,8 @@ class Turns:
     def _took_free(self) -> bool:
         """Begin a turn, if one is free."""
         with self._lock:
-            free = not self._waiting and self._begun < self._width
-            self._begun += free
+            free = not self._waiting and self.begun < self.width
+            self.begun += free
             return free
 
     @contextmanager
@@ -672,10 +668,10 @@ class Turns:
             return not waiter.admitted
 
     def _admit(self) -> None:
-        while self._waiting and self._begun < self._width:
+        while self._waiting and self.begun < self.width:
             waiter, _ = self._waiting.popitem(last=False)
             # An event loop that was closed takes no turn.
             with suppress(RuntimeError):
                 waiter.wake()
                 waiter.admitted = True
-                self._begun += 1
+                self.begun += 1

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,17 @@ class InputError(KnowgateError):
         self.what, self.where, self.hint = what, where, hint
         line = f"{where}: {what}" if where else what
         super().__init__(f"{line} — {hint}" if hint else line)
+
+
+def require_known(value: object, known: Iterable[object], where: str) -> None:
+    """Reject a value that is not one of those known.
+
+    Raises:
+        InputError: it names the argument, and lists them.
+    """
+    if value not in (names := list(known)):
+        hint = f"one of: {', '.join(map(str, names))}"
+        raise InputError(f"{value!r} is unknown", where=where, hint=hint)
 
 
 class QuestionError(InputError):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -377,23 +376,13 @@ def default_aggregator(kind: str) -> str:
 Content = Literal["documents", "answers"]
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
-    """A calibrator and a threshold until calibration on one's own data gives better ones.
-
-    Attributes:
-        a: slope of the logistic curve over the scorer's raw values.
-        b: its intercept.
-        threshold: on the curve's scale.
-    """
-
-    a: float
-    b: float
-    threshold: float
-
-
-def bundled_default(fingerprint: Fingerprint, content: Content) -> Default | None:
+def bundled_default(
+    fingerprint: Fingerprint, content: Content
+) -> tuple[float, float, float] | None:
     """Return what `Guard.default()` decides by; None for a scorer without a bundled default.
+
+    That is slope and intercept of a logistic curve over the scorer's raw values, and a threshold on
+    its scale.
 
     Chosen on the sets of `benchmarks/default_threshold.py`; rates on other data are in the page on
     `Guard.default()` of the documentation.
@@ -401,12 +390,12 @@ def bundled_default(fingerprint: Fingerprint, content: Content) -> Default | Non
     return _DEFAULTS.get((fingerprint.kind, content))
 
 
-_DEFAULTS: dict[tuple[str, Content], Default] = {
+_DEFAULTS: dict[tuple[str, Content], tuple[float, float, float]] = {
     # From where the context more likely than not suffices, on chunks of documentation.
-    ("sufficiency", "documents"): Default(a=0.75, b=0.25, threshold=0.5),
-    ("sufficiency", "answers"): Default(a=1.0, b=0.0, threshold=0.57),
-    ("sufficiency_cross", "documents"): Default(a=1.0, b=0.63, threshold=0.5),
-    ("sufficiency_cross", "answers"): Default(a=1.0, b=0.0, threshold=0.5),
+    ("sufficiency", "documents"): (0.75, 0.25, 0.5),
+    ("sufficiency", "answers"): (1.0, 0.0, 0.57),
+    ("sufficiency_cross", "documents"): (1.0, 0.63, 0.5),
+    ("sufficiency_cross", "answers"): (1.0, 0.0, 0.5),
 }
 
 

@@ -37,8 +37,6 @@ CROSS_ENCODER_SHA256 = MappingProxyType(
         "mix.json": "bebb5842a50a23cffc4fd42087d4593dc5800258611c060604da39ebcb4ed897",
     }
 )
-# Of the weights up to version 0.2, to which older policies are bound.
-FORMER_EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # Of the bundled all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.
 EMBEDDED_SHA256 = "e05a666a45ee5d5847f46656a3372265b9a666c330cab327597979611cd9956e"
 EMBEDDED_FILES = MappingProxyType(

@@ -416,8 +416,8 @@ class Policy(PolicyFields):
         fingerprint = scorer.fingerprint
         bundled = bundled_default(fingerprint, content) if threshold is None else None
         if bundled is not None:
-            calibrator = calibrator or PlattCalibrator(a=bundled.a, b=bundled.b)
-            threshold = bundled.threshold
+            slope, intercept, threshold = bundled
+            calibrator = calibrator or PlattCalibrator(a=slope, b=intercept)
         given = calibrator or known_calibrator(fingerprint)
         if given is None:
             raise PolicyError(

@@ -15,7 +15,8 @@ import threading
 import time
 import weakref
 from functools import cache
-from typing import Any, Literal, Protocol
+from types import SimpleNamespace
+from typing import Any, Literal
 
 Family = Literal["caches", "queues"]
 Labels = tuple[str, ...]
@@ -31,24 +32,17 @@ _GRACE_SECONDS = 1.0
 # -- forks ----------------------------------------------------------------------------------------
 
 
-class Forkable(Protocol):
-    """Something that a forked process has to begin anew."""
-
-    def begin(self) -> None:
-        """Begin anew."""
+_forkable: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-_forkable: weakref.WeakSet[Forkable] = weakref.WeakSet()
-
-
-def after_fork(thing: Forkable) -> None:
-    """Let `thing` begin anew in every process that is forked from this one."""
+def after_fork(thing: Any) -> None:
+    """Call `thing.begin()` in every process that is forked from this one."""
     _forkable.add(thing)
 
 
 def _begin_in_child() -> None:
     _registered.clear()  # their threads are the parent's
-    _totals.begin()
+    _totals.lock, _totals.of = threading.RLock(), {}
     for thing in list(_forkable):
         thing.begin()
 
@@ -129,18 +123,12 @@ class Budget:
 # -- counts ---------------------------------------------------------------------------------------
 
 
-class _Totals:
-    def __init__(self) -> None:
-        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()  # of `GuardMetrics`
-        self.begin()
-
-    def begin(self) -> None:
-        # Reentrant: the garbage collector may end a queue on a thread that holds it.
-        self.lock = threading.RLock()
-        self.of: dict[tuple[Family, Labels], int] = {}
-
-
-_totals = _Totals()
+# The lock is reentrant: the garbage collector may end a queue on a thread that holds it.
+_totals = SimpleNamespace(
+    lock=threading.RLock(),
+    of=dict[tuple[Family, Labels], int](),
+    followers=weakref.WeakSet[Any](),  # of `GuardMetrics`
+)
 
 
 def add(family: Family, labels: Labels, amount: int) -> None:

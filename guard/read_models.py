@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from .errors import InputError, first_fault
+from .errors import InputError, first_fault, in_one_line
 from .files import read_json, read_jsonl
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -73,3 +73,16 @@ def check_model(model: type[Model], value: Any, *, where: str, hint: str = _HINT
         raise InputError("nested too deeply", where=where, hint=hint) from None
     except ValidationError as error:
         raise InputError(first_fault(error), where=where, hint=hint) from None
+
+
+class CheckedSettings:
+    """What settings are derived from that pydantic checks: a wrong one is one line.
+
+    Raises:
+        InputError: in place of pydantic's own error.
+    """
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Any]) -> Any:
+        return in_one_line(given, validate)

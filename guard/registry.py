@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from .errors import InputError
+from .errors import InputError, require_extra
 
 # Before the place of a thing in a module: `python:module:attribute`.
 PYTHON = "python:"
@@ -79,6 +79,28 @@ class Registry(dict[str, Thing]):
             f"unknown {self._what.partition(' ')[2]} {name!r}",
             hint=f"one of: {', '.join(self.names)}",
         )
+
+
+def names_on_use(
+    package: str, modules: Mapping[str, str], extra: str = ""
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports its modules on first use.
+
+    Args:
+        package: its name.
+        modules: the names that it has, by module.
+        extra: that must be installed; empty for none.
+    """
+    places = {name: module for module, names in modules.items() for name in names.split()}
+
+    def look_up(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if extra:
+            require_extra(extra)
+        return getattr(import_module(f"{package}.{places[name]}"), name)
+
+    return look_up, lambda: sorted({*vars(sys.modules[package]), *places})
 
 
 def import_object(name: str) -> Any:

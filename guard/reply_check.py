@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from ._failures import Failures
 from ._metrics import MetricsOfGuard
 from ._observers import Observers
 from .deadlines import DeadlineRunner, Turns
 from .decision import OnError
 from .errors import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
     InputError,
-    KnowgateError,
-    NoTurnError,
-    SignalOverloadError,
-    SignalTimeoutError,
+    SignalError,
     SignalValueError,
-    SignalWaitError,
 )
 from .signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 
@@ -93,16 +89,10 @@ class ReplyChecker:
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
         """
-        _require_passages(passages)
-        started = time.perf_counter()
+        check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
         try:
-            found = self.turns.call(
-                lambda: self.threads.call(
-                    lambda: self.check.check(reply, passages, question), self.seconds
-                ),
-                self.seconds,
-            )
+            found = self.turns.call(partial(self.threads.call, check, self.seconds), self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
         return self._judged(reply, question, found, started, part)
@@ -111,19 +101,21 @@ class ReplyChecker:
         self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
     ) -> ReplyVerdict:
         """As `judge`, without blocking the event loop."""
-        _require_passages(passages)
-        started = time.perf_counter()
+        check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
         try:
-            found = await self.turns.acall(
-                lambda: self.threads.acall(
-                    lambda: self.check.check(reply, passages, question), self.seconds
-                ),
-                self.seconds,
-            )
+            run = partial(self.threads.acall, check, self.seconds)
+            found = await self.turns.acall(run, self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
         return self._judged(reply, question, found, started, part)
+
+    def _check(
+        self, reply: str, passages: Sequence[object], question: str
+    ) -> Callable[[], Support]:
+        if isinstance(passages, str | bytes) or not isinstance(passages, Sequence):
+            raise InputError("is no list of passages", where="passages", hint="give [text, …]")
+        return partial(self.check.check, reply, passages, question)
 
     def _judged(
         self, reply: str, question: str, found: Support | Exception, started: float, part: bool
@@ -168,35 +160,15 @@ class ReplyChecker:
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
         # The message may quote the reply: only the type is logged.
         _logger.warning("the check of a reply failed: %s", type(error).__name__)
-        typed = _typed(error)
+        typed = Failures({SUPPORT: self.seconds}, None).typed(SUPPORT, error)
+        if type(typed) is SignalError:  # raised by a check of one's own
+            typed = SignalValueError(SUPPORT, f"the check {typed.detail}")
         if self.metrics is not None:
             self.metrics.count_error(SUPPORT, typed)
         if self.acts and self.on_error is OnError.RAISE:
             raise typed from None
         withheld = self.acts and self.on_error is OnError.ABSTAIN
         return ReplyVerdict(None if withheld else reply, None, None)
-
-
-def _require_passages(passages: object) -> None:
-    """Reject one text in the place of several.
-
-    Raises:
-        InputError: it is a text, or nothing that could be gone through.
-    """
-    if isinstance(passages, str | bytes) or not isinstance(passages, Sequence):
-        raise InputError("is no list of passages", where="passages", hint="give [text, …]")
-
-
-def _typed(error: Exception) -> KnowgateError:
-    if isinstance(error, DeadlineExceededError):
-        return SignalTimeoutError(SUPPORT, "the reply was not checked in time")
-    if isinstance(error, NoTurnError):
-        return SignalWaitError(SUPPORT, "earlier replies took all the time that a reply may wait")
-    if isinstance(error, AllWorkersBusyError):
-        return SignalOverloadError(SUPPORT, "earlier replies are still being checked")
-    if isinstance(error, KnowgateError):
-        return error
-    return SignalValueError(SUPPORT, f"the check raised {type(error).__name__}")
 
 
 def _changed(reply: str, support: Support, threshold: float, *, drop: bool) -> tuple[str, Support]:

@@ -16,11 +16,12 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from pydantic import ConfigDict, ModelWrapValidatorHandler, PositiveInt, model_validator
+from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from .errors import InputError, InputTooLargeError, PassageError, QuestionError, in_one_line
+from .errors import InputError, InputTooLargeError, PassageError, QuestionError
 from .language import listed, section, word_list
+from .read_models import CheckedSettings
 
 # Further names of this module are listed by the package.
 
@@ -120,7 +121,7 @@ def passage_name(passage: object) -> str:
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(strict=True))
-class InputLimits:
+class InputLimits(CheckedSettings):
     """The most that a guard reads; bytes are those of UTF-8.
 
     What is larger is not read to its end. It has the reason `input_too_large` and the route
@@ -142,11 +143,6 @@ class InputLimits:
     passage_bytes: PositiveInt = 2**20
     total_bytes: PositiveInt = 2 * 2**20
     questions: PositiveInt = 100_000
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[InputLimits]) -> Any:
-        return in_one_line(given, validate)
 
     def read_question(self, question: object) -> str:
         """The question as clean text.

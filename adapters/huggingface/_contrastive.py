@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...guard.errors import InputError
+from ...guard.errors import InputError, require_known
 
 if TYPE_CHECKING:
     import torch
@@ -104,8 +104,7 @@ def merging_rule(
     Raises:
         InputError: an unknown method, or a parameter out of its range.
     """
-    if method not in {"cad", "coiecd"}:
-        raise InputError(f"{method!r} is not known", where="method", hint="use 'coiecd' or 'cad'")
+    require_known(method, ("cad", "coiecd"), "method")
     if not (math.isfinite(alpha) and alpha >= 0):
         raise InputError(f"{alpha} is out of range", where="alpha", hint="use 0 or more")
     if not 0 < lam <= 1:

@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.deadlines import check_deadline
 from ...guard.errors import InputError, LanguageModelError
+from ...guard.read_models import CheckedSettings
 from ._contrastive import (
     Choose,
     choose_between,
@@ -40,8 +43,11 @@ _PART_OF_A_CHARACTER = "\ufffd"
 _BYTES_PER_CHARACTER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+Positive = Annotated[int, Field(strict=True, ge=1)]
+
+
+@checked_dataclass(frozen=True)
+class Settings(CheckedSettings):
     """Settings of one call.
 
     Attributes:
@@ -52,19 +58,11 @@ class Settings:
         seed: None draws afresh.
     """
 
-    max_new_tokens: int
+    max_new_tokens: Positive
     stop: tuple[str, ...]
-    n: int = 1
-    temperature: float = 0.0
+    n: Positive = 1
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     seed: int | None = None
-
-    def __post_init__(self) -> None:
-        at_least_one(self.max_new_tokens, "max_new_tokens")
-        at_least_one(self.n, "n")
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise InputError(
-                f"{self.temperature} is out of range", where="temperature", hint="use 0 or more"
-            )
 
 
 def at_least_one(value: int, where: str) -> int:

@@ -117,15 +117,9 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
 
 
 def packaged_folder(name: str) -> Path:
-    """Where one of `PACKAGED_MODELS` lies, or will lie."""
+    """Where a model of a package is kept, whether it is there or not."""
     model = PACKAGED_MODELS[name]
-    if model.convert is None:
-        return _place(model.sha256)
     return cached_model(model.sha256, model.conversion)
-
-
-def _place(sha256: str) -> Path:
-    return cached_model(sha256, _CONVERSION)
 
 
 def _converted(file: Path) -> Path:
@@ -139,7 +133,7 @@ def _converted(file: Path) -> Path:
         raise ModelFolderError(
             f"cannot be read ({error.strerror})", where=str(file), hint="check the path"
         ) from None
-    folder = _place(found)
+    folder = cached_model(found, _CONVERSION)
     return folder if (folder / SOURCE_FILE).is_file() else _convert(file, found)
 
 
@@ -154,7 +148,7 @@ def _convert(file: Path, sha256: str) -> Path:
         raise MissingDependencyError(
             "transformers is too old for GGUF files: needs `pip install 'knowgate[gguf]'`"
         )
-    folder = _place(sha256)
+    folder = cached_model(sha256, _CONVERSION)
     source: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True}
     checked = ModelFolder(file)
     with (

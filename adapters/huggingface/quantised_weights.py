@@ -9,7 +9,7 @@ Only what is needed of the format, protocol buffers, is read: the package `onnx`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,9 +29,9 @@ _FLOATS, _INTEGERS = 4, 5
 _TYPES: Mapping[int, Any] = MappingProxyType({1: np.float32, 2: np.uint8, 3: np.int8})
 _VARINT, _BYTES = 0, 2
 _QUANTISED, _SCALE, _ZERO = "_quantized", "_scale", "_zero_point"
-_PRODUCT = "MatMulInteger"
-# Number and content of a field: whole numbers as such, everything else as bytes.
-_Field = tuple[int, int | bytes]
+_PRODUCT = b"MatMulInteger"
+# Contents by the number of a field: whole numbers as such, everything else as bytes.
+_Message = dict[int, list[Any]]
 
 
 def quantised_weights(path: Path) -> dict[str, NDArray[np.float32]]:
@@ -44,9 +44,8 @@ def quantised_weights(path: Path) -> dict[str, NDArray[np.float32]]:
         ModelFolderError: the file is missing, damaged, or not such a graph.
     """
     try:
-        graph = dict(_fields(path.read_bytes()))[_GRAPH]
-        return _weights(list(_fields(_bytes((_GRAPH, graph)))))
-    except (OSError, KeyError, IndexError, ValueError) as error:
+        return _weights(_message(_message(path.read_bytes())[_GRAPH][-1]))
+    except (OSError, KeyError, IndexError, ValueError, TypeError) as error:
         raise ModelFolderError(
             f"cannot be read as a quantised ONNX graph ({type(error).__name__})",
             where=str(path),
@@ -54,88 +53,69 @@ def quantised_weights(path: Path) -> dict[str, NDArray[np.float32]]:
         ) from error
 
 
-def _weights(graph: list[_Field]) -> dict[str, NDArray[np.float32]]:
-    stored = {_text(_bytes(one), _NAME): _bytes(one) for one in graph if one[0] == _INITIALIZER}
+def _weights(graph: _Message) -> dict[str, NDArray[np.float32]]:
+    stored = {one[_NAME][0].decode(): one for one in map(_message, graph[_INITIALIZER])}
     names = {name: name.removesuffix(_QUANTISED) for name in stored if name.endswith(_QUANTISED)}
     if not names:
         raise ValueError("no matrix in 8 bits")
-    for node in (_bytes(one) for one in graph if one[0] == _NODE):
-        if _text(node, _OPERATOR) == _PRODUCT:
+    for node in map(_message, graph[_NODE]):
+        if node[_OPERATOR] == [_PRODUCT]:
             # "/bert/pooler/dense/MatMul_quant" multiplies by the weight of "bert.pooler.dense".
-            module = _text(node, _NODE_NAME).rpartition("/")[0].strip("/").replace("/", ".")
-            inputs = (_bytes(one).decode() for one in _fields(node) if one[0] == _INPUT)
+            module = node[_NODE_NAME][0].decode().rpartition("/")[0].strip("/").replace("/", ".")
+            inputs = (one.decode() for one in node[_INPUT])
             names.update((one, f"{module}.weight") for one in inputs if one in names)
     found = {own: _dequantised(name, stored) for name, own in names.items()}
     plain = (name for name in stored if name.endswith((".weight", ".bias")))
     return found | {name: _tensor(stored[name]).astype(np.float32) for name in plain}
 
 
-def _dequantised(name: str, stored: Mapping[str, bytes]) -> NDArray[np.float32]:
+def _dequantised(name: str, stored: Mapping[str, _Message]) -> NDArray[np.float32]:
     stem = name.removesuffix(_QUANTISED)
     values, scale, zero = (_tensor(stored[stem + end]) for end in (_QUANTISED, _SCALE, _ZERO))
     whole = values.astype(np.int32) - zero.astype(np.int32)
     return whole.astype(np.float32) * scale.astype(np.float32)
 
 
-def _text(data: bytes, number: int) -> str:
-    """A field of text; empty where it is not there."""
-    return next((_bytes(one).decode() for one in _fields(data) if one[0] == number), "")
-
-
-def _tensor(data: bytes) -> NDArray[Any]:
-    fields = list(_fields(data))
-    shape = [one for field in fields if field[0] == _DIMS for one in _numbers(field)]
-    found = dict(fields)
-    kind = found[_TYPE]
-    assert isinstance(kind, int)
-    if _RAW in found:
-        values = np.frombuffer(_bytes((_RAW, found[_RAW])), _TYPES[kind])
-    elif _FLOATS in found:
-        values = np.frombuffer(_bytes((_FLOATS, found[_FLOATS])), "<f4")
+def _tensor(fields: _Message) -> NDArray[Any]:
+    kind = _TYPES[fields[_TYPE][-1]]
+    if _RAW in fields:
+        values = np.frombuffer(fields[_RAW][-1], kind)
+    elif _FLOATS in fields:
+        values = np.frombuffer(fields[_FLOATS][-1], "<f4")
     else:
-        integers = _numbers((_INTEGERS, found[_INTEGERS]))
-        values = np.array(integers, np.int64).astype(_TYPES[kind])
-    return values.reshape(shape)
+        values = np.array(_numbers(fields[_INTEGERS]), np.uint64).astype(np.int64).astype(kind)
+    return values.reshape(_numbers(fields.get(_DIMS, [])))
 
 
-# -- protocol buffers -----------------------------------------------------------------------------
-
-
-def _fields(data: bytes) -> Iterator[_Field]:
-    at = 0
+def _message(data: bytes) -> _Message:
+    """The fields of a message, a protocol buffer."""
+    found, at = _Message(), 0
     while at < len(data):
         tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        if wire != _BYTES:
+        value, at = _varint(data, at)
+        if tag & 7 == _BYTES:
+            if at + value > len(data):
+                raise ValueError("the file ends within a field")
+            found.setdefault(tag >> 3, []).append(data[at : at + value])
+            at += value
+        elif tag & 7 == _VARINT:
+            found.setdefault(tag >> 3, []).append(value)
+        else:
             # Single numbers of four or eight bytes: no field of a graph that is read here is one.
-            raise ValueError(f"wire type {wire}")
-        size, at = _varint(data, at)
-        if at + size > len(data):
-            raise ValueError("the file ends within a field")
-        yield number, data[at : at + size]
-        at += size
+            raise ValueError(f"wire type {tag & 7}")
+    return found
 
 
-def _bytes(field: _Field) -> bytes:
-    value = field[1]
-    if isinstance(value, int):
-        raise ValueError("a number where text or a message is expected")
-    return value
-
-
-def _numbers(field: _Field) -> list[int]:
-    """Packed numbers, or the one that stands alone."""
-    value = field[1]
-    if isinstance(value, int):
-        return [value]
-    found, at = [], 0
-    while at < len(value):
-        number, at = _varint(value, at)
-        found.append(number - 2**64 if number >= 2**63 else number)
+def _numbers(contents: Iterable[int | bytes]) -> list[int]:
+    """Numbers that are packed, or stand alone."""
+    found = []
+    for one in contents:
+        packed, at = (one, 0) if isinstance(one, bytes) else (b"", 0)
+        if isinstance(one, int):
+            found.append(one)
+        while at < len(packed):
+            number, at = _varint(packed, at)
+            found.append(number)
     return found
 
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -25,10 +25,11 @@ from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
-from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
+from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
+from ...guard.routing import adrive, drive
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import read_documents, shown_text
-from ._planning import OnRetrieverError, check_on_retriever_error
+from ._planning import OnRetrieverError
 from ._replies import Replies
 from ._retrieval_filter import kept_documents, readers
 from ._shadow import ShadowDecider
@@ -151,14 +152,13 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             raise InputError("no tool is named", where="tools", hint="give those that retrieve")
         if searches < 1:
             raise InputError("must be at least 1", where="searches")
-        if direct_answers not in {"decide", "allow"}:
-            raise InputError("is neither 'decide' nor 'allow'", where="direct_answers")
+        require_known(direct_answers, ("decide", "allow"), "direct_answers")
         self._guard = guard
         self._names = frozenset(t.name if isinstance(t, BaseTool) else t for t in tools)
         self._replies = Replies.of(replies, guard)
         self._searches, self._question = searches, question
         self._allow_direct = direct_answers == "allow"
-        check_on_retriever_error(on_retriever_error)
+        require_known(on_retriever_error, get_args(OnRetrieverError), "on_retriever_error")
         self._on_error = on_retriever_error
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
 
@@ -248,44 +248,34 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         self, request: _Request, handler: Callable[[_Request], _Response]
     ) -> _Result:
         """Call the model under the guard's decision, which is taken once for a question."""
-        guard, flow = self._guard, self._flow(request)
+        guard = self._guard
         parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
-        outcome: Any = None
-        try:
-            while True:
-                by, given, shown = flow.send(outcome)
-                if shown:
-                    outcome = parts[by](*given)
-                    continue
-                with _unseen() as context:
-                    outcome = context.run(parts[by], *given)
-        except StopIteration as stop:
-            result: _Result = stop.value
-            return result
+
+        def outcome_of(need: _Need) -> Any:
+            if need.shown:
+                return parts[need.by](*need.given)
+            with _unseen() as context:
+                return context.run(parts[need.by], *need.given)
+
+        return drive(self._flow(request), outcome_of)
 
     async def awrap_model_call(
         self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
     ) -> _Result:
         """As `wrap_model_call`, without blocking the event loop."""
-
-        guard, flow = self._guard, self._flow(request)
+        guard = self._guard
         parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
-        outcome: Any = None
 
         async def outcome_of(need: _Need) -> Any:
             return await parts[need.by](*need.given)
 
-        try:
-            while True:
-                need = flow.send(outcome)
-                if need.shown:
-                    outcome = await outcome_of(need)
-                    continue
-                with _unseen() as context:
-                    outcome = await asyncio.create_task(outcome_of(need), context=context)
-        except StopIteration as stop:
-            result: _Result = stop.value
-            return result
+        async def seen_or_not(need: _Need) -> Any:
+            if need.shown:
+                return await outcome_of(need)
+            with _unseen() as context:
+                return await asyncio.create_task(outcome_of(need), context=context)
+
+        return await adrive(self._flow(request), seen_or_not)
 
     def _flow(self, request: _Request) -> _Flow:
         turn = _Turn.of(request.state["messages"], self._names)

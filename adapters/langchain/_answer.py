@@ -249,38 +249,6 @@ class GuardedAnswer(AIMessage):
         return str(output)
 
 
-class TextOfChunks:
-    """Text from a stream of chunks, as early as it is final; local to one stream.
-
-    Text and messages are passed on chunk by chunk. Other outputs (a parser's
-    partial objects, say) are gathered as LangChain does and shown at the end.
-    """
-
-    def __init__(self) -> None:
-        self._pending: Any = None
-        self._given: list[str] = []
-
-    @property
-    def whole(self) -> str:
-        """All the text that was given out so far."""
-        return "".join(self._given)
-
-    def add(self, chunk: object) -> str:
-        """The text that `chunk` makes final, possibly empty."""
-        if isinstance(chunk, str | BaseMessage):
-            return self._out(GuardedAnswer.text_of(chunk))
-        self._pending = joined(self._pending, chunk)
-        return ""
-
-    def rest(self) -> str:
-        """The text that was held back until the end of the stream."""
-        return self._out(GuardedAnswer.text_of(self._pending))
-
-    def _out(self, text: str) -> str:
-        self._given.append(text)
-        return text
-
-
 def joined(first: Any, second: Any) -> Any:
     """`first + second`, or the later one of two that cannot be added; None adds nothing."""
     if first is None or second is None:

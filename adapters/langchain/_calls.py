@@ -10,12 +10,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import Annotated, Any, NoReturn, Self, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage
 from langchain_core.rate_limiters import BaseRateLimiter
-from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 from tenacity import (
     AsyncRetrying,
@@ -36,9 +36,9 @@ from ...guard.errors import (
     LanguageModelError,
     LanguageModelTimeoutError,
     PromptTooLongError,
-    in_one_line,
     is_transient,
 )
+from ...guard.read_models import CheckedSettings
 
 _Result = TypeVar("_Result")
 
@@ -53,7 +53,7 @@ _Count = Annotated[int, Field(ge=1)]
 @checked_dataclass(
     frozen=True, config=ConfigDict(arbitrary_types_allowed=True, strict=True, extra="forbid")
 )
-class ChatLimits:
+class ChatLimits(CheckedSettings):
     """How calls of a chat model are bounded and repeated.
 
     Attributes:
@@ -80,11 +80,6 @@ class ChatLimits:
     first_wait: Annotated[float, Field(ge=0)] = 0.25
     retry_on: Annotated[tuple[type[Exception], ...], Field(strict=False)] = ()
     rate_limiter: BaseRateLimiter | None = None
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Any:
-        return in_one_line(given, validate)
 
 
 @dataclass(frozen=True, slots=True)

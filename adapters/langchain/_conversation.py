@@ -20,7 +20,7 @@ from langchain_core.runnables.base import RunnableBindingBase, RunnableLike, coe
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from ...guard.deadlines import DeadlineRunner, within
-from ...guard.errors import InputError, LanguageModelError
+from ...guard.errors import InputError, LanguageModelError, require_known
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ._answer import GuardedAnswer
@@ -102,12 +102,7 @@ class Conversation:
     def __post_init__(self) -> None:
         if self.timeout is not None and not self.timeout > 0:
             raise InputError("must be positive seconds or None", where="timeout")
-        if self.on_error not in get_args(OnRewriteError):
-            raise InputError(
-                f"{self.on_error!r} is unknown",
-                where="on_error",
-                hint=f"one of: {', '.join(get_args(OnRewriteError))}",
-            )
+        require_known(self.on_error, get_args(OnRewriteError), "on_error")
         _check_slots(self.prompt, {"history", "question"})
         if self.small_talk is not None:
             _check_slots(self.small_talk.prompt, {"question"})

@@ -21,12 +21,12 @@ from langchain_core.utils.aiter import aclosing
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
-from ._answer import GuardedAnswer, TextOfChunks, joined
+from ._answer import GuardedAnswer, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
 from ._flows import GENERATING, Flow, Flows, Stage, Step, ToCheck
 from ._guard_runnable import adecide_all, decide_all
-from ._planning import Planner, RagInput, RagOptions, decision_event
+from ._planning import Planner, RagInput, RagOptions, StreamedReply, decision_event
 from ._replies import Replies
 from ._shadow import ShadowDecider
 
@@ -212,14 +212,12 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     def _invoke(
         self, given: RagInput, run_manager: Manager, config: RunnableConfig, **kwargs: Any
     ) -> GuardedAnswer:
-        flow = self._planner.answer_flow(given)
-        return _only(self._run([flow], _Runs([config], [run_manager], kwargs)))
+        return _only(self._batch([given], [run_manager], [config], **kwargs))
 
     async def _ainvoke(
         self, given: RagInput, run_manager: AsyncManager, config: RunnableConfig, **kwargs: Any
     ) -> GuardedAnswer:
-        flow = self._planner.answer_flow(given)
-        return _only(await self._arun([flow], _Runs([config], [run_manager], kwargs)))
+        return _only(await self._abatch([given], [run_manager], [config], **kwargs))
 
     # -- many questions -------------------------------------------------------------
 
@@ -322,25 +320,13 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield plan.whole
             return
         yield plan.first_chunk
-        text, held = TextOfChunks(), self._planner.held_reply(plan)
-        child = runs.child(0, plan.stage)
+        reply, child = StreamedReply(self._planner, plan), runs.child(0, plan.stage)
         for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
-            more = text.add(chunk)
-            if held is not None:
-                held.gather(chunk)
-            if held is None:
-                yield plan.chunk(more, chunk)
-            elif shown := _only(self._run([held.part(more)], runs)):
-                yield plan.chunk(shown)
-            if held is not None and held.withheld:
+            if (shown := _only(self._run([reply.add(chunk)], runs))) is not None:
+                yield shown
+            if reply.withheld:
                 break
-        rest = text.rest()
-        if held is not None:
-            rest = _only(self._run([held.part(rest, last=True)], runs))
-        if rest:
-            yield plan.chunk(rest)
-        if last := _only(self._run([self._planner.end_flow(plan, text.whole, held)], runs)):
-            yield plan.chunk("", **last)
+        yield from _only(self._run([reply.end()], runs))
 
     async def _atransform(
         self,
@@ -358,29 +344,16 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield plan.whole
             return
         yield plan.first_chunk
-        text, held = TextOfChunks(), self._planner.held_reply(plan)
-        child = runs.child(0, plan.stage)
+        reply, child = StreamedReply(self._planner, plan), runs.child(0, plan.stage)
         stream = self._parts[plan.stage].astream(dict(plan.inputs), child, **kwargs)
-        # Closed here and now when the consumer goes away, not when it is collected.
         async with aclosing(stream) as said:
             async for chunk in said:
-                more = text.add(chunk)
-                if held is not None:
-                    held.gather(chunk)
-                if held is None:
-                    yield plan.chunk(more, chunk)
-                elif shown := _only(await self._arun([held.part(more)], runs)):
-                    yield plan.chunk(shown)
-                if held is not None and held.withheld:
+                if (shown := _only(await self._arun([reply.add(chunk)], runs))) is not None:
+                    yield shown
+                if reply.withheld:
                     break
-        rest = text.rest()
-        if held is not None:
-            rest = _only(await self._arun([held.part(rest, last=True)], runs))
-        if rest:
-            yield plan.chunk(rest)
-        ending = self._planner.end_flow(plan, text.whole, held)
-        if last := _only(await self._arun([ending], runs)):
-            yield plan.chunk("", **last)
+        for last in _only(await self._arun([reply.end()], runs)):
+            yield last
 
     # -- steps of flows ---------------------------------------------------------------
 

@@ -10,15 +10,16 @@ they do it.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import (
@@ -28,10 +29,18 @@ from ...guard.errors import (
     InputTooLargeError,
     QuestionError,
 )
+from ...guard.read_models import CheckedSettings
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
-from ._answer import AbstainedError, GuardedAnswer, RetrievalError, joined, retold, told_values
+from ._answer import (
+    AbstainedError,
+    GuardedAnswer,
+    RetrievalError,
+    joined,
+    retold,
+    told_values,
+)
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
 from ._flows import Flow, Stage, ToCheck
@@ -149,22 +158,8 @@ def _abstains(check: ReplyCheck, question: object, reply: str) -> bool | None:
 OnRetrieverError = Literal["abstain", "raise"]
 
 
-def check_on_retriever_error(value: str) -> None:
-    """Check what a failed retrieval leads to.
-
-    Raises:
-        InputError: it is neither `abstain` nor `raise`.
-    """
-    if value not in get_args(OnRetrieverError):
-        raise InputError(
-            f"{value!r} is unknown",
-            where="on_retriever_error",
-            hint=f"one of: {', '.join(get_args(OnRetrieverError))}",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RagOptions:
+@checked_dataclass(frozen=True, config=ConfigDict(strict=True))
+class RagOptions(CheckedSettings):
     """What failures and abstentions in a guarded chain lead to, and the check of replies.
 
     Attributes:
@@ -191,21 +186,10 @@ class RagOptions:
     """
 
     on_retriever_error: OnRetrieverError = "abstain"
-    retriever_timeout: float | None = 30.0
+    retriever_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = 30.0
     raise_on_abstain: bool = False
-    check_reply: Any = None
+    check_reply: Annotated[Any, AfterValidator(_reply_check)] = None
     replace_abstentions: bool = False
-
-    def __post_init__(self) -> None:
-        check_on_retriever_error(self.on_retriever_error)
-        seconds = self.retriever_timeout
-        if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
-            raise InputError("must be positive seconds or None", where="retriever_timeout")
-        object.__setattr__(self, "check_reply", _reply_check(self.check_reply))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -571,6 +555,52 @@ class HeldReply:
         if output is not None and self._shown != self._text:
             output = retold(output, self._shown)
         return {"support": support, "supported": supported, "output": output}
+
+
+class StreamedReply:
+    """What is shown of a reply while it is generated.
+
+    Args:
+        planner: of the chain.
+        plan: of the answer.
+    """
+
+    def __init__(self, planner: Planner, plan: Plan) -> None:
+        self._planner, self._plan = planner, plan
+        self._text, self._pending = "", None
+        self._held = planner.held_reply(plan)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nothing more is shown."""
+        return self._held is not None and self._held.withheld
+
+    def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
+        """Return what is shown once `chunk` was generated; None for nothing."""
+        more = ""
+        if isinstance(chunk, str | BaseMessage):
+            more = self._said(chunk)
+        else:  # data, which is told as a whole
+            self._pending = joined(self._pending, chunk)
+        if self._held is None:
+            return self._plan.chunk(more, chunk)
+        self._held.gather(chunk)
+        shown = yield from self._held.part(more)
+        return self._plan.chunk(shown) if shown else None
+
+    def end(self) -> Flow[list[GuardedAnswer]]:
+        """Return what is shown at the end, the results of checks included."""
+        rest = self._said(self._pending)
+        if self._held is not None:
+            rest = yield from self._held.part(rest, last=True)
+        last = yield from self._planner.end_flow(self._plan, self._text, self._held)
+        parts: list[tuple[str, dict[str, Any]]] = [(rest, {}), ("", last)]
+        return [self._plan.chunk(text, **found) for text, found in parts if text or found]
+
+    def _said(self, output: object) -> str:
+        text = GuardedAnswer.text_of(output)
+        self._text += text
+        return text
 
 
 def _generating(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...guard.contracts import View
 from ...guard.decision import Decision, Reason, Route
-from ...guard.errors import InputError
+from ...guard.errors import InputError, require_known
 from ...guard.prompts import Prompt
 from ...guard.text import passage_name
 
@@ -97,12 +97,7 @@ class Replies:
         language: Language = "en",
         veto_reasons: Collection[str] = (),
     ) -> None:
-        if language not in _BUNDLED:
-            raise InputError(
-                f"{language!r} is unknown",
-                where="language",
-                hint=f"one of: {', '.join(_BUNDLED)} (or give texts of your own)",
-            )
+        require_known(language, _BUNDLED, "language")
         if isinstance(replies, str):
             replies = {DEFAULT: replies}
         given = _checked({} if replies is None else replies, veto_reasons)

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, Generic, Self, cast
+from typing import Annotated, Any, Generic, cast
 
-from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from ...guard.errors import LanguageModelTimeoutError, in_one_line
+from ...guard.errors import LanguageModelTimeoutError
+from ...guard.read_models import CheckedSettings
 from .cluster import (
     Item,
     NoWorkersLeftError,
@@ -32,7 +33,7 @@ _Seconds = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class PoolSize:
+class PoolSize(CheckedSettings):
     """How many workers there are and what each may do.
 
     Args:
@@ -57,11 +58,6 @@ class PoolSize:
     gpus_per_worker: _Share = 0.0
     start_timeout: _Seconds = 300.0
     grace: _Seconds = 30.0
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Any:
-        return in_one_line(given, validate)
 
     @contextlib.asynccontextmanager
     async def open(

@@ -9,10 +9,9 @@ Needs `pip install knowgate[serve]`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...guard.errors import require_extra
+from ...guard.registry import names_on_use
 
 if TYPE_CHECKING:
     from ._access import ServeLimits
@@ -24,28 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ProxyOptions", "ServeLimits", "Upstream", "create_app", "serve"]
 
-_MODULES = {
-    "BoundedServer": "_server",
-    "ProxyOptions": "_app",
-    "ServeLimits": "_access",
-    "Upstream": "_upstream",
-    "bound_socket": "_server",
-    "create_app": "_app",
-    "serve": "_server",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module that holds `name` (PEP 562).
-
-    Raises:
-        MissingDependencyError: the extra `serve` is not installed.
-    """
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_extra("serve")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = names_on_use(
+    __name__,
+    {
+        "_access": "ServeLimits",
+        "_app": "ProxyOptions create_app",
+        "_server": "BoundedServer bound_socket serve",
+        "_upstream": "Upstream",
+    },
+    extra="serve",
+)

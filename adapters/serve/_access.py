@@ -17,16 +17,17 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, fields
 from threading import Lock
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
+from pydantic import ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass as checked_dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...guard.errors import InputError
+from ...guard.read_models import CheckedSettings
 from ._errors import ServeError, reply_to
 
 _logger = logging.getLogger("knowgate.serve")
@@ -46,8 +47,8 @@ _MAX_DISCARDED, _DISCARD_SECONDS = 1 << 18, 1.0
 # -- how many there may be ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ServeLimits:
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ServeLimits(CheckedSettings):
     """The most that the service takes; limits of questions and passages are the guard's.
 
     Attributes:
@@ -64,20 +65,13 @@ class ServeLimits:
         InputError: a limit is not positive.
     """
 
-    concurrency: int = 1024
-    queue: int = 1024
-    queue_seconds: float = 10.0
-    body_bytes: int = 8 * 2**20
-    body_seconds: float = 30.0
-    bodies_bytes: int = 128 * 2**20
-    batch: int = 256
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            if getattr(self, one.name) <= 0 and one.name != "queue":
-                raise InputError("must be positive", where=one.name)
-        if self.queue < 0:
-            raise InputError("must not be negative", where="queue")
+    concurrency: PositiveInt = 1024
+    queue: NonNegativeInt = 1024
+    queue_seconds: PositiveFloat = 10.0
+    body_bytes: PositiveInt = 8 * 2**20
+    body_seconds: PositiveFloat = 30.0
+    bodies_bytes: PositiveInt = 128 * 2**20
+    batch: PositiveInt = 256
 
 
 class Admission:

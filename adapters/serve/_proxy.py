@@ -191,8 +191,7 @@ class ChatProxy:
             error.headers.update(plan.headers)  # how it was decided, all the same
             raise
         if held:
-            events = b"".join(events_of(completion, plan.extension, with_usage=_wants_usage(asked)))
-            return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
+            return _as_stream(asked, completion, plan.extension, plan.headers)
         return JSONReply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
@@ -403,31 +402,30 @@ def _abstention(
     asked: GuardedRequest, reply: str, extension: dict[str, Any], headers: Mapping[str, str]
 ) -> Response:
     """The reply of the guard itself, whole or as a stream, in OpenAI's shape."""
-    streamed = bool(asked.stream)
-    start = {
+    rest = {"logprobs": None, "finish_reason": "stop"}
+    message = {"role": "assistant", "content": reply, "refusal": None}
+    completion = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
-        "object": "chat.completion.chunk" if streamed else "chat.completion",
+        "object": "chat.completion",
         "created": int(time.time()),
         "model": clean_text(asked.model),
+        "choices": [{"index": i, "message": message, **rest} for i in range(asked.n or 1)],
+        "usage": _NO_TOKENS,
     }
+    if not asked.stream:
+        return JSONReply(completion | {"knowgate": extension}, headers=headers)
+    return _as_stream(asked, completion, extension, headers)
 
-    def choices(finish: str | None, **part: Any) -> dict[str, Any]:
-        rest = {"logprobs": None, "finish_reason": finish}
-        return {**start, "choices": [{"index": i, **part, **rest} for i in range(asked.n or 1)]}
 
-    if not streamed:
-        message = {"role": "assistant", "content": reply, "refusal": None}
-        own = {"usage": _NO_TOKENS, "knowgate": extension}
-        return JSONReply(choices("stop", message=message) | own, headers=headers)
-    chunks = [
-        choices(None, delta={"role": "assistant", "content": ""}) | {"knowgate": extension},
-        choices(None, delta={"content": reply}),
-        choices("stop", delta={}),
-    ]
-    if _wants_usage(asked):
-        chunks.append({**start, "choices": [], "usage": _NO_TOKENS})
-    events = [*map(event_of, chunks), b"data: [DONE]\n\n"]
-    return Response(b"".join(events), media_type=EVENT_STREAM, headers=headers)
+def _as_stream(
+    asked: GuardedRequest,
+    completion: Mapping[str, Any],
+    extension: dict[str, Any],
+    headers: Mapping[str, str],
+) -> Response:
+    """A completion that is there, as the events of a stream."""
+    events = b"".join(events_of(completion, extension, with_usage=_wants_usage(asked)))
+    return Response(events, media_type=EVENT_STREAM, headers=headers)
 
 
 def _wants_usage(asked: GuardedRequest) -> bool:

@@ -14,8 +14,17 @@ from pydantic import BaseModel
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
+from ...guard.read_models import check_model
 from .. import Interval
-from ._streams import ALL, LET_THROUGH, Count, RateChangeDetector, RiskMonitor, risk_monitors, saved
+from ._streams import (
+    ALL,
+    LET_THROUGH,
+    SAVED_HINT,
+    Count,
+    RateChangeDetector,
+    RiskMonitor,
+    risk_monitors,
+)
 from .drift import (
     LEAST_VALUES,
     DriftReport,
@@ -40,9 +49,9 @@ class _Saved(BaseModel):
     block: SavedCounter
     last: SavedCounter | None
     live: bool
-    detector: dict[str, Any] | None
-    risks: dict[str, dict[str, Any]]
-    rises: dict[str, dict[str, Any]]
+    detector: RateChangeDetector | None
+    risks: dict[str, RiskMonitor]
+    rises: dict[str, RateChangeDetector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,18 +248,18 @@ class DecisionMonitor:
     def to_dict(self) -> dict[str, Any]:
         """Everything it knows, as JSON holds it, for `restore` after a restart."""
         with self._lock:
-            return {
-                "kind": "decision_monitor",
-                "policy_sha256": self._policy.sha256,
-                "window": self._window,
-                "decisions": self._decisions,
-                "block": self._block.to_dict(),
-                "last": None if self._last is None else self._last.to_dict(),
-                "live": self._given is None,
-                "detector": None if self._detector is None else self._detector.to_dict(),
-                "risks": {name: monitor.to_dict() for name, monitor in self._risks.items()},
-                "rises": {name: each.to_dict() for name, each in self._rises.items()},
-            }
+            return _Saved(
+                kind="decision_monitor",
+                policy_sha256=self._policy.sha256,
+                window=self._window,
+                decisions=self._decisions,
+                block=self._block.saved(),
+                last=None if self._last is None else self._last.saved(),
+                live=self._given is None,
+                detector=self._detector,
+                risks=self._risks,
+                rises=self._rises,
+            ).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `to_dict` left off; replaces all that was observed so far.
@@ -259,18 +268,16 @@ class DecisionMonitor:
             InputError: the state is broken, or of a monitor with another policy, window, run
                 length, baseline, or other risks.
         """
-        found = saved(_Saved, state)
+        found = check_model(_Saved, state, where="the saved state", hint=SAVED_HINT)
         if found.policy_sha256 != self._policy.sha256:
             raise InputError(
                 "the saved state belongs to another policy",
                 hint="start a new monitor after a recalibration; this state is of the old policy",
             )
-        risks = {name: RiskMonitor.from_dict(one) for name, one in found.risks.items()}
-        rises = {name: RateChangeDetector.from_dict(one) for name, one in found.rises.items()}
-        detector = None if found.detector is None else RateChangeDetector.from_dict(found.detector)
         kept, own = (found.window, found.live), (self._window, self._given is None)
-        same = kept == own and self._may_hold(detector)
-        if not (same and _are_same(risks, self._risks) and _are_same(rises, self._rises)):
+        same = kept == own and self._may_hold(found.detector)
+        same = same and _are_same(found.risks, self._risks)
+        if not (same and _are_same(found.rises, self._rises)):
             raise InputError(
                 "the saved state is of a monitor with other settings",
                 hint="give window, risk, delta and alarms as then",
@@ -281,7 +288,7 @@ class DecisionMonitor:
         if block.decisions >= self._window or (last and last.decisions != self._window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
-            self._risks, self._detector, self._rises = risks, detector, rises
+            self._risks, self._detector, self._rises = found.risks, found.detector, found.rises
             self._block, self._last, self._decisions = block, last, found.decisions
             self._judged = None
 

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import KW_ONLY, astuple, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic_core import to_jsonable_python
 
 from ...guard.decision import Route
-from ...guard.errors import InputError
+from ...guard.errors import InputError, first_fault
 from ...guard.policy import Policy
-from ...guard.read_models import check_model
+from ...guard.read_models import CheckedSettings
 from .. import Interval
 from ..distributions import beta_quantile, root
 
@@ -27,18 +37,39 @@ Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Direction = Literal["up", "down"]
 _CHANGE_STAKES: Array = np.geomspace(0.02, 0.9, 10)
-_Gamblers = Annotated[list[_Number], Field(min_length=10, max_length=10)]
-_Steps = Annotated[list[Count], Field(min_length=10, max_length=10)]
-_State = TypeVar("_State", bound=BaseModel)
+_Inside = Annotated[float, Field(strict=True, gt=0, lt=1)]
+_Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+_Ten = Field(min_length=10, max_length=10)
+if TYPE_CHECKING:
+    _Counts = dict[float, int]
+    _Capital = Array
+    _Begun = NDArray[np.int64]
+else:
+    _Listed = PlainSerializer(lambda values: np.asarray(values).tolist())
+    _Gamblers, _Steps = Annotated[list[_Number], _Ten], Annotated[list[Count], _Ten]
+    _Capital = Annotated[tuple[_Gamblers, _Gamblers], AfterValidator(np.array), _Listed]
+    _Begun = Annotated[tuple[_Steps, _Steps], AfterValidator(np.array), _Listed]
+    _Counts = Annotated[
+        list[tuple[_Number, Count]],
+        AfterValidator(dict),
+        PlainSerializer(lambda counts: [list(pair) for pair in counts.items()]),
+    ]
+_State = TypeVar("_State")
 
 
-def saved(model: type[_State], state: object) -> _State:
-    """Check what `to_dict` of a monitor or detector gave.
+def _plain(state: object) -> dict[str, Any]:
+    found: dict[str, Any] = to_jsonable_python(state)
+    return found
 
-    Raises:
-        InputError: it gave no such thing.
-    """
-    return check_model(model, state, where="the saved state", hint="give what to_dict() returned")
+
+def _restored(kind: type[_State], state: object) -> _State:
+    try:
+        return TypeAdapter(kind).validate_python(state)
+    except ValidationError as error:
+        raise InputError(f"the saved state: {first_fault(error)}", hint=SAVED_HINT) from None
+
+
+SAVED_HINT = "give what to_dict() returned"
 
 
 def is_number(value: object) -> bool:
@@ -61,40 +92,6 @@ def require_number(
             hint="give a number in this range",
         )
     return float(value)
-
-
-class _SavedDetector(BaseModel):
-    """What `RateChangeDetector.to_dict` gives."""
-
-    kind: Literal["rate_change_detector"]
-    low: _Number
-    high: _Number
-    run_length: _Number
-    steps: Count
-    capital: tuple[_Gamblers, _Gamblers]
-    begun: tuple[_Steps, _Steps]
-    alarm: tuple[Direction, Count, Count] | None
-
-
-class _SavedMonitor(BaseModel):
-    """What `RiskMonitor.to_dict` gives."""
-
-    kind: Literal["risk_monitor"]
-    risk: _Number
-    delta: _Number
-    least_rate: _Number
-    counts: list[tuple[_Number, Count]]
-    labels: Count
-    alarmed_at: Annotated[Count, Field(ge=1)] | None
-
-    @model_validator(mode="after")
-    def _agrees(self) -> _SavedMonitor:
-        replies = sum(count for _, count in self.counts)
-        if any(value and not 1 <= value <= 1 / self.least_rate for value, _ in self.counts):
-            raise ValueError("a weight in counts does not go with least_rate")
-        if max(self.labels, self.alarmed_at or 0) > replies:
-            raise ValueError("labels or alarmed_at exceed the replies")
-        return self
 
 
 STAKES: Array = np.geomspace(0.001, 0.95, 32)
@@ -162,10 +159,10 @@ def _averaged(counts: Array, factors: Array) -> Array:
 
 
 _MOST_RATES = 64
-_MONITOR = "risk_monitor"
 
 
-class RiskMonitor:
+@checked_dataclass(config=ConfigDict(extra="forbid"), eq=False)
+class RiskMonitor(CheckedSettings):
     """Watches the share of wrong replies among those let through, label by label.
 
     Two statements, each valid at all times at once, however often one looks:
@@ -188,6 +185,10 @@ class RiskMonitor:
             Where the rate depends on what is known of a reply, report every reply: labelled
             ones with `observe(wrong, rate=…)`, the others with `skip(rate=…)`; labels
             then weigh 1/rate. At most 64 different rates.
+        kind: of a saved state.
+        counts: how often each weight was seen.
+        labels: labelled replies among those reported.
+        alarmed_at: replies reported when the evidence first reached 1/δ; None before.
 
     Raises:
         InputError: a number is out of range.
@@ -202,13 +203,21 @@ class RiskMonitor:
         (True, 32, 29)
     """
 
-    def __init__(self, risk: float, delta: float = 0.1, *, least_rate: float = 1.0) -> None:
-        self.risk = require_number(risk, "risk")
-        self.delta = require_number(delta, "delta")
-        self.least_rate = require_number(least_rate, "least_rate", to_high=True)
-        self._counts: dict[float, int] = {0.0: 0}
-        self._labels = 0
-        self._alarmed_at: int | None = None
+    risk: _Inside
+    delta: _Inside = 0.1
+    _: KW_ONLY
+    least_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
+    kind: Literal["risk_monitor"] = "risk_monitor"
+    counts: _Counts = field(default_factory=lambda: {0.0: 0})
+    labels: Count = 0
+    alarmed_at: Annotated[Count, Field(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        self.counts = {0.0: 0} | self.counts
+        if any(value and not 1 <= value <= 1 / self.least_rate for value in self.counts):
+            raise InputError("a weight in counts does not go with least_rate")
+        if max(self.labels, self.alarmed_at or 0) > self.replies:
+            raise InputError("labels or alarmed_at exceed the replies")
 
     @property
     def settings(self) -> tuple[float, float, float]:
@@ -218,22 +227,12 @@ class RiskMonitor:
     @property
     def replies(self) -> int:
         """Replies reported, labelled or not."""
-        return sum(self._counts.values())
-
-    @property
-    def labels(self) -> int:
-        """Labelled replies among them."""
-        return self._labels
+        return sum(self.counts.values())
 
     @property
     def alarm(self) -> bool:
         """Whether the evidence has ever reached 1/δ."""
-        return self._alarmed_at is not None
-
-    @property
-    def alarmed_at(self) -> int | None:
-        """Replies reported when it first did; None before."""
-        return self._alarmed_at
+        return self.alarmed_at is not None
 
     def observe(self, wrong: bool, *, rate: float = 1.0) -> None:
         """Take in one label.
@@ -248,17 +247,17 @@ class RiskMonitor:
         if not isinstance(wrong, bool):
             raise InputError("feedback is neither true nor false")
         rate = self._checked(rate)
-        self._labels += 1
+        self.labels += 1
         value = 1 / rate if wrong else 0.0
-        if value not in self._counts and len(self._counts) > _MOST_RATES:
-            self._labels -= 1
+        if value not in self.counts and len(self.counts) > _MOST_RATES:
+            self.labels -= 1
             raise InputError(
                 f"more than {_MOST_RATES} different sampling rates", hint="round them to a few"
             )
-        self._counts[value] = self._counts.get(value, 0) + 1
+        self.counts[value] = self.counts.get(value, 0) + 1
         # A right reply never adds evidence.
-        if wrong and self._alarmed_at is None and self.log_evidence >= -math.log(self.delta):
-            self._alarmed_at = self.replies
+        if wrong and self.alarmed_at is None and self.log_evidence >= -math.log(self.delta):
+            self.alarmed_at = self.replies
 
     def skip(self, *, rate: float) -> None:
         """Take in that a reply was let through and, at this rate, not picked for labelling.
@@ -271,7 +270,7 @@ class RiskMonitor:
                 "a reply that was certain to be picked has no label",
                 hint="leave it out, or tell the rate at which such replies are picked",
             )
-        self._counts[0.0] += 1
+        self.counts[0.0] += 1
 
     @property
     def log_evidence(self) -> float:
@@ -292,15 +291,7 @@ class RiskMonitor:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
-        return {
-            "kind": _MONITOR,
-            "risk": self.risk,
-            "delta": self.delta,
-            "least_rate": self.least_rate,
-            "counts": [[value, count] for value, count in self._counts.items()],
-            "labels": self._labels,
-            "alarmed_at": self._alarmed_at,
-        }
+        return _plain(self)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> RiskMonitor:
@@ -309,11 +300,7 @@ class RiskMonitor:
         Raises:
             InputError: the state is not one of a risk monitor.
         """
-        found = saved(_SavedMonitor, state)
-        monitor = cls(found.risk, found.delta, least_rate=found.least_rate)
-        monitor._counts |= dict(found.counts)
-        monitor._labels, monitor._alarmed_at = found.labels, found.alarmed_at
-        return monitor
+        return _restored(cls, state)
 
     def _checked(self, rate: float) -> float:
         if not is_number(rate) or not self.least_rate <= rate <= 1:
@@ -325,8 +312,8 @@ class RiskMonitor:
 
     def _arrays(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         return (
-            np.array(list(self._counts), dtype=np.float64),
-            np.array(list(self._counts.values()), dtype=np.float64),
+            np.array(list(self.counts), dtype=np.float64),
+            np.array(list(self.counts.values()), dtype=np.float64),
         )
 
 
@@ -381,7 +368,6 @@ def risk_monitors(
     return found, frozenset(bounds)
 
 
-_DETECTOR = "rate_change_detector"
 _LONGEST = 10**15
 
 
@@ -400,7 +386,15 @@ class RateChange:
     began_after: int
 
 
-class RateChangeDetector:
+_Alarm = Annotated[
+    RateChange | None,
+    BeforeValidator(lambda told: RateChange(*told) if isinstance(told, list) else told),
+    PlainSerializer(lambda alarm: None if alarm is None else list(astuple(alarm))),
+]
+
+
+@checked_dataclass(config=ConfigDict(extra="forbid", arbitrary_types_allowed=True), eq=False)
+class RateChangeDetector(CheckedSettings):
     """Watches a stream of yes and no for a rate that rises or falls, at an unknown time.
 
     For each direction ten gamblers bet against "the rate is still in the baseline range", each
@@ -415,6 +409,11 @@ class RateChangeDetector:
         low: smallest rate that counts as unchanged, in [0, 1).
         high: largest one, in (0, 1].
         run_length: steps between false alarms, on average at least; above 1.
+        kind: of a saved state.
+        steps: taken.
+        capital: logarithm of each gambler's capital, for a rate that rises and one that falls.
+        begun: the step after which each of them began.
+        alarm: the first one since the last reset.
 
     Raises:
         InputError: a number is out of range.
@@ -430,14 +429,20 @@ class RateChangeDetector:
         RateChange(direction='up', seen_at=141, began_after=100)
     """
 
-    def __init__(self, low: float, high: float, *, run_length: float = 100_000) -> None:
-        if not 0.0 <= low <= high <= 1.0 or high == 0.0 or low == 1.0:
-            raise InputError(f"no range of rates: [{low}, {high}]")
-        require_number(run_length, "run_length", 1.0, _LONGEST, to_high=True)
-        self.low, self.high = float(low), float(high)
-        self.run_length = float(run_length)
+    low: _Share
+    high: _Share
+    _: KW_ONLY
+    run_length: Annotated[float, Field(strict=True, gt=1, le=_LONGEST)] = 100_000
+    kind: Literal["rate_change_detector"] = "rate_change_detector"
+    steps: Count = 0
+    capital: _Capital = field(default_factory=lambda: np.zeros((2, len(_CHANGE_STAKES))))
+    begun: _Begun = field(default_factory=lambda: np.zeros((2, len(_CHANGE_STAKES)), np.int64))
+    alarm: _Alarm = None
+
+    def __post_init__(self) -> None:
+        if self.low > self.high or self.high == 0.0 or self.low == 1.0:
+            raise InputError(f"no range of rates: [{self.low}, {self.high}]")
         self._after = {event: log_factors(self.low, self.high, event) for event in (False, True)}
-        self.reset()
 
     @classmethod
     def from_rate(cls, rate: float, *, run_length: float = 100_000) -> RateChangeDetector:
@@ -470,15 +475,7 @@ class RateChangeDetector:
 
     def reset(self) -> None:
         """Reset the alarm and all steps, with the same baseline."""
-        self.steps = 0
-        self._alarm: RateChange | None = None
-        self._capital = np.zeros((2, len(_CHANGE_STAKES)))
-        self._begun = np.zeros((2, len(_CHANGE_STAKES)), dtype=np.int64)
-
-    @property
-    def alarm(self) -> RateChange | None:
-        """The first alarm since the last reset."""
-        return self._alarm
+        self.__init__(*self.settings[:2], run_length=self.run_length)  # type: ignore[misc]
 
     @property
     def settings(self) -> tuple[float, float, float]:
@@ -489,32 +486,22 @@ class RateChangeDetector:
         """Natural logarithm of the mean capital for a change in this direction; alarms at
         log(2 · `run_length`), as each direction has half of the whole.
         """
-        logs = self._capital[0 if direction == "up" else 1]
+        logs = self.capital[0 if direction == "up" else 1]
         largest = float(logs.max())
         return largest + math.log(float(np.mean(np.exp(logs - largest))))
 
     def observe(self, event: bool) -> None:
         """Take one step; constant time and memory."""
-        self._begun[self._capital <= 0] = self.steps
-        self._capital = np.maximum(self._capital, 0.0) + self._after[bool(event)]
+        self.begun[self.capital <= 0] = self.steps
+        self.capital = np.maximum(self.capital, 0.0) + self._after[bool(event)]
         self.steps += 1
         # The mean of all twenty is at most the largest, so most steps end here.
-        if self._alarm is None and self._capital.max() >= math.log(self.run_length):
+        if self.alarm is None and self.capital.max() >= math.log(self.run_length):
             self._raise_if_enough()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
-        alarm = self._alarm
-        return {
-            "kind": _DETECTOR,
-            "low": self.low,
-            "high": self.high,
-            "run_length": self.run_length,
-            "steps": self.steps,
-            "capital": self._capital.tolist(),
-            "begun": self._begun.tolist(),
-            "alarm": None if alarm is None else [alarm.direction, alarm.seen_at, alarm.began_after],
-        }
+        return _plain(self)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> RateChangeDetector:
@@ -523,13 +510,7 @@ class RateChangeDetector:
         Raises:
             InputError: the state is not one of a rate change detector.
         """
-        found = saved(_SavedDetector, state)
-        detector = cls(found.low, found.high, run_length=found.run_length)
-        detector.steps = found.steps
-        detector._capital = np.asarray(found.capital, dtype=np.float64)
-        detector._begun = np.asarray(found.begun, dtype=np.int64)
-        detector._alarm = None if found.alarm is None else RateChange(*found.alarm)
-        return detector
+        return _restored(cls, state)
 
     def _raise_if_enough(self) -> None:
         directions: tuple[Direction, Direction] = ("up", "down")
@@ -537,8 +518,8 @@ class RateChangeDetector:
         if float(np.logaddexp(evidence[0], evidence[1])) - math.log(2) < math.log(self.run_length):
             return
         row = int(np.argmax(evidence))
-        best = int(np.argmax(self._capital[row]))
-        self._alarm = RateChange(directions[row], self.steps, int(self._begun[row, best]))
+        best = int(np.argmax(self.capital[row]))
+        self.alarm = RateChange(directions[row], self.steps, int(self.begun[row, best]))
 
 
 def log_factors(low: float, high: float, event: bool) -> NDArray[np.float64]:

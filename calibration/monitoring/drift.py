@@ -197,10 +197,10 @@ class SignalCounter:
         if stage is not None and _ASKED in self.counts:
             self.counts[_ASKED][stage != "cheap"] += 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """The counts, as JSON holds them."""
+    def saved(self) -> SavedCounter:
+        """All that it has counted; `from_saved` gives back its equal."""
         counts = {name: list(bins) for name, bins in self.counts.items()}
-        return {"decisions": self.decisions, "abstained": self.abstained, "counts": counts}
+        return SavedCounter(decisions=self.decisions, abstained=self.abstained, counts=counts)
 
     @classmethod
     def from_saved(cls, policy: Policy, state: SavedCounter) -> SignalCounter:

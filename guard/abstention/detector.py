@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..errors import InputError
 from ..fingerprint import Fingerprint
 from ..read_models import read_model
+from ..registry import Registry
 from .reading import (
     Citation,
     Clause,
@@ -310,16 +311,15 @@ class PatternRule(AbstentionRule):
         return AbstentionVerdict(abstained=found, probability=float(found))
 
 
-_RULES: dict[str, Callable[[], AbstentionRule]] = {
-    "default": AbstentionDetector,
-    "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT, _UAQFACT_WORDS),
-    "uniknow": lambda: PatternRule("uniknow", _UNIKNOW),
-}
-
-
-def rule_names() -> tuple[str, ...]:
-    """Names that `load_rule` knows, sorted."""
-    return tuple(sorted(_RULES))
+_RULES: Registry[Callable[[], AbstentionRule]] = Registry(
+    "an abstention rule",
+    {
+        "default": AbstentionDetector,
+        "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT, _UAQFACT_WORDS),
+        "uniknow": lambda: PatternRule("uniknow", _UNIKNOW),
+    },
+    group="knowgate.abstention",
+)
 
 
 def load_rule(name: str) -> AbstentionRule:
@@ -337,8 +337,4 @@ def load_rule(name: str) -> AbstentionRule:
     Parametric and External Knowledge"; "UAQFact: Evaluating Factual Knowledge
     Utilization of LLMs on Unanswerable Questions".
     """
-    if name not in _RULES:
-        raise InputError(
-            f"unknown abstention rule {name!r}", hint=f"one of: {', '.join(rule_names())}"
-        )
-    return _RULES[name]()
+    return _RULES.find(name)()

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import ByteCache, content_key
-from ..errors import InputError, ModelFolderError, optional_import
+from ..errors import ModelFolderError, optional_import, require_known
 from ..text import clean_text
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -182,9 +182,7 @@ class PairTokenizer:
         cache_bytes: int = 64 * 2**20,
         windows: int = 1,
     ) -> None:
-        if truncation not in get_args(Truncation):
-            known = ", ".join(get_args(Truncation))
-            raise InputError(f"{truncation!r} is not one of {known}", where="truncation")
+        require_known(truncation, get_args(Truncation), "truncation")
         self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of, "word_pieces")
         self._tokenizer, self._max_length = tokenizer, max_length
         self._truncation, self._windows = truncation, windows

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..deadlines import check_deadline
-from ..errors import InputError
+from ..errors import require_known
 from ..fingerprint import Fingerprint
 from ..process import cpu_count
 from ._tokenizing import RerankerTemplate
@@ -67,9 +67,8 @@ class Runtime:
     dtype: DtypeName | None = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in (None, *get_args(DtypeName)):
-            known = ", ".join(get_args(DtypeName))
-            raise InputError(f"{self.dtype!r} is not one of {known}", where="dtype")
+        if self.dtype is not None:
+            require_known(self.dtype, get_args(DtypeName), "dtype")
 
 
 class Backend(Protocol):

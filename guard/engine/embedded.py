@@ -78,16 +78,8 @@ def load_embedded(runtime: Runtime, adapter: Path | None = None) -> LoadedEncode
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there, or does not compute in int8.
     """
-    dtype = runtime.dtype or "float32"
-    if dtype not in ("float32", "int8"):
-        raise InputError(
-            f"the bundled models compute in float32 or int8, not {dtype}", where="dtype"
-        )
-    weights, graph = _weights(adapter), "encoder.onnx"
-    if dtype == "int8":
-        weights, graph = dict(in_seven_bits(weights)), "encoder_int8.onnx"
     return LoadedEncoder(
-        OnnxBackend(DATA / graph, runtime.device, dtype, weights),
+        bundled_backend(DATA / "encoder.onnx", "the bundled model", _weights(adapter), runtime),
         Marks.read(DATA),
         DATA,
         MAX_PIECES,
@@ -95,6 +87,26 @@ def load_embedded(runtime: Runtime, adapter: Path | None = None) -> LoadedEncode
         EMBEDDED_FILES[TOKENIZER_FILE],
         {},
     )
+
+
+def bundled_backend(graph: Path, what: str, weights: Weights, runtime: Runtime) -> OnnxBackend:
+    """Return what computes a bundled graph.
+
+    Args:
+        graph: its file; the name of that in int8 has an ending more.
+        what: computes, for a message.
+        weights: in float32.
+        runtime: device and precision.
+
+    Raises:
+        InputError: the precision is another than float32 or int8.
+    """
+    dtype = runtime.dtype or "float32"
+    if dtype not in ("float32", "int8"):
+        raise InputError(f"{what} computes in float32 or int8, not {dtype}", where="dtype")
+    if dtype == "int8":
+        weights, graph = dict(in_seven_bits(weights)), graph.with_stem(f"{graph.stem}_int8")
+    return OnnxBackend(graph, runtime.device, dtype, weights)
 
 
 def save_embedded(folder: Path) -> None:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ..errors import InputError, ModelFolderError, optional_import
 from ..files import file_sha256, new_folder, write_json
 from ..model_files import MULTILINGUAL_FILES, SOURCE_FILE, Converted, require_files
-from ._onnx_backend import OnnxBackend
 from ._tokenizing import TOKENIZER_FILE, Marks, piece_ids
 from .backends import MULTILINGUAL_FILE, LoadedEncoder, Runtime
 from .embedded import (
@@ -33,7 +32,7 @@ from .embedded import (
     SCALE,
     WORDS,
     Weights,
-    in_seven_bits,
+    bundled_backend,
     products_in_float32,
     read_tensors,
 )
@@ -79,11 +78,6 @@ def load_multilingual(folder: Path, runtime: Runtime) -> LoadedEncoder:
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there, or does not compute in int8.
     """
-    dtype = runtime.dtype or "float32"
-    if dtype not in ("float32", "int8"):
-        raise InputError(
-            f"the multilingual model computes in float32 or int8, not {dtype}", where="dtype"
-        )
     require_files(DATA, MULTILINGUAL_FILES)
     names = (ENCODER_WEIGHTS, TOKENIZER_FILE)
     source = Converted.read(folder, MULTILINGUAL_FILE, "knowgate models multilingual", names)
@@ -91,11 +85,10 @@ def load_multilingual(folder: Path, runtime: Runtime) -> LoadedEncoder:
     scores = weights.pop(PIECE_SCORES)
     projection = read_tensors(DATA / PROJECTION_FILE)
     weights.update((name, one.astype(np.float32)) for name, one in projection.items())
-    if dtype == "int8":
-        weights = dict(in_seven_bits(weights))
-    graph = "multilingual_int8.onnx" if dtype == "int8" else "multilingual.onnx"
     marks = Marks.read(folder, E5_MARKS)
-    backend = OnnxBackend(DATA / graph, runtime.device, dtype, weights)
+    backend = bundled_backend(
+        DATA / "multilingual.onnx", "the multilingual model", weights, runtime
+    )
     prefix = tuple(piece_ids(marks.backend_tokenizer, PREFIX))
     # The tokenizer is made of the same file.
     sha256 = source.sha256

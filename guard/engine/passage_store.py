@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import InputError, ModelFolderError, first_fault
+from ..errors import InputError, ModelFolderError, first_fault, require_known
 from ..files import open_regular
 from ..fingerprint import Fingerprint
 
@@ -198,12 +198,8 @@ class PassageWriter:
         dtype: str | None = None,
         reuse: str | os.PathLike[str] | None = None,
     ) -> None:
-        if dtype is not None and dtype not in get_args(StoredDtype):
-            raise InputError(
-                f"{dtype!r} is not a precision that passages are stored in",
-                where="dtype",
-                hint=f"one of {', '.join(get_args(StoredDtype))}",
-            )
+        if dtype is not None:
+            require_known(dtype, get_args(StoredDtype), "dtype")
         self._path = Path(folder) / STORE_FILE
         _prepare_folder(self._path)
         with self._writing():
@@ -309,7 +305,6 @@ def _prepare_folder(path: Path) -> None:
             f"cannot be written ({error.strerror})", where=str(folder), hint="choose another place"
         ) from None
     if files and STORE_FILE not in files:
-        _require_no_old_store(folder)
         raise InputError(
             "holds other files and no store of passages",
             where=str(folder),
@@ -321,17 +316,11 @@ def _require_store(path: Path) -> None:
     try:
         os.close(open_regular(path, links=True))
     except FileNotFoundError:
-        _require_no_old_store(path.parent)
         raise ModelFolderError(
             "is no store of passages", where=str(path.parent), hint="write it with `knowgate index`"
         ) from None
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
-
-
-def _require_no_old_store(folder: Path) -> None:
-    if (folder / "passages.table").exists():
-        raise _damaged(folder, "was written by knowgate 0.2, whose format is no longer read")
 
 
 def _read_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> _About:

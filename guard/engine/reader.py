@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, ModelFolderError
+from ..errors import ModelFolderError
 from ..files import file_sha256
 from ..model_files import (
     ADAPTER_CONFIG,
@@ -27,7 +27,6 @@ from ..model_files import (
     Converted,
     require_files,
 )
-from ._onnx_backend import OnnxBackend
 from ._tokenizing import TOKENIZER_FILE, Marks
 from .backends import READER_FILE, LoadedEncoder, Runtime, Settings
 from .embedded import (
@@ -35,7 +34,7 @@ from .embedded import (
     ENCODER_WEIGHTS,
     QKV,
     Weights,
-    in_seven_bits,
+    bundled_backend,
     merge_adapter,
     read_tensors,
 )
@@ -64,9 +63,6 @@ def load_reader(folder: Path, runtime: Runtime, adapter: Path | None = None) -> 
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there, or does not compute in int8.
     """
-    dtype = runtime.dtype or "float32"
-    if dtype not in ("float32", "int8"):
-        raise InputError(f"{MS_MARCO} computes in float32 or int8, not {dtype}", where="dtype")
     require_files(DATA, READER_FILES)
     names = (ENCODER_WEIGHTS, TOKENIZER_FILE)
     source = Converted.read(folder, READER_FILE, f"knowgate models {MS_MARCO}", names)
@@ -77,11 +73,8 @@ def load_reader(folder: Path, runtime: Runtime, adapter: Path | None = None) -> 
         weights.update(_head(adapter))
         files = {"adapter_config": ADAPTER_CONFIG, "adapter": ADAPTER_WEIGHTS, "head": HEAD_WEIGHTS}
         own = {f"{name}_sha256": file_sha256(adapter / file) for name, file in files.items()}
-    graph = "reader.onnx"
-    if dtype == "int8":
-        weights, graph = dict(in_seven_bits(weights)), "reader_int8.onnx"
     return LoadedEncoder(
-        OnnxBackend(DATA / graph, runtime.device, dtype, weights),
+        bundled_backend(DATA / "reader.onnx", MS_MARCO, weights, runtime),
         Marks.read(folder),
         folder,
         _MAX_PIECES if adapter is None else _TRAINED_PIECES,

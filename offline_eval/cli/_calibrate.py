@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
@@ -99,7 +99,7 @@ class _CostOptions(Pairs):
 class _Asked:
     """The options that say what the policy is fitted to, what is read, and where it goes."""
 
-    runs: Sequence[Path]
+    run: list[Path] | None
     records: Path | None
     scorer: str | None
     cascade: CascadeOptions
@@ -114,10 +114,32 @@ class _Asked:
     cost: str | None
     max_abstention: float | None
     report: Path | None
-    policy_out: Path
-    anyway: bool
-    accepted: Sequence[Literal["generated"]]
-    fitting: Mapping[str, Any]
+    out_path: Path | None
+    write_anyway: bool
+    accept_generated: bool
+    share: float
+    max_false_abstention: float
+
+    @property
+    def runs(self) -> list[Path]:
+        """The runs to calibrate on."""
+        return self.run or []
+
+    @property
+    def policy_out(self) -> Path:
+        """Where the policy goes."""
+        return required(self.out_path, "--out", "name the file, e.g. policy.json")
+
+    @property
+    def accepted(self) -> Sequence[Literal["generated"]]:
+        """What a policy is written in spite of."""
+        return ("generated",) if self.accept_generated else ()
+
+    @property
+    def fitting(self) -> dict[str, Any]:
+        """How any policy is fitted."""
+        most = self.max_false_abstention
+        return {"share": self.share, "max_false_abstention": most, "counted": True}
 
     def bound(self, *, leaves_out: bool) -> Risk:
         """Return what the policy is fitted to.
@@ -207,7 +229,7 @@ class _Asked:
 
     def write(self, found: Calibrated, lines: list[str]) -> None:
         """Write the policy and print the lines, or say why it should not serve."""
-        write_or_explain(found, lines, self.policy_out, self.report, anyway=self.anyway)
+        write_or_explain(found, lines, self.policy_out, self.report, anyway=self.write_anyway)
 
 
 def _exclusive(options: str) -> InputError:
@@ -332,6 +354,7 @@ def calibrate(
         leave_out: What is left out, as for `measure`: questions count as one piece of evidence
             where it is the same.
     """
+    given = locals()
     _require_inside(1 - _LEAST, risk=risk, delta=delta, coverage=coverage)
     shares = {"share": share, "max_false_abstention": max_false_abstention}
     _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
@@ -346,27 +369,7 @@ def calibrate(
             leave_out=leave_out,
         )
         return
-    asked = _Asked(
-        runs=run or (),
-        records=records,
-        scorer=scorer,
-        cascade=cascade,
-        mix=mix,
-        promise=promise,
-        risk=risk,
-        delta=delta,
-        missing=missing,
-        answer_from_memory=answer_from_memory,
-        per_route=per_route,
-        coverage=coverage,
-        cost=cost,
-        max_abstention=max_abstention,
-        report=report,
-        policy_out=required(out_path, "--out", "name the file, e.g. policy.json"),
-        anyway=write_anyway,
-        accepted=("generated",) if accept_generated else (),
-        fitting={"share": share, "max_false_abstention": max_false_abstention, "counted": True},
-    )
+    asked = _Asked(**{one.name: given[one.name] for one in fields(_Asked)})
     if like is None:
         _fit(asked)
     else:
@@ -406,7 +409,7 @@ def _fit(asked: _Asked) -> None:
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
     lines = [mix.line()] if mix is not None else chosen
-    asked.write(found, [*lines, *calibration_lines(found, anyway=asked.anyway)])
+    asked.write(found, [*lines, *calibration_lines(found, anyway=asked.write_anyway)])
     # The run's own report knows nothing of a second run.
     one_run = asked.runs and asked.cascade.run is None and not asked.mix
     if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
@@ -439,4 +442,4 @@ def _refit(like: Path, asked: _Asked) -> None:
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
     new = found.new.accepting(*asked.accepted)
     changes = change_lines(found.old, new.policy, found.rates)
-    asked.write(new, [*calibration_lines(new, anyway=asked.anyway), *changes])
+    asked.write(new, [*calibration_lines(new, anyway=asked.write_anyway), *changes])

@@ -15,7 +15,7 @@ from ...guard.policy import Policy
 from ...guard.signals.relevance.registry import scorer_name
 from ._app import COMMANDS
 from ._calibrate import MissingAnswers
-from ._console import collected_figures, out, print_figures
+from ._console import collected_figures, print_figures, tell
 from ._options import prints_figures
 from ._project_file import ProjectFile
 
@@ -98,7 +98,7 @@ def check(
     asked = _given(ctx, "format")
     failed, found["report"] = _run(ctx, "report", str(run), *gates, **asked, out=report)
     print_figures(found)
-    out.print("\n".join(_lines(found, given=taken is not None)))
+    tell("check", found, taken is not None)
     if certified or failed:
         raise typer.Exit(certified or failed)
 
@@ -191,38 +191,3 @@ def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> t
         except typer.Exit as ended:
             code = ended.exit_code
     return code, found[0]
-
-
-def _lines(found: Mapping[str, Any], *, given: bool) -> list[str]:
-    measured = found["measure"]
-    lines = [
-        f"measured: {measured['total']} cases, {measured['failed']} failed → {measured['run']}"
-    ]
-    if given:
-        lines.append(
-            f"policy: {found['policy']}, as it stands; on questions that it was calibrated on its "
-            "rates come out a little too good"
-        )
-    else:
-        lines += _calibrated(found["calibrate"])
-    lines += [_gate(one) for one in found["report"]["gates"]]
-    return [*lines, *(f"report → {page}" for page in reversed(found["report"]["written"]))]
-
-
-def _calibrated(found: Mapping[str, Any]) -> list[str]:
-    """What the policy that was written promises, or why there is none."""
-    problems = [problem["what"] for problem in found["problems"]]
-    if found["policy"] is None:
-        return [*(f"refused: {what}" for what in problems), "no policy was written"]
-    words = found["statement"] or found["note"] or "nothing could be certified"
-    careful = [f"problem, and written anyway: {what}" for what in problems]
-    if found["statement"] and found["note"]:
-        careful.insert(0, f"careful: {found['note']}")
-    return [f"calibrated: {words}", *careful, f"policy → {found['policy']}"]
-
-
-def _gate(gate: Mapping[str, Any]) -> str:
-    value = "undefined" if gate["value"] is None else f"{gate['value']:.4g}"
-    of = f" of {gate['system']}" if gate["system"] else ""
-    verdict = "FAILED" if gate["failed"] else "passed"
-    return f"gate {verdict}: fail if {gate['expression']}{of}; it is {value}"

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -78,6 +79,14 @@ def _as_json(value: object) -> Any:
 def json_line(value: Mapping[str, Any]) -> str:
     """`value` as one line of JSON lines, for `atomic_writer`."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def tell(macro: str, *given: Any) -> None:
+    """Print what a macro of `printed.txt` writes, one line per paragraph."""
+    from ..report.prose import Templates
+
+    for line in Templates(Path(__file__).with_name("printed.txt")).paragraphs(macro, *given):
+        out.print(line)
 
 
 def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -170,7 +179,7 @@ def spent(progress: Progress) -> str:
 
     Example:
         >>> from knowgate.offline_eval.run.calls import Progress
-        >>> spent(Progress("asking", 9, 10, failed=1, calls=8, input_tokens=1200))
+        >>> spent(Progress("asking", 10, 9, failed=1, calls=8, input_tokens=1200))
         '8 calls · 1200 tokens · 1 failed'
     """
     tokens = (progress.input_tokens or 0) + (progress.output_tokens or 0)

@@ -15,7 +15,7 @@ import typer
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError
-from ._console import err, out, print_figures, print_table
+from ._console import err, out, print_figures, print_table, tell
 from ._options import prints_figures
 
 _NEEDED = ("numpy", "onnxruntime", "tokenizers", "langchain-core", "prometheus-client", "pydantic")
@@ -91,9 +91,7 @@ def _list_scorers() -> None:
         out.print(f"hf:{name}")
         facts = f"{preset.millions} M parameters, {preset.licence}; {preset.means}"
         out.print(f"  {facts}")
-    out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
-    out.print("A language model as the judge: judge:MODEL, named as for --model.")
-    out.print("The number that your retriever or reranker gave each passage: metadata:KEY.")
+    tell("further_scorers")
 
 
 def _package(name: str) -> Finding:

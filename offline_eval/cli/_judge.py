@@ -15,7 +15,7 @@ from ...guard.errors import InputError
 from ..judging.contract import Judge
 from ..judging.llm_judge import Criterion
 from ..judging.run import judge_run, plan_judging
-from ..run.calls import RunTotals
+from ..run.calls import Progress
 from ..run.replies import Judgement
 from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
@@ -113,7 +113,7 @@ def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> Non
     )
 
 
-def _show_totals(totals: RunTotals, run: Path) -> None:
+def _show_totals(totals: Progress, run: Path) -> None:
     print_figures({**asdict(totals), "run": run})
     spent = f", {totals.calls} calls" if totals.calls else ""
     if totals.input_tokens is not None:

@@ -12,6 +12,7 @@ import typer
 
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
+from ...guard.prompts import Prompt
 from ..data.diversity import filter_questions_file
 from ..data.diversity.filter import DiversitySettings, KeywordMethod, SemanticMethod
 from ..data.facts import BuildSettings, build_questions
@@ -32,9 +33,9 @@ _SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
 class FilterOptions(Pairs):
     """Which questions are kept, as `--filter` names it."""
 
-    keyword: KeywordMethod = KeywordMethod.UNIQUENESS
+    keyword: KeywordMethod = "uniqueness"
     keyword_threshold: float = 0.3
-    semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
+    semantic: SemanticMethod = "farthest_first"
     semantic_threshold: float = 0.3
 
 
@@ -85,13 +86,9 @@ def build(
             length) or off; keyword-threshold=0.3 (for original of the scores' range);
             semantic=farthest_first or off; semantic-threshold=0.3 (cosine distance).
     """
-    settings = BuildSettings.of_prompts(
-        fact_prompt,
-        question_prompt,
-        model=model,
-        chunk_size=chunks.size,
-        chunk_overlap=chunks.overlap,
-    )
+    files = {"fact_prompt": fact_prompt, "question_prompt": question_prompt}
+    prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
+    settings = BuildSettings(model, **prompts, chunk_size=chunks.size, chunk_overlap=chunks.overlap)
     if dry_run:
         estimate = BuildEstimate(documents, out_dir, settings=settings)
         print_figures(vars(estimate))
@@ -118,7 +115,7 @@ def build(
 def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
     """Write the questions that differ beside all; count the others, None where too few are left."""
     kept = questions.with_name("diverse.jsonl")
-    off = filters.semantic is SemanticMethod.OFF
+    off = filters.semantic == "off"
     try:
         with progress_bar("filtering") as advance:
             found = filter_questions_file(
@@ -127,7 +124,7 @@ def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
                 kept.with_name("dropped.jsonl"),
                 None if off else BiEncoderScorer(),
                 DiversitySettings(**filters.model_dump()),
-                on_progress=lambda _stage, done, total: advance(done, total),
+                on_progress=advance,
             )
     except InputError as error:
         err.print(f"not filtered: {error}")

@@ -14,7 +14,6 @@ from ...guard.files import require_new_folder
 from ..data.graph.endpoint import EndpointSettings
 from ..data.graph.generation import generate_questions, graph_properties
 from ..data.graph.graph import KnowledgeGraph
-from ..data.graph.items import QuestionType
 from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
@@ -100,9 +99,7 @@ def generate(
         dry_run: List the properties and why some are left out.
     """
     rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **properties.model_dump())
-    settings = GenerationSettings(
-        tuple(_parts(lang)), tuple(QuestionType), per_type, examples, rules, seed=seed
-    )
+    settings = GenerationSettings(tuple(_parts(lang)), per_type, examples, rules, seed=seed)
     how = EndpointSettings(subjects=subjects, **endpoint.model_dump())
     texts = Templates(templates or ())
     for language in settings.languages:

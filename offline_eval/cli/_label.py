@@ -12,7 +12,7 @@ import typer
 
 from ...guard.errors import InputError, require_extra
 from ..report.text import range_text
-from ._console import only_figures, out, print_figures, print_table, progress_bar
+from ._console import only_figures, out, print_figures, print_table, progress_bar, tell
 from ._options import Port, prints_figures, reject
 from ._view import show
 
@@ -183,11 +183,7 @@ def _print_agreement(run: RepliesRun) -> None:
     print_figures({one.criterion: _figures(one) for one in found})
     for one in found:
         _print_criterion(one)
-    out.print(
-        "95 % intervals by resampling questions with all their replies. Cohen's kappa takes the "
-        "replies that both labelled, Fleiss' kappa those that all labelled, Krippendorff's alpha "
-        "all with two labels or more."
-    )
+    tell("agreement")
 
 
 def _figures(found: Agreement) -> dict[str, Any]:
@@ -208,11 +204,7 @@ def _print_criterion(found: Agreement) -> None:
         ("agreement", "value", "95 % interval", "questions"),
         [(name, *_cells(value), str(value.n)) for name, value in rows],
     )
-    out.print(
-        f"{found.replies} replies labelled by at least one of {len(found.annotators)}, "
-        f"{found.by_two} by two or more, {found.by_all} by all; {found.disagreements} with "
-        "different labels"
-    )
+    tell("labelled", found)
 
 
 def _cells(value: Interval) -> tuple[str, str]:
@@ -318,11 +310,7 @@ def _finish(folder: Path) -> None:
     run = MeasuredRun.read(folder, unfinished=True)
     counts = run.review_counts()
     print_figures(counts)
-    unsure = f", {counts['unsure']} unsure" if counts["unsure"] else ""
-    out.print(
-        f"{counts['reviewed']} of {counts['left_out']} left-out questions reviewed: "
-        f"{counts['answered']} answered after all, {counts['not_answered']} not{unsure}"
-    )
+    tell("reviewed", counts)
     if counts["answered"]:
         calibrated = run.calibration
         risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..data.questions import QuestionRecord
 from ..run.questions import LeaveOut
 from ..suites.ookb.leaving_out import sizes_of_units
-from ._console import out, print_figures
+from ._console import out, print_figures, tell
 from ._options import required
 
 if TYPE_CHECKING:
@@ -56,14 +56,15 @@ def plan(
     found = LeakPlan.of(sizes, risk, delta=level)
     rows = [LeakPlan.of(_like(sizes, count), risk, delta=level) for count in _TABLE]
     note = _note(questions, leave_out, len(sizes), served=served) if named else ""
-    lines = [_verdict(found, risk, delta, _UNITS[leave_out]), *filter(None, [note]), ""]
-    for line in (*lines, *_table(found, rows)):
+    tell("plan", found, risk, delta, _UNITS[leave_out])
+    for line in (*filter(None, [note]), "", *_table(found, rows)):
         out.print(line)
     figures: dict[str, Any] = {"plan": found, "table": rows}
     if unanswerable is not None:
         own = LeakPlan.of(_topics(unanswerable, questions), risk, delta=level)
         figures["unanswerable"] = own
-        out.print(f"\nunanswerable: {_verdict(own, risk, delta, 'topics')}")
+        out.print("\nunanswerable: ", end="")
+        tell("plan", own, risk, delta, "topics")
         for line in _table(own, [])[:2]:
             out.print(line)
     print_figures(figures)
@@ -95,19 +96,6 @@ def _like(sizes: list[int], questions: int) -> list[int]:
     passages = max(1, round(questions * len(sizes) / sum(sizes)))
     each, more = divmod(questions, passages)
     return [each + (place < more) for place in range(passages)]
-
-
-def _verdict(found: LeakPlan, risk: float, delta: float, units: str = "passages") -> str:
-    counts = f"{found.questions} questions on {found.passages} {units}"
-    bound = f"certify a leak of at most {risk:g} with confidence {1 - delta:g}"
-    if found.passages < found.needed:
-        offer = "" if found.smallest is None else f"; they can certify --risk {found.smallest:g}"
-        takes = f"that takes {found.needed} {units}{offer}."
-        return f"{counts} cannot {bound}, whatever is measured: {takes}"
-    return (
-        f"{counts} can {bound} (it takes {found.needed} {units} at least); how much a policy then "
-        "abstains from without need depends on how well the scorer tells the cases apart:"
-    )
 
 
 def _table(found: LeakPlan, rows: list[LeakPlan]) -> list[str]:

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
-from ..run.calls import RunTotals
+from ..run.calls import Progress
 from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
 from ..suites.driver import plan_suite
 from ..suites.ookb import MEASURE, folder_name
@@ -332,7 +332,7 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
         raise typer.Exit(1)
 
 
-def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
+def _totals(suite: AnySuite, totals: Progress) -> list[str]:
     """Return how many rows there are, and what they cost."""
     lines = [f"{totals.total} {suite.rows.name} ({totals.already} were there before)"]
     if totals.calls:

@@ -23,10 +23,10 @@ from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.signals.relevance.registry import scorer_names
 from ..data.facts import BuildSettings, build_questions
 from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
-from ..suites.uniknow.methods import TrainedMethod, TrainedVariant
+from ..suites.uniknow.methods import TrainedMethod
 from ..suites.uniknow.plan import tuning_examples
 from ..systems.factory import EMBEDDED, load_chat_model, local_model
-from ._console import call_progress, out, print_figures, progress_bar
+from ._console import call_progress, out, print_figures, progress_bar, tell
 from ._options import Pairs, prints_figures, reject, require_one, required
 
 # Makes a folder a tuned scorer, so it comes last.
@@ -125,7 +125,7 @@ def tune(
     settings = _settings(model or EMBEDDED, method, training)
     found = partial(
         tuning_examples,
-        TrainedVariant(method),
+        method,
         data=data or "microworld",
         knowledge=knowledge,
         limit=limit,
@@ -212,21 +212,8 @@ def _training_questions(
 
 
 def _tell(report: TuningReport, folder: Path) -> None:
-    gain: Any = report.gain
-    out.print(
-        f"AUROC on questions not trained on ({report.questions}): {report.before:.3f} bundled, "
-        f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
-    )
-    if not report.helped:
-        holds = "It is not shown to help: the interval holds 0."
-        worse = "It did not help: the tuned scorer is worse."
-        out.print(f"{worse if gain.high < 0.0 else holds} → {folder}")
-        out.print(f"Keep the bundled scorer, --scorer {TuningReport.BUNDLED}.")
-        return
-    out.print(f"It helped: the interval lies above 0. → {folder}")
-    # A scorer's name goes before a folder of that name.
     named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
-    out.print(f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.")
+    tell("tuned", report, report.gain, folder, TuningReport.BUNDLED, quote(named))
 
 
 def _settings(

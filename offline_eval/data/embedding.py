@@ -51,16 +51,10 @@ def embed_all(
 
 def _checked(rows: NDArray[np.float32], texts: int, start: int) -> NDArray[np.float32]:
     if rows.ndim != 2 or len(rows) != texts:
-        raise InputError(
-            f"gave embeddings of shape {rows.shape} for {texts} texts",
-            where="encoder",
-            hint="it must give one row for each",
-        )
+        what = f"gave embeddings of shape {rows.shape} for {texts} texts"
+        raise InputError(what, where="encoder", hint="it must give one row for each")
     wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(wrong):
-        raise InputError(
-            f"the embedding of text {start + int(wrong[0]) + 1} is not finite",
-            where="encoder",
-            hint="use another encoder, or leave that text out",
-        )
+        what = f"the embedding of text {start + int(wrong[0]) + 1} is not finite"
+        raise InputError(what, where="encoder", hint="use another encoder, or leave that text out")
     return rows

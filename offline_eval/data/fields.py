@@ -1,16 +1,230 @@
-"""Fields of the JSON objects that question files hold, checked as they are read."""
+"""Files of questions in all their forms, and the fields of the objects in them."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ...guard.files import read_jsonl
+from ...guard.errors import InputError
+from ...guard.files import read_json, read_jsonl, read_text
 from ...guard.text import clean_text
-from ._question_file import CsvFile
+
+_BYTE_ORDER_MARK = "\ufeff"
+# Excel writes and reads this line; it is no head.
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A CSV file with a head.
+
+    Attributes:
+        columns: the names in the head, as they are written.
+        rows: line on which a row begins, and its cells that are not empty, by `field_name` of
+            their column.
+        delimiter: between cells.
+        marked: whether the file begins with a byte order mark, which Excel needs.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, Mapping[str, str]], ...]
+    delimiter: str
+    marked: bool
+
+    @staticmethod
+    def is_named_so(path: str | os.PathLike[str]) -> bool:
+        """Whether a file is CSV by its name."""
+        return Path(path).suffix.lower() in (".csv", ".tsv")
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        needed: str = "question",
+        others: str = "answer, and perhaps id, passage, source, topic",
+    ) -> CsvFile:
+        """Read a file with commas, semicolons or tabs between cells.
+
+        Args:
+            path: of the file.
+            needed: a column without which it is another file.
+            others: further columns, for the hint of that error.
+
+        Raises:
+            InputError: it has no such column, a quote is not closed, or a row has more cells than
+                the head; the message names file and line.
+        """
+        where, text = os.fspath(path), read_text(path)
+        marked = Path(path).read_bytes().startswith(_BYTE_ORDER_MARK.encode())
+        stated = _SEPARATOR_LINE.match(text)
+        delimiter = stated[1] if stated else delimiter_of(text, tabs=where.lower().endswith(".tsv"))
+        skipped = stated.end() if stated else 0
+        records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
+        head_line, columns = next(records, (1, []))
+        names = _names(columns, f"{where}:{head_line}")
+        if needed not in names:
+            found = ", ".join(name[:60] for name in names if name) or "nothing"
+            what = f"there is no column {needed!r} (found: {found[:200]})"
+            hint = f"the first line names the columns: {needed}, {others}"
+            raise InputError(what, where=f"{where}:{head_line}", hint=hint)
+        rows = tuple(
+            (line, _row(names, cells, f"{where}:{line}", delimiter)) for line, cells in records
+        )
+        return cls(tuple(columns), rows, delimiter, marked)
+
+    def text(self, rows: Iterable[Mapping[str, str]]) -> str:
+        """Return some of the rows in the form of the file; columns that are new come last."""
+        kept = list(rows)
+        known = {field_name(column) for column in self.columns}
+        new = dict.fromkeys(name for row in kept for name in row if name not in known)
+        columns = (*self.columns, *new)
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([row.get(field_name(column), "") for column in columns] for row in kept)
+        return (_BYTE_ORDER_MARK if self.marked else "") + buffer.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """A file of questions: JSON lines, a JSON list, a document with such a list, or CSV.
+
+    Attributes:
+        ID_FIELDS: names that the id of a question may have.
+        rows: place of each question, for errors, and its fields.
+        csv: of a CSV file.
+        whole: all of a JSON list or document.
+    """
+
+    ID_FIELDS: ClassVar[tuple[str, ...]] = ("id", "question_id", "identifier")
+
+    rows: tuple[tuple[str, Mapping[str, Any]], ...]
+    csv: CsvFile | None = None
+    whole: Any = None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> QuestionFile:
+        """Read a file; JSON lines are known by what they are, whatever the name.
+
+        Raises:
+            InputError: it cannot be read, or is none of these; names file and line or item.
+        """
+        where = os.fspath(path)
+        if CsvFile.is_named_so(path):
+            table = CsvFile.read(path)
+            return cls(tuple((f"{where}:{line}", row) for line, row in table.rows), csv=table)
+        if _is_lines(path) or _holds_lines(read_text(path)):
+            return cls(tuple((f"{where}:{line}", row) for line, row in read_jsonl(path)))
+        whole = read_json(path)
+        items = whole.get("questions") if isinstance(whole, dict) else whole
+        if not isinstance(items, list):
+            what = "expected a list of questions, or an object whose field 'questions' is one"
+            hint = "use a KnowOrNot question document, or JSON lines in a .jsonl file"
+            raise InputError(what, where=where, hint=hint)
+        rows = tuple((f"{where}: questions[{place}]", item) for place, item in enumerate(items))
+        for place, item in rows:
+            if not isinstance(item, dict):
+                what = f"expected a JSON object, found {type(item).__name__}"
+                raise InputError(what, where=place, hint="each record is an object with its fields")
+        return cls(rows, whole=whole)
+
+    def text(self, rows: Sequence[Mapping[str, Any]], out: str | os.PathLike[str]) -> str:
+        """Return some rows, in the form that the name of the file promises they go to."""
+        if self.csv is not None and CsvFile.is_named_so(out):
+            return self.csv.text(rows)
+        if _is_lines(out) or (self.csv is None and self.whole is None):
+            return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        document = isinstance(self.whole, dict)
+        whole = {**self.whole, "questions": rows} if document else rows
+        return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
+
+
+def _is_lines(path: str | os.PathLike[str]) -> bool:
+    return Path(path).suffix.lower() in (".jsonl", ".ndjson")
+
+
+def _holds_lines(text: str) -> bool:
+    """Whether the first line is an object by itself and more follows."""
+    first, _, rest = text.strip().partition("\n")
+    if not first.startswith("{") or not rest.strip():
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def field_name(column: str) -> str:
+    """Return the name of a column as a field.
+
+    Example:
+        >>> field_name(" Question ID ")
+        'question_id'
+    """
+    return "_".join(column.lower().split())
+
+
+def delimiter_of(text: str, *, tabs: bool) -> str:
+    """Tell what is between cells.
+
+    Args:
+        text: of a table with a head: semicolon, comma or tab, whichever that has most of outside
+            quotes.
+        tabs: it is tabs, by the name of the file.
+    """
+    head = _QUOTED.sub("", text.lstrip().partition("\n")[0])
+    return "\t" if tabs else max(",;\t", key=head.count)
+
+
+def _records(
+    text: str, delimiter: str, where: str, *, first_line: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records that are not empty, and the line on which each begins."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = first_line
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            hint = 'put text with quotes, line breaks or separators in "…", and write " as ""'
+            raise InputError(f"broken CSV ({error})", where=f"{where}:{line}", hint=hint) from None
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield line, cells
+        line = first_line + reader.line_num
+
+
+def _names(columns: Iterable[str], where: str) -> list[str]:
+    names = [field_name(column) for column in columns]
+    for at, name in enumerate(names):
+        if name and name in names[:at]:
+            raise InputError(
+                f"two columns are called {name[:60]!r}", where=where, hint="rename one of them"
+            )
+    return names
+
+
+def _row(names: list[str], cells: list[str], where: str, delimiter: str) -> dict[str, str]:
+    if any(cell.strip() for cell in cells[len(names) :]):
+        what = f"has {len(cells)} cells, and the head has {len(names)}"
+        raise InputError(what, where=where, hint=f'put text with {delimiter!r} in it in "…"')
+    return {
+        name: cell.replace("\r\n", "\n")
+        for name, cell in zip(names, cells, strict=False)
+        if name and cell.strip()
+    }
 
 
 def _cleaned(value: Any) -> Any:

@@ -1,9 +1,10 @@
-"""Read questions with answers: KnowOrNot documents, JSON lists, JSON lines and CSV."""
+"""Read questions with answers, and say how much of their wording is their passages'."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -13,10 +14,87 @@ from pydantic import AliasChoices, BaseModel, Field, model_validator
 from ...guard.errors import InputError
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
-from ._question_file import QuestionFile
-from ._shared_words import SHARED_BY_PEOPLE, mean_shared_words, note_on_makers
-from .fields import Numbered, Said, Text
+from .fields import Numbered, QuestionFile, Said, Text
 
+# Words that say little about what a question is about.
+_ASIDE_TEXT = """
+    a about am an and any are as at be been but by can could did do does for from get had has have
+    he her his how i if in into is it its may me might more most must my no not of on one or our
+    out s shall she should so some t than that the their them then there these they this those to
+    up us was way we were what when where which who whom whose why will with would you your
+"""
+_ASIDE = frozenset(_ASIDE_TEXT.split())
+# Mean over 225 questions on four documentations, written by hand as users put them, and the
+# chunk of 150 words that answers each (`benchmarks/generated_questions.py`).
+SHARED_BY_PEOPLE = 0.39
+# Chinese and Japanese are written without spaces: each character is a word.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
+
+
+def shared_words(question: str, passage: str) -> float | None:
+    """Share of a question's content words that its passage holds, whatever their endings.
+
+    Questions of people share less than questions that were made from the passage, and less is
+    harder: a scorer then has to tell that other words mean the same.
+
+    Returns:
+        From 0 to 1; None for a question of function words alone.
+
+    Example:
+        >>> shared_words("How long can I try it for free?", "Trials end after 21 days.")
+        0.0
+        >>> shared_words("How many days does a trial last?", "Trials end after 21 days.")
+        0.5
+    """
+    asked, told = content_words(question), content_words(passage)
+    return len(asked & told) / len(asked) if asked else None
+
+
+def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
+    """Mean of `shared_words` over questions with their passages; None without any."""
+    found = [share for pair in pairs if (share := shared_words(*pair)) is not None]
+    return sum(found) / len(found) if found else None
+
+
+def content_words(text: str) -> set[str]:
+    """Words that say what a text is about, without their endings."""
+    words = _WORD.findall(text.casefold())
+    return {_ENDING.sub("", word) for word in words if word not in _ASIDE}
+
+
+# False abstention of policies from questions by rules, on three documentations: what they claimed,
+# and what they did to questions as users put them (`benchmarks/generated_questions.py`).
+_MEASURED = (
+    ": on three documentations such policies claimed to abstain from 17 to 32 % of what they could "
+    "answer, and abstained from 75 to 91 % of what users asked"
+)
+
+
+def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
+    """Say which share of the questions programs made, and what that means; empty for none.
+
+    Args:
+        makers: by `QuestionRecord.made_by`, how many questions; people's are left out.
+        questions: in all.
+
+    Example:
+        >>> note_on_makers({"rules": 3}, 30)[:47]
+        'Rules made 10 % of the questions behind this; p'
+    """
+    count = sum(makers.values())
+    if not count:
+        return ""
+    kinds = sorted({name.partition(":")[0] for name in makers}, reverse=True)
+    who = " and ".join("a model" if kind == "model" else kind for kind in kinds)
+    share = "all" if count >= questions else f"{min(99, round(100 * count / questions))} %"
+    text = f"{who} made {share} of the questions behind this; people's are usually harder"
+    if "rules" in kinds:
+        text += _MEASURED
+    return f"{text[0].upper()}{text[1:]}. A smoke test, no promise about people's questions."
+
+
+_OWN_ID = "give every question an id of its own"
 _HINT = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
 
 
@@ -75,11 +153,8 @@ class QuestionRecord:
         if not records:
             raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
         if len(records) == 1:
-            raise InputError(
-                "there is one question only",
-                where=os.fspath(path),
-                hint="leaving one out needs at least two questions",
-            )
+            hint = "leaving one out needs at least two questions"
+            raise InputError("there is one question only", where=os.fspath(path), hint=hint)
         return records
 
     @classmethod
@@ -105,18 +180,16 @@ class QuestionRecord:
         found = []
         for record in _records(path, "u", need_answer=False, hint=hint):
             if record.question_id in known:
-                raise InputError(
-                    f"the id {_short(record.question_id)!r} is that of an answerable question, too",
-                    where=os.fspath(path),
-                    hint="give every question an id of its own",
+                what = (
+                    f"the id {_short(record.question_id)!r} is that of an answerable question, too"
                 )
+                raise InputError(what, where=os.fspath(path), hint=_OWN_ID)
             if " ".join(record.question.split()).casefold() in asked:
-                raise InputError(
-                    f"the question {_short(record.question)!r} is one of the answerable questions, "
-                    "too",
-                    where=os.fspath(path),
-                    hint="a question is answered by the documents or not: remove one of both",
+                what = (
+                    f"the question {_short(record.question)!r} is one of the answerable ones, too"
                 )
+                hint = "a question is answered by the documents or not: remove one of both"
+                raise InputError(what, where=os.fspath(path), hint=hint)
             found.append(replace(record, answer="", passage=None, source=None))
         if not found:
             raise InputError("holds no question", where=os.fspath(path), hint=hint)
@@ -166,12 +239,9 @@ def _records(
             **line.model_dump(exclude={"id", "question", "answer"}),
         )
         if record.question_id in seen:
-            raise InputError(
-                f"the id {_short(record.question_id)!r} was used before "
-                f"({seen[record.question_id]})",
-                where=where,
-                hint="give every question an id of its own",
-            )
+            what = f"the id {_short(record.question_id)!r} was used before"
+            what += f" ({seen[record.question_id]})"
+            raise InputError(what, where=where, hint=_OWN_ID)
         seen[record.question_id] = where
         records.append(record)
     return records
@@ -248,11 +318,8 @@ class KnowledgeBase:
             passage_of[record.question_id] = first.setdefault(key, record.question_id)
             passages.setdefault(passage_of[record.question_id], text)
         if len(passages) < 2:
-            raise InputError(
-                "all questions share one passage",
-                where=where,
-                hint="leaving one out needs at least two different passages",
-            )
+            hint = "leaving one out needs at least two different passages"
+            raise InputError("all questions share one passage", where=where, hint=hint)
         return cls(passages, passage_of, kind)
 
 
@@ -262,17 +329,11 @@ def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:
     if kind is PassageKind.QUESTION_ANSWER:
         return f"{record.question}\n{record.answer}"
     if record.passage is None:
-        raise InputError(
-            f"question {record.question_id!r} has no field 'passage'",
-            where=where,
-            hint="add it, or use --passage answer",
-        )
+        what = f"question {record.question_id!r} has no field 'passage'"
+        raise InputError(what, where=where, hint="add it, or use --passage answer")
     if kind is PassageKind.TITLED:
         if not record.source:
-            raise InputError(
-                f"question {record.question_id!r} has no field 'source', its passage's title",
-                where=where,
-                hint="add it, or use --passage passage",
-            )
+            what = f"question {record.question_id!r} has no field 'source', its passage's title"
+            raise InputError(what, where=where, hint="add it, or use --passage passage")
         return f"{record.source}\n{record.passage}"
     return record.passage

@@ -5,8 +5,7 @@
                   └─ detector · estimate · llm:MODEL · one's own     people's labels
 
 Every verdict is a row: reply, criterion, judge, outcome, reasons, cost. Add a criterion for
-language models as a file (`Criterion.read`), a judge as a function (`FunctionJudge`) or by
-matching the `Judge` protocol.
+language models as a file (`Criterion.read`), a judge by matching the `Judge` protocol.
 
     KnowgateError
     └── JudgeError                a judge gave no verdict: stored as a row, never raised

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args, runtime_checkable
 
-from ...guard.errors import InputError
 from ...guard.text import clean_text
 from ..run import RepliesRun
 from ..run.replies import ReplyRow
@@ -174,67 +172,6 @@ class Judge(Protocol):
     async def judge(self, criterion: str, material: JudgedReply, known: Known) -> Verdict:
         """The verdict. Whatever it raises becomes the row of a failure."""
         ...
-
-
-Judging = Callable[[JudgedReply], str | Verdict | Awaitable[str | Verdict]]
-
-
-class FunctionJudge:
-    """A judge of one criterion, from a function of a reply to an outcome.
-
-    Args:
-        name: of the judge.
-        criterion: that it judges.
-        function: plain or async.
-        version: changes when the function does, so that verdicts can be told apart.
-        estimate: see `Judge`.
-
-    Raises:
-        InputError: a name is empty.
-
-    Example:
-        >>> short = FunctionJudge(
-        ...     "words", "length", lambda reply: "long" if len(reply.reply) > 400 else "short"
-        ... )
-        >>> short.criteria
-        ('length',)
-    """
-
-    def __init__(
-        self,
-        name: str,
-        criterion: str,
-        function: Judging,
-        *,
-        version: str = "1",
-        estimate: bool = False,
-    ) -> None:
-        if not name or not criterion:
-            raise InputError("a judge needs a name and a criterion", where="FunctionJudge")
-        self.name, self.estimate = name, estimate
-        self._criterion, self._function, self._version = criterion, function, version
-
-    @property
-    def criteria(self) -> tuple[str, ...]:
-        """The one criterion."""
-        return (self._criterion,)
-
-    def version(self, criterion: str) -> str:
-        """Of its names and the version given."""
-        return sha256_of(self.name, criterion, self._version)
-
-    def wants(self, criterion: str, material: JudgedReply, known: Known) -> bool:
-        """Always."""
-        del criterion, material, known
-        return True
-
-    async def judge(self, criterion: str, material: JudgedReply, known: Known) -> Verdict:
-        """What the function says."""
-        del criterion, known
-        found = self._function(material)
-        if inspect.isawaitable(found):
-            found = await found
-        return found if isinstance(found, Verdict) else Verdict(found)
 
 
 def sha256_of(*parts: str) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...calibration import Interval
 from ..run import RepliesRun
-from .validation import LabelsLike, labels_for, weights_for
+from .labelling import Labels
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
@@ -178,7 +178,7 @@ def corrected_rate(
     judge: str,
     criterion: str,
     outcome: str | Collection[str],
-    labels: LabelsLike,
+    labels: Labels,
     *,
     among: Collection[str] | None = None,
 ) -> Interval:
@@ -208,12 +208,12 @@ def corrected_rate(
     }
     people = {
         name: label in wanted
-        for name, label in labels_for(labels, criterion).items()
+        for name, label in labels.consensus(criterion).items()
         if name in verdicts
     }
     if not people:
         return Interval()
-    weighing = weights_for(labels, people) or dict.fromkeys(people, 1.0)
+    weighing = labels.weights(people) or dict.fromkeys(people, 1.0)
     rest = [name for name in verdicts if name not in people]
     return prediction_powered_rate(
         list(people.values()),

@@ -19,8 +19,8 @@ labels at all.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,18 +125,13 @@ class EstimateJudge:
     equivalent = 0.82
 
     def __init__(self, encoder: TokenEncoder | None = None) -> None:
-        self._detector = DetectorJudge()
-        self._encoder = encoder
-        self._idf: NDArray[np.float32] | None = None
-        self._loaded = False
-        self._lock = threading.Lock()
+        self._detector, self._given = DetectorJudge(), encoder
 
     def version(self, criterion: str) -> str:
         """Of encoder, detector and thresholds."""
-        encoder, _ = self._model()
         return sha256_of(
             criterion,
-            encoder.fingerprint("answer_similarity").model_dump_json(),
+            self._encoder.fingerprint("answer_similarity").model_dump_json(),
             self._detector.version(criterion),
             f"{self.acceptable} {self.equivalent} {SUPPORTED} {_MOST_PASSAGES}",
         )
@@ -179,8 +174,10 @@ class EstimateJudge:
         Raises:
             UnsupportedLanguageError: a text is in a script that the encoder does not know.
         """
-        encoder, _ = self._model(question, expected, reply)
-        first, second = encoder.encode_first([f"{question} {expected}", f"{question} {reply}"])
+        self._require(question, expected, reply)
+        first, second = self._encoder.encode_first(
+            [f"{question} {expected}", f"{question} {reply}"]
+        )
         cosine = float(np.dot(first.embedding, second.embedding))
         return (cosine + self._met(question, expected, [reply])) / 2
 
@@ -191,11 +188,12 @@ class EstimateJudge:
         weighted by inverse document frequency and by how little the question meets them.
         A text without tokens of its own is met by anything, and nothing by no sources.
         """
-        encoder, idf = self._model(question, text, *sources)
+        self._require(question, text, *sources)
+        encoder = self._encoder
         asked, told = encoder.encode_first([question, text])
         windows = [window for those in encoder.encode(list(sources)) for window in those]
         known = np.clip(best_cosines(told, [asked]), 0.0, 1.0)
-        weights = token_weights(told, idf, encoder.unknown_id) * (1.0 - known)
+        weights = token_weights(told, self._idf, encoder.unknown_id) * (1.0 - known)
         total = float(weights.sum())
         if total <= 0.0:
             return 1.0
@@ -231,14 +229,15 @@ class EstimateJudge:
         added = new_numbers(reply, question, *sources)
         return "over_specification" if unsupported or added else "none"
 
-    def _model(self, *texts: str) -> tuple[TokenEncoder, NDArray[np.float32] | None]:
-        """The encoder, which must know the texts, and its inverse document frequencies."""
-        with self._lock:
-            if self._encoder is None or not self._loaded:
-                self._encoder = self._encoder or TokenEncoder()
-                self._idf, self._loaded = word_piece_idf(self._encoder), True
-        if texts and not self._encoder.supports(" ".join(texts)):
-            raise UnsupportedLanguageError(
-                "relevance", "the embedded encoder knows texts in Latin letters only"
-            )
-        return self._encoder, self._idf
+    @cached_property
+    def _encoder(self) -> TokenEncoder:
+        return self._given or TokenEncoder()
+
+    @cached_property
+    def _idf(self) -> NDArray[np.float32] | None:
+        return word_piece_idf(self._encoder)
+
+    def _require(self, *texts: str) -> None:
+        if not self._encoder.supports(" ".join(texts)):
+            what = "the embedded encoder knows texts in Latin letters only"
+            raise UnsupportedLanguageError("relevance", what)

@@ -130,8 +130,7 @@ class Criterion(LabelCriterion):
         tag: around the verdict, as in `<tone>curt</tone>`; the name where it is empty.
         sees: what it is shown: some of question, expected_answer, reply, context,
             citation; the reply always.
-        positive: the outcome whose rate is of interest, to be named to `JudgeValidation.of_judges`;
-            None where there is none.
+        positive: the outcome whose rate is of interest; None where there is none.
         only_where: criterion → outcomes: it is asked only about replies to which the
             same judge gave one of these before. Otherwise the outcome is `otherwise`.
         otherwise: None for no verdict at all.
@@ -314,11 +313,7 @@ class LLMJudge:
     prefix = "llm:"
 
     def __init__(
-        self,
-        model: Runnable[Any, Any],
-        *,
-        name: str,
-        criteria: Sequence[Criterion] | None = None,
+        self, model: Runnable[Any, Any], *, name: str, criteria: Sequence[Criterion] | None = None
     ) -> None:
         chosen = Criterion.bundled() if criteria is None else tuple(criteria)
         _check_order(chosen)
@@ -436,20 +431,16 @@ def _check_order(criteria: Sequence[Criterion]) -> None:
             raise InputError(f"two criteria are called {criterion.name!r}", where="criteria")
         missing = sorted(criterion.only_where.keys() - earlier.keys())
         if missing:
-            raise InputError(
-                f"depends on {missing[0]!r}, which is not asked before it",
-                where=f"criterion {criterion.name!r}",
-                hint="judge by that one too",
-            )
+            what = f"depends on {missing[0]!r}, which is not asked before it"
+            hint = "judge by that one too"
+            raise InputError(what, where=f"criterion {criterion.name!r}", hint=hint)
         for name, outcomes in criterion.only_where.items():
             # It would never be asked, and every reply would silently get `otherwise`.
             strangers = sorted(set(outcomes) - earlier[name])
             if strangers or not outcomes:
                 never = f"an outcome {strangers[0]!r} of" if strangers else "no outcome of"
-                raise InputError(
-                    f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}",
-                    where=f"criterion {criterion.name!r}",
-                    hint="name outcomes of that criterion, or judge without the bundled criteria",
-                )
+                what = f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}"
+                hint = "name outcomes of that criterion, or judge without the bundled criteria"
+                raise InputError(what, where=f"criterion {criterion.name!r}", hint=hint)
         otherwise = () if criterion.otherwise is None else (criterion.otherwise,)
         earlier[criterion.name] = {*criterion.outcomes, *otherwise}

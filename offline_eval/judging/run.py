@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from ...guard.errors import InputError
 from ..run import CallLimits, RepliesRun
-from ..run.calls import Calls, OnProgress, RayPool, RunTotals
+from ..run.calls import Calls, OnProgress, Progress, RayPool
 from ..run.event_loop import run_interruptibly
 from ..run.replies import Judgement
 from ..run.table import Table
@@ -22,8 +21,6 @@ from .llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
 _LONGEST_DETAIL = 300
-_SPENT = ("calls", "input_tokens", "output_tokens")
-_COUNTED = ("total", "stored", "already", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +78,9 @@ class _RemoteJudges:
         self._judges = {judge.name: judge for judge in load()}
         for (name, criterion), version in versions.items():
             if self._judges[name].version(criterion) != version:
-                raise InputError(
-                    f"the worker's judge {name!r} is another version",
-                    where="--engine ray",
-                    hint="install the same weights and libraries on all machines",
-                )
+                what = f"the worker's judge {name!r} is another version"
+                hint = "install the same weights and libraries on all machines"
+                raise InputError(what, where="--engine ray", hint=hint)
 
     async def __call__(self, asked: _Asked) -> Verdict:
         """Return the verdict."""
@@ -102,7 +97,7 @@ def judge_run(
     pool: RayPool | None = None,
     load: Callable[[], Sequence[Judge]] | None = None,
     on_progress: OnProgress | None = None,
-) -> RunTotals:
+) -> Progress:
     """Judge every reply of a run and append the verdicts to `judgements`.
 
     Verdicts that the run has are not asked for again, so a killed round resumes.
@@ -126,7 +121,6 @@ def judge_run(
             version of the same judge.
         MissingDependencyError: a judge needs a package that is not there.
     """
-    began = time.monotonic()
     root = Path(folder)
     run = RepliesRun.read(root)
     _reject_other_versions(run, judges, failed_too=not retry_failed)
@@ -141,15 +135,11 @@ def judge_run(
         else:
             make = partial(_RemoteJudges, load or partial(tuple, judges), _versions(judges))
             work = judging.on_ray(pool, make, table, limits, on_progress)
-        rounds = run_interruptibly(work)
-    return _sum(rounds, time.monotonic() - began)
+        return run_interruptibly(work)
 
 
 def plan_judging(
-    folder: str | os.PathLike[str],
-    judges: Sequence[Judge],
-    *,
-    retry_failed: bool = False,
+    folder: str | os.PathLike[str], judges: Sequence[Judge], *, retry_failed: bool = False
 ) -> tuple[JudgePlan, ...]:
     """Count what `judge_run` would ask, without asking.
 
@@ -197,12 +187,12 @@ class _Judging:
 
     async def all_rounds(
         self, table: Table[Judgement], limits: CallLimits, on_progress: OnProgress | None
-    ) -> list[RunTotals]:
-        """What became of each round; a judge's k-th criterion is asked in the k-th."""
+    ) -> Progress:
+        """What became of all rounds; a judge's k-th criterion is asked in the k-th."""
         calls = Calls[_Asked](
             lambda asked: asked.key, self._failed, limits, on_progress, stage="judging"
         )
-        found = []
+        whole = Progress(calls.stage, 0)
         for number in range(max(len(judge.criteria) for judge in self._judges.values())):
             asked = [
                 one
@@ -210,8 +200,8 @@ class _Judging:
                 for criterion in judge.criteria[number : number + 1]
                 for one in self.asked_of(judge, criterion)
             ]
-            found.append(await calls.run(asked, self._judged, table))
-        return found
+            whole.include(await calls.run(asked, self._judged, table))
+        return whole
 
     async def on_ray(
         self,
@@ -220,7 +210,7 @@ class _Judging:
         table: Table[Judgement],
         limits: CallLimits,
         on_progress: OnProgress | None,
-    ) -> list[RunTotals]:
+    ) -> Progress:
         """As `all_rounds`, with the verdicts given by workers, the same for all rounds."""
         asked = (
             one
@@ -282,20 +272,6 @@ def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_t
             continue
         version = wanted.get((judgement.judge, judgement.criterion))
         if version is not None and judgement.judge_sha256 != version:
-            raise InputError(
-                f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here",
-                where=str(run.folder / "judgements"),
-                hint="give the criterion another name, or move those verdicts away",
-            )
-
-
-def _sum(rounds: Sequence[RunTotals], seconds: float) -> RunTotals:
-    def total(name: str) -> int | None:
-        values = [value for one in rounds if (value := getattr(one, name)) is not None]
-        return sum(values) if values else None
-
-    whole: dict[str, Any] = {name: sum(getattr(one, name) for one in rounds) for name in _COUNTED}
-    spent: dict[str, Any] = {
-        name: total(name) for name in ("calls", "input_tokens", "output_tokens")
-    }
-    return RunTotals(seconds=seconds, **whole, **spent)
+            what = f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here"
+            hint = "give the criterion another name, or move those verdicts away"
+            raise InputError(what, where=str(run.folder / "judgements"), hint=hint)

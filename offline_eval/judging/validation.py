@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,53 +13,7 @@ from ...calibration import Interval
 from ..run import RepliesRun
 from ..run.replies import Judgement
 from .chance_agreement import cohens_kappa
-
-
-@runtime_checkable
-class HumanLabels(Protocol):
-    """The outcomes that people agreed on; `labelling.Labels` is one.
-
-    Labels of a sample with unequal chances also have `inclusion_probability(reply_id)`, the
-    chance in (0, 1] with which a reply was drawn, None where unknown. Those that know on
-    which replies people disagree have `unsettled(criterion)`, the ids of these.
-    """
-
-    def consensus(self, criterion: str) -> Mapping[str, str]:
-        """Reply id → outcome, of the replies that people agreed on."""
-        ...
-
-
-LabelsLike = HumanLabels | Mapping[str, Mapping[str, str]]
-"""Labels of people, or criterion → (reply id → outcome)."""
-
-
-def labels_for(labels: LabelsLike, criterion: str) -> Mapping[str, str]:
-    """Reply id → outcome by one criterion; empty where nobody labelled it."""
-    if isinstance(labels, Mapping):
-        return labels.get(criterion, {})
-    return labels.consensus(criterion)
-
-
-def unsettled_in(labels: LabelsLike, criterion: str) -> Collection[str]:
-    """Labelled replies that people did not agree on, as far as the labels know of any."""
-    found = getattr(labels, "unsettled", None)
-    ids: Collection[str] = () if found is None else found(criterion)
-    return ids
-
-
-def weights_for(labels: LabelsLike, names: Collection[str]) -> dict[str, float] | None:
-    """Weight of each labelled reply, None where all weigh the same.
-
-    Where the labels know with which chance each reply was drawn (`inclusion_probability`), the
-    weight is one over that.
-    """
-    chance = getattr(labels, "inclusion_probability", None)
-    if chance is None:
-        return None
-    chances = {name: chance(name) for name in names}
-    found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
-    return found if len(set(found.values())) > 1 else None
-
+from .labelling import Labels
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -75,15 +28,15 @@ class JudgeValidation:
 
     Args:
         run: with verdicts.
-        labels: see `LabelsLike`; of at least one reply of the run.
+        labels: of at least one reply of the run.
         judge: its name.
         criterion: that was judged.
         verdicts: of the judge by that criterion, by reply.
-        positive: outcomes that count as positive in precision, recall and specificity;
-            empty where none is known, and then these three are undefined.
         known: what was found out about the judge elsewhere; goes before the other warnings.
 
     Attributes:
+        positive: outcomes that count as positive in precision, recall and specificity; empty
+            where none is known, and then these three are undefined.
         n: replies with both a label and a verdict.
         no_verdict: labelled replies on which the judge has none.
         unsettled: labelled replies that people do not agree on; they count nowhere.
@@ -99,25 +52,24 @@ class JudgeValidation:
     def __init__(
         self,
         run: RepliesRun,
-        labels: LabelsLike,
+        labels: Labels,
         judge: str,
         criterion: str,
         verdicts: Mapping[str, str],
-        positive: tuple[str, ...] = (),
         known: Sequence[str] = (),
     ) -> None:
-        self.judge, self.criterion, self.positive = judge, criterion, positive
+        self.judge, self.criterion = judge, criterion
+        self.positive = positive = _POSITIVE.get(criterion, ())
         people = _labelled(run, labels, criterion)
         both = [name for name in people if name in verdicts]
         human, judged = [people[name] for name in both], [verdicts[name] for name in both]
-        weights = weights_for(labels, people)
+        weights = labels.weights(people)
+        questions = [run.question_of(run.replies[name]).question_id for name in both]
         pairs = _Pairs(
             human=np.asarray(human, dtype=np.str_),
             judge=np.asarray(judged, dtype=np.str_),
             weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
-            questions=np.asarray(
-                [run.question_of(run.replies[name]).question_id for name in both], dtype=np.str_
-            ),
+            questions=np.asarray(questions, dtype=np.str_),
             weighted=weights is not None,
         )
         mine, yours = np.isin(pairs.judge, positive), np.isin(pairs.human, positive)
@@ -128,7 +80,7 @@ class JudgeValidation:
                 pairs.judge != Judgement.NOT_APPLICABLE
             )
         self.n, self.no_verdict = len(both), len(people) - len(both)
-        self.unsettled = sum(name in verdicts for name in unsettled_in(labels, criterion))
+        self.unsettled = sum(name in verdicts for name in labels.unsettled(criterion))
         everything = np.ones(len(both), dtype=np.bool_)
         self.accuracy = pairs.rate(everything, pairs.human == pairs.judge)
         self.precision = pairs.rate(answered & mine, yours)
@@ -156,20 +108,13 @@ class JudgeValidation:
 
     @classmethod
     def of_judges(
-        cls,
-        run: RepliesRun,
-        labels: LabelsLike,
-        *,
-        positive: Mapping[str, tuple[str, ...]] | None = None,
-        known_of: Mapping[str, Sequence[str]] | None = None,
+        cls, run: RepliesRun, labels: Labels, *, known_of: Mapping[str, Sequence[str]] | None = None
     ) -> tuple[JudgeValidation, ...]:
         """Compare every judge of the run with people's labels, by every criterion with both.
 
         Args:
             run: with verdicts.
-            labels: see `LabelsLike`.
-            positive: criterion → outcomes that count as positive, for criteria other than
-                abstention (yes) and factuality (tier_1, tier_2).
+            labels: of people.
             known_of: judge → what was found out about it elsewhere, such as
                 `JudgeBias.warning`; goes before the other warnings.
 
@@ -182,25 +127,17 @@ class JudgeValidation:
             found = asked.setdefault((judgement.criterion, judgement.judge), {})
             if judgement.outcome is not None:
                 found[judgement.reply_id] = judgement.outcome
-        known = {**_POSITIVE, **(positive or {})}
+        known = known_of or {}
         return tuple(
-            cls(
-                run,
-                labels,
-                judge,
-                criterion,
-                verdicts,
-                known.get(criterion, ()),
-                (known_of or {}).get(judge, ()),
-            )
+            cls(run, labels, judge, criterion, verdicts, known.get(judge, ()))
             for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0])
             if _labelled(run, labels, criterion)
         )
 
 
-def _labelled(run: RepliesRun, labels: LabelsLike, criterion: str) -> dict[str, str]:
+def _labelled(run: RepliesRun, labels: Labels, criterion: str) -> dict[str, str]:
     """Outcomes by people of the replies that the run has."""
-    found = labels_for(labels, criterion)
+    found = labels.consensus(criterion)
     return {name: outcome for name, outcome in found.items() if name in run.replies}
 
 

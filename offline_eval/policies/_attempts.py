@@ -101,11 +101,8 @@ def _history_of(source: str) -> Path:
     if path.is_dir():
         return path / HISTORY
     if not path.is_file():
-        raise InputError(
-            "is neither a run folder nor a file, so that calibrations on it cannot be counted",
-            where=source,
-            hint="store the records in a file",
-        )
+        what = "is neither a run folder nor a file, so that calibrations on it cannot be counted"
+        raise InputError(what, where=source, hint="store the records in a file")
     return path.with_name(f"{path.stem}.{HISTORY}")
 
 

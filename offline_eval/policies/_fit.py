@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice
@@ -48,10 +48,7 @@ _FEWEST_SETS = 20
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
-class _Parts(NamedTuple):
-    learn: Sequence[CalibrationRecord]
-    certify: Sequence[CalibrationRecord]
-    test: Sequence[CalibrationRecord]
+_Records = tuple[CalibrationRecord, ...]
 
 
 def calibrate_records(
@@ -151,29 +148,24 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
         InputError: there are such questions, or nobody says whether there are.
     """
     if measured.tuned_on is None:
-        raise InputError(
-            "a tuned scorer measured these records, and nothing says whether it was tuned on their "
-            "questions",
-            where=measured.source,
-            hint='give each record its "question" and name the tuned folder (--scorer DIR), or '
-            'state "tuned_on": [] in the first line',
+        what = (
+            "measured by a tuned scorer, and nothing says whether it was tuned on these questions"
         )
+        hint = 'give each record its "question" and name the tuned folder (--scorer DIR), or state '
+        hint += '"tuned_on": [] in the first line'
+        raise InputError(what, where=measured.source, hint=hint)
     if measured.tuned_on:
-        raise InputError(
-            f"the scorer was tuned on {len(measured.tuned_on)} of its {measured.questions} "
-            f"questions, e.g. {measured.tuned_on[0][:80]!r}, on which it looks better than it is",
-            where=measured.source,
-            hint="measure other questions than `knowgate tune relevance` was given",
-        )
+        some = f"{len(measured.tuned_on)} of its {measured.questions} questions"
+        what = f"the scorer was tuned on {some}, e.g. {measured.tuned_on[0][:80]!r}"
+        hint = "measure other questions than `knowgate tune relevance` was given"
+        raise InputError(f"{what}: there it looks too good", where=measured.source, hint=hint)
 
 
 def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     if measured.cascade is not None and not isinstance(asked.risk, Leak):
-        raise InputError(
-            "has the verdicts of a costly scorer, and a cascade is calibrated to a leak",
-            where=measured.source,
-            hint="promise a leak, or leave the costly scorer out",
-        )
+        what = "has the verdicts of a costly scorer, and a cascade is calibrated to a leak"
+        hint = "promise a leak, or leave the costly scorer out"
+        raise InputError(what, where=measured.source, hint=hint)
     calibrate = _calibrate_selective
     if isinstance(asked.risk, Leak | Costs | MaxAbstention):
         calibrate, measured = _calibrate_leak, measured.about(asked.risk.missing)
@@ -185,8 +177,8 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
     measured, seed = replace(measured, records=ordered), measured.seed
-    parts = _three_parts(measured, asked.share)
-    choices = choose_calibrators(parts.learn, seed=seed)
+    learn, certify, test = _three_parts(measured, asked.share)
+    choices = choose_calibrators(learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
     # The identity for a signal that was never measured.
     calibrators = {
@@ -195,10 +187,10 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     }
     estimator = measured.estimator if "confidence" in choices else None
     binding = _binding(measured, estimator=estimator, **calibrators)
-    records, path = _calibrated(parts.certify, binding), None
+    records, path = _calibrated(certify, binding), None
     if not isinstance(asked.risk, Coverage | Leak | Costs | MaxAbstention):
         forecasts = forecast_path(
-            _calibrated(parts.learn, binding),
+            _calibrated(learn, binding),
             asked.risk,
             delta=Guarantee.level_of(asked.delta, attempt),
             questions=len({record.unit for record in records}),
@@ -217,19 +209,19 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         conflict_between=measured.conflict_between,
         binding=binding,
     )
-    tested = outcomes_under(fit.policy, parts.test or parts.certify)
+    tested = outcomes_under(fit.policy, test or certify)
     return Calibrated(
         policy=fit.policy,
         measured=measured,
         risk=asked.risk,
-        learn=tuple(parts.learn),
-        certify=tuple(parts.certify),
-        test=tuple(parts.test),
+        learn=learn,
+        certify=certify,
+        test=test,
         choices=choices,
         steps=PathStep.of(fit),
         rates=Rates(tested),
         seed=seed,
-        warnings=tuple(cautions(measured, parts.certify, fit.policy, share=asked.share)),
+        warnings=tuple(cautions(measured, certify, fit.policy, share=asked.share)),
         not_promised=tuple(limits(fit.policy)),
     )
 
@@ -245,34 +237,35 @@ def _binding(measured: CalibrationSet, **more: Any) -> PolicyBinding:
 
 
 def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
-    parts, seed = _two_parts(measured, asked.share), measured.seed
+    certify, test = _two_parts(measured, asked.share)
+    seed = measured.seed
     binding = _binding(measured, cascade=measured.cascade, candidates=max(1, len(asked.candidates)))
     if isinstance(asked.risk, Costs | MaxAbstention):
-        require_both_kinds(parts.certify, measured.source)
-    fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
-    policy, folds = fit.policy, () if parts.test else LeakFold.deal(fit, seed=seed)
+        require_both_kinds(certify, measured.source)
+    fit = fit_policy(certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
+    policy, folds = fit.policy, () if test else LeakFold.deal(fit, seed=seed)
     if policy.may_follow and len(measured.kept_sets) >= _FEWEST_SETS:
         # It leaves out of the prompt what lies far below the best passage, and breaks no set of
         # the calibration questions that holds the answer.
         margin = Policy.kept_margin_of(measured.kept_sets)
         policy = policy.model_copy(update={"kept_margin": margin})
     if fit.cascade is not None:
-        parts = _Parts([], list(fit.records), list(fit.cascade.applied(parts.test)))
+        certify, test = tuple(fit.records), tuple(fit.cascade.applied(test))
         measured = replace(measured, records=fit.cascade.applied(measured.records))
     if folds:
         # Those of the policy that is written, and of how it was chosen.
         whole = leak_rates_by([LeakFold.whole(fit)], measured.beside)
         rates = leak_rates_by(folds, measured.beside).widened(whole)
     else:
-        rates = leak_rates_of(policy, [*parts.test, *measured.beside])
+        rates = leak_rates_of(policy, [*test, *measured.beside])
     if asked.confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, asked.confidence_threshold)
     return Calibrated(
         policy=policy,
         measured=measured,
         risk=asked.risk,
-        certify=tuple(parts.certify),
-        test=tuple(parts.test),
+        certify=certify,
+        test=test,
         folds=folds,
         steps=PathStep.of(fit),
         leak_rates=rates,
@@ -281,7 +274,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
     )
 
 
-def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
+def _two_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Records]:
     """Deal the groups to fit on and to report.
 
     Raises:
@@ -290,28 +283,20 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     if measured.cascade is not None and measured.scorer is not None:
         measured.require_usual_aggregator(measured.scorer)
     if measured.cascade is not None and measured.missing == "both":
-        raise InputError(
-            "a cascade is calibrated to one kind of missing answers",
-            where=measured.source,
-            hint="choose --missing unanswerable or --missing left-out",
-        )
+        what = "a cascade is calibrated to one kind of missing answers"
+        hint = "choose --missing unanswerable or --missing left-out"
+        raise InputError(what, where=measured.source, hint=hint)
     if not measured.leaves_out:
-        raise InputError(
-            "holds no questions with their source left out, which a leak is measured on",
-            where=measured.source,
-            hint="name a run of the ookb suite",
-        )
+        what = "holds no questions with their source left out, which a leak is measured on"
+        raise InputError(what, where=measured.source, hint="name a run of the ookb suite")
     fit_on, test = CalibrationRecord.split(measured.records, share=share)
     if not fit_on or (not test and share < 1.0):
-        raise InputError(
-            "too few distinct passages to split into two parts",
-            where=measured.source,
-            hint="use more questions",
-        )
-    return _Parts([], fit_on, test)
+        what = "too few distinct passages to split into two parts"
+        raise InputError(what, where=measured.source, hint="use more questions")
+    return tuple(fit_on), tuple(test)
 
 
-def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
+def _three_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Records, _Records]:
     """Deal the groups to learn from, to certify on, and to report.
 
     Raises:
@@ -321,14 +306,12 @@ def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
     learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
     learn, certifying = CalibrationRecord.split(fit_on, share=learning)
     if not learn or not certifying:
-        groups = len({record.unit for record in measured.records})
-        raise InputError(
-            f"too few to split: {measured.questions} questions of "
-            f"{groups} group{'' if groups == 1 else 's'}, of them {share:g} to fit on",
-            where=measured.source,
-            hint="use more of them, or a larger share; the questions of a group stay together",
-        )
-    return _Parts(learn, certifying, test)
+        groups = f"{measured.groups} group{'' if measured.groups == 1 else 's'}"
+        found = f"{measured.questions} questions of {groups}"
+        what = f"too few to split: {found}, of them {share:g} to fit on"
+        hint = "use more of them, or a larger share; the questions of a group stay together"
+        raise InputError(what, where=measured.source, hint=hint)
+    return tuple(learn), tuple(certifying), tuple(test)
 
 
 def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tuple[Route, ...]:
@@ -344,12 +327,10 @@ def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tupl
     }
     routes = tuple(dict.fromkeys(route for route in (*allowed, Route.ABSTAIN) if has[route]))
     if routes == (Route.ABSTAIN,):
-        raise InputError(
-            "neither relevance nor confidence was measured on any case, or their routes are not "
-            "allowed",
-            where=measured.source,
-            hint="measure one of them",
+        what = (
+            "neither relevance nor confidence was measured on any case, or their routes are barred"
         )
+        raise InputError(what, where=measured.source, hint="measure one of them")
     return routes
 
 
@@ -390,17 +371,12 @@ def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
     cases = [{(r.question_id, r.measured_case, r.unit) for r in one.records} for one in sets]
     for other, asked in zip(others, cases[1:], strict=True):
         if asked != cases[0]:
-            raise InputError(
-                f"holds other questions or passages than {first.name}",
-                where=other.source,
-                hint="measure the same questions with each scorer",
-            )
+            what = f"holds other questions or passages than {first.name}"
+            hint = "measure the same questions with each scorer"
+            raise InputError(what, where=other.source, hint=hint)
     if any(one.cascade is not None for one in sets):
-        raise InputError(
-            "has the verdicts of a costly scorer, and a cascade is not chosen among others",
-            where=first.source,
-            hint="calibrate the cascade by itself",
-        )
+        what = "has the verdicts of a costly scorer, and a cascade is not chosen among others"
+        raise InputError(what, where=first.source, hint="calibrate the cascade by itself")
 
 
 def best_of(found: Sequence[Calibrated]) -> Calibrated:
@@ -432,27 +408,23 @@ def choose_calibrators(
     Relevance is calibrated to "the reply from the context is right", confidence to "the
     reply from memory is right"; not known counts as wrong.
     """
-    found: dict[str, CalibratorChoice] = {}
-    for name in SIGNALS:
-        values = signal_values(name, records)
-        if values.raw:
-            found[name] = CalibratorChoice.among(
-                values.raw, values.came_true, groups=values.units, seed=seed
-            )
-    return found
+    values = {name: signal_values(name, records) for name in SIGNALS}
+    return {
+        name: CalibratorChoice.among(one.raw, one.came_true, groups=one.units, seed=seed)
+        for name, one in values.items()
+        if one.raw
+    }
 
 
 def _calibrated(
     records: Sequence[CalibrationRecord], binding: PolicyBinding
 ) -> list[CalibrationRecord]:
     """The records with calibrated signals; without passages no context is right."""
+    calibrators = binding.relevance_calibrator, binding.confidence_calibrator
     found = []
     for record in records:
-        relevance, confidence = calibrated_signals(
-            record, binding.relevance_calibrator, binding.confidence_calibrator
-        )
+        relevance, confidence = calibrated_signals(record, *calibrators)
         right = None if record.nothing_retrieved else record.context_right
-        found.append(
-            replace(record, relevance=relevance, confidence=confidence, context_right=right)
-        )
+        one = replace(record, relevance=relevance, confidence=confidence, context_right=right)
+        found.append(one)
     return found

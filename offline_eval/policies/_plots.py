@@ -233,28 +233,14 @@ def _shade(axes: Axes, policy: Policy) -> None:
     tau_p = policy.confidence_threshold if policy.may_answer else None
     left = 1.0 if tau_r is None else tau_r
     if tau_r is not None:
-        axes.axvspan(tau_r, 1, color=Colour.BLUE, alpha=0.10, linewidth=0)
+        name = f"follow the context, from {tau_r:.2f}"
+        axes.axvspan(tau_r, 1, color=Colour.BLUE, alpha=0.10, linewidth=0, label=name)
         axes.axvline(tau_r, color=Colour.BLUE, linewidth=1.5)
-        _name(axes, "follow the context", ((1 + tau_r) / 2, 0.5), 1 - tau_r)
     if tau_p is not None:
-        axes.fill_between([0, left], tau_p, 1, color=Colour.PURPLE, alpha=0.12, linewidth=0)
+        name = f"answer from memory, from {tau_p:.2f}"
+        style: dict[str, Any] = {"color": Colour.PURPLE, "alpha": 0.12, "linewidth": 0}
+        axes.fill_between([0, left], tau_p, 1, label=name, **style)
         axes.plot([0, left], [tau_p, tau_p], color=Colour.PURPLE, linewidth=1.5, linestyle="--")
-        _name(axes, "answer from memory", (left / 2, (1 + tau_p) / 2), left)
-    lower = 1.0 if tau_p is None else tau_p
-    _name(axes, "abstain", (left / 2, lower / 2), left if lower > 0.05 else 0.0)
-    edges = (axes.secondary_xaxis("top"), tau_r), (axes.secondary_yaxis("right"), tau_p)
-    for edge, tau in edges:
-        edge.set_ticks([] if tau is None else [tau], [] if tau is None else [f"{tau:.2f}"])
-        edge.tick_params(length=3)
-        edge.spines[:].set_visible(False)
-
-
-def _name(axes: Axes, words: str, at: tuple[float, float], width: float) -> None:
-    """The name of a region in its middle, where there is room for it."""
-    if width >= 0.02 * len(words):
-        # Beneath the points, which must not be hidden.
-        style: dict[str, Any] = {"ha": "center", "va": "center", "alpha": 0.55, "zorder": 2}
-        axes.text(*at, words, fontsize=12, fontweight="bold", **style)
 
 
 def _scatter(axes: Axes, members: Sequence[Outcome], style: dict[str, Any]) -> None:

@@ -16,14 +16,13 @@ from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
 from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
 from ..report.plots import Plot
-from ..report.tables import Cell, Line, Table
+from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import WORDS, Calibrated
 from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
 from ._rates import (
     Outcome,
-    PathStep,
     SelectiveQuality,
     SignalQuality,
     StatedProbabilities,
@@ -32,7 +31,6 @@ from ._rates import (
 )
 
 _SCHEMA_VERSION = 1
-_STEPS_AROUND = 5
 
 
 def calibration_document(found: Calibrated) -> Document:
@@ -145,9 +143,7 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
     )
 
 
-def _choice(
-    found: Calibrated, rankings: Mapping[str, SelectiveQuality]
-) -> tuple[Plot | Table | None, ...]:
+def _choice(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> tuple[Plot | None, ...]:
     guarantee, of_coverage = found.policy.guarantee, found.coverage is not None
     # A path tested for its costs has no place on an axis of wrong answers.
     of_cost, steps = _bounds_a_cost(guarantee), found.steps
@@ -158,7 +154,7 @@ def _choice(
         if not of_cost and (guarantee.certified or not of_coverage):
             risk = guarantee.risk
     coverage = draw_risk_coverage(rankings, () if of_cost else steps, risk=risk)
-    return coverage, p_values, _step_table(steps, of_cost=of_cost) if steps else None
+    return coverage, p_values
 
 
 def _facts(found: Calibrated) -> list[tuple[str, str]]:
@@ -200,27 +196,6 @@ def _as_bound(share: float) -> str:
 
 def _threshold(value: float | None) -> str:
     return "never" if value is None else decimal(value)
-
-
-def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
-    """The points around the chosen one, or around where testing ended; the JSON has all."""
-    tested = [step.number for step in steps if step.tested]
-    chosen = [step.number for step in steps if step.chosen]
-    middle = next(iter(chosen or tested[-1:]), 1)
-    shown = [step for step in steps if abs(step.number - middle) <= _STEPS_AROUND]
-    risk = "Mean cost" if of_cost else "Of those wrong"
-    lines = []
-    for step in shown:
-        note, mark = ("", "") if step.tested else ("not tested", "later")
-        if step.chosen:
-            note = mark = "chosen"
-        p_value = "below 0.0001" if step.p_value < 1e-4 else f"{step.p_value:.4f}"
-        thresholds = decimal(step.relevance), decimal(step.confidence)
-        wrong = decimal(step.risk) if of_cost else percent(step.risk)
-        cells = map(Cell, (*thresholds, percent(step.coverage), wrong, p_value))
-        lines.append(Line(str(step.number), (*cells, Cell(note, mark="text")), mark))
-    columns = ("Relevance from", "Confidence from", "Let through", risk, "p-value", "")
-    return Table("Point", columns, tuple(lines))
 
 
 def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:

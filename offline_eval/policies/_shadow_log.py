@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, model_validator
 
@@ -141,11 +141,9 @@ class ShadowLog:
         if not wanted:
             pairs = dict.fromkeys(one.made_by for one in found)
             names = "; ".join(f"guard {name}, policy {policy}" for name, policy in pairs)[:300]
-            raise InputError(
-                "there is no decision of this guard" if found else "there is no decision",
-                where=", ".join(os.fspath(path) for path in paths)[:200],
-                hint=f"there are: {names}" if found else _HINT,
-            )
+            what = "there is no decision of this guard" if found else "there is no decision"
+            where = ", ".join(os.fspath(path) for path in paths)[:200]
+            raise InputError(what, where=where, hint=f"there are: {names}" if found else _HINT)
         last = max(wanted, key=lambda one: one.time).made_by
         others = Counter(one.made_by for one in found if one.made_by != last)
         own = sorted((one for one in wanted if one.made_by == last), key=lambda one: one.time)
@@ -161,8 +159,15 @@ class ShadowLog:
         return {one.question_id: one for one in self.decisions if one.question_id is not None}
 
 
-class _LabelLine(BaseModel):
-    """A line of labels; what it says besides is kept for calibration."""
+class Label(BaseModel):
+    """What is known about a question; None where it was not said.
+
+    What a line says besides is kept for calibration.
+
+    Attributes:
+        answerable: the answer is among the passages.
+        right: the reply that was shown is right.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -172,7 +177,7 @@ class _LabelLine(BaseModel):
     right: StrictBool | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> _LabelLine:
+    def _says_something(self) -> Label:
         if not self.question_id and not self.question:
             raise ValueError("names no question")
         if self.answerable is None and self.right is None:
@@ -181,19 +186,8 @@ class _LabelLine(BaseModel):
 
     @property
     def name(self) -> str:
+        """Id of the question."""
         return self.question_id or DecisionLog.plain_question_id(self.question)
-
-
-class Label(NamedTuple):
-    """What is known about the question of a decision; None where it was not said.
-
-    Attributes:
-        answerable: the answer is among the passages.
-        right: the reply that was shown is right.
-    """
-
-    answerable: bool | None = None
-    right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +204,7 @@ class Labels:
     by_question: dict[str, Label]
     contradictory: int
     unmatched: int
-    lines: list[_LabelLine]
+    lines: list[Label]
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], log: ShadowLog) -> Labels:
@@ -223,7 +217,7 @@ class Labels:
         Raises:
             InputError: a line is no label, or none of the questions is in the log.
         """
-        lines = [line for _, line in read_models(path, _LabelLine, hint=_LABELS)]
+        lines = [line for _, line in read_models(path, Label, hint=_LABELS)]
         given: dict[str, dict[str, bool]] = defaultdict(dict)
         contradictory = set()
         for line in lines:
@@ -233,12 +227,13 @@ class Labels:
         asked = log.last_by_question()
         there = given.keys() & asked.keys()
         if not there:
-            raise InputError(
-                "none of these questions is in the log",
-                where=os.fspath(path),
-                hint="ids made with a key, or by `identify`, must be given as question_id",
-            )
-        known = {name: Label(**given[name]) for name in given if name in there - contradictory}
+            what = "none of these questions is in the log"
+            hint = "ids made with a key, or by `identify`, must be given as question_id"
+            raise InputError(what, where=os.fspath(path), hint=hint)
+        known = {
+            name: Label.model_validate({"question_id": name, **given[name]})
+            for name in there - contradictory
+        }
         return cls(known, len(there & contradictory), len(given) - len(there), lines)
 
     def questions(self, log: ShadowLog, *, answerable: bool) -> list[dict[str, Any]]:

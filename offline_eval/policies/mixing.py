@@ -35,18 +35,13 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
     """
     first = sets[0]
     if not 2 <= len(sets) <= _MOST:
-        raise InputError(
-            f"mixes two to {_MOST} runs, not {len(sets)}",
-            where="--mix",
-            hint="name the run of each scorer with --run",
-        )
+        hint = "name the run of each scorer with --run"
+        raise InputError(f"mixes two to {_MOST} runs, not {len(sets)}", where="--mix", hint=hint)
     for one in sets:
         if one.scorer is None or not one.leaves_out or not one.margins:
-            raise InputError(
-                "holds no scores of single passages, which a mix needs",
-                where=one.source,
-                hint="name a run of `knowgate measure`, made by this version",
-            )
+            needed = "holds no scores of single passages, which a mix needs"
+            hint = "name a run of `knowgate measure`, made by this version"
+            raise InputError(needed, where=one.source, hint=hint)
         one.require_usual_aggregator(one.scorer)
     for earlier, later in combinations(sets, 2):
         earlier.require_same_cases(later)

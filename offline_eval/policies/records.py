@@ -11,8 +11,6 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ...calibration import CalibrationRecord
 from ...calibration.mixing import MixFit
 from ...calibration.records import MISSING_CASES
@@ -25,7 +23,7 @@ from ...guard.mix_rule import MixRule
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
-from ..run import Question
+from ..run import Question, Stored
 from ..run.grouping import grouped
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
@@ -142,11 +140,9 @@ class CalibrationSet:
             missing = "unanswerable" if "unanswerable" in cases else "left_out"
         wanted = set(MISSING_CASES) if missing == "both" else {missing}
         if "unanswerable" in wanted - cases:
-            raise InputError(
-                "holds no unanswerable questions of your own",
-                where=self.source,
-                hint="measure with --unanswerable FILE, or promise with --missing left-out",
-            )
+            what = "holds no unanswerable questions of your own"
+            hint = "measure with --unanswerable FILE, or promise with --missing left-out"
+            raise InputError(what, where=self.source, hint=hint)
         parts = grouped(self.records, lambda r: r.is_missing and r.case not in wanted)
         kept, beside = (tuple(parts.get(aside, ())) for aside in (False, True))
         population = self.population
@@ -250,34 +246,28 @@ class CalibrationSet:
                 the same scorer.
         """
         relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
-        if (fault := self._unlike(judged, relevance)) is not None:
-            what, hint = fault
+        cases = ((r.question_id, r.measured_case) for r in self.records)
+        unmeasured = next((case for case in cases if case not in relevance), None)
+        here, there = self.contents, judged.contents
+        other = next((case for case, told in here.items() if there.get(case, told) != told), None)
+        what, hint = "", "measure the same questions with both scorers"
+        asked = "question {!r}, case {!r}".format
+        if unmeasured is not None:
+            what = f"{asked(*unmeasured)} of {self.name} was not measured"
+        elif self.retrieval != judged.retrieval:
+            what = f"its passages were retrieved in another way than those of {self.name}"
+            hint = "measure both with the same options, apart from --scorer and --out"
+        elif judged.scorer is None:
+            what, hint = "does not say which scorer measured it", "name a run of `knowgate measure`"
+        elif other is not None:
+            what = f"{asked(*other)}, has another question or passages here than in {self.name}"
+            hint += ", on the same passages"
+        elif judged.scorer == self.scorer:
+            what = f"was measured by the scorer of {self.name} itself"
+            hint = "name a run of another scorer"
+        if what:
             raise InputError(what, where=judged.source, hint=hint)
         return relevance
-
-    def _unlike(
-        self, judged: CalibrationSet, relevance: Mapping[tuple[str, str], object]
-    ) -> tuple[str, str] | None:
-        """Why another scorer's records do not go with these, and a hint; None where they do."""
-        same = "measure the same questions with both scorers"
-        for one in self.records:
-            if (one.question_id, one.measured_case) not in relevance:
-                asked = f"question {one.question_id!r}, case {one.case!r}"
-                return f"{asked} of {self.name} was not measured", same
-        if self.retrieval != judged.retrieval:
-            what = f"its passages were retrieved in another way than those of {self.name}"
-            return what, "measure both with the same options, apart from --scorer and --out"
-        if judged.scorer is None:
-            return "does not say which scorer measured it", "name a run of `knowgate measure`"
-        for (question, case), content in self.contents.items():
-            if judged.contents.get((question, case), content) != content:
-                what = "has another question or other passages here than in"
-                asked = f"question {question!r}, case {case!r}, {what} {self.name}"
-                return asked, f"{same}, on the same passages"
-        if judged.scorer == self.scorer:
-            what = f"was measured by the scorer of {self.name} itself"
-            return what, "name a run of another scorer"
-        return None
 
     def require_usual_aggregator(self, scorer: Fingerprint) -> None:
         """Reject values that a cascade, or a mix, would aggregate in another way.
@@ -290,12 +280,8 @@ class CalibrationSet:
         """
         usual = default_aggregator(scorer.kind)
         if self.aggregator != usual:
-            raise InputError(
-                f"is aggregated by {self.aggregator!r}, and cascades and mixes take {usual!r} of a "
-                f"scorer {scorer.kind!r}",
-                where=self.source,
-                hint="measure without --aggregator",
-            )
+            what = f"is aggregated by {self.aggregator!r}; cascades and mixes take {usual!r} here"
+            raise InputError(what, where=self.source, hint="measure without --aggregator")
 
     @staticmethod
     def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -307,11 +293,9 @@ class CalibrationSet:
         """
         suite = str(Manifest.read_raw(run).get("suite"))
         if suite not in _SUITES:
-            raise InputError(
-                f"a run of suite {suite!r} holds nothing to calibrate on",
-                where=str(Path(run) / "manifest.json"),
-                hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
-            )
+            what = f"a run of suite {suite!r} holds nothing to calibrate on"
+            hint = f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)"
+            raise InputError(what, where=str(Path(run) / "manifest.json"), hint=hint)
         return _SUITES[suite](run)
 
 
@@ -338,11 +322,8 @@ def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None
     answerable = any(record.is_answerable for record in measured)
     if not answerable or not any(record.is_missing for record in measured):
         kind = "missing" if answerable else "retrieved"
-        raise InputError(
-            f"no question whose answer is {kind} was measured, so errors cannot be weighed",
-            where=where,
-            hint="measure questions of both kinds",
-        )
+        what = f"no question whose answer is {kind} was measured, so errors cannot be weighed"
+        raise InputError(what, where=where, hint="measure questions of both kinds")
 
 
 def hash_of_texts(lines: Iterable[str]) -> str:
@@ -381,13 +362,10 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         row for row in found.rows if row.kind in kinds and row.question_id not in found.unmatched
     ]
     if not any(row.kind is CaseKind.IN_KB for row in rows):
-        raise InputError(
-            "nothing is known of where the answers of its questions are, so there is nothing to "
-            "calibrate on",
-            where=os.fspath(run),
-            hint='give the questions "source", "passage" or "answer"; a run of a live log serves '
-            "to watch for drift (`knowgate drift --run`)",
-        )
+        what = "it is not known where any answer stands, so there is nothing to calibrate on"
+        hint = 'give the questions "source", "passage" or "answer"; a run of a live log serves '
+        hint += "to watch for drift (`knowgate drift --run`)"
+        raise InputError(what, where=os.fspath(run), hint=hint)
     return CalibrationSet(
         records=tuple(_ookb_record(found, row) for row in rows),
         source=os.fspath(run),
@@ -508,7 +486,17 @@ def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
 
 
 _UNANSWERABLE = "besides, questions of users that the documents do not answer, asked as they are"
-_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+
+
+class _UniknowSettings(Stored):
+    scorer: Fingerprint | None
+    estimator: Fingerprint | None
+    dataset: str = ""
+    aggregator: str | None = None
+
+
+class _UniknowManifest(Manifest):
+    settings: _UniknowSettings
 
 
 def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -520,28 +508,18 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     Raises:
         InputError: no such run, no guard took part, or it is not whole.
     """
-    signals = uniknow_signals(run)
-    manifest = Manifest.read_raw(run)
-    settings = manifest.get("settings")
-    where = str(Path(run) / "manifest.json")
-    found: dict[str, Any] = settings if isinstance(settings, dict) else {}
-    dataset = found.get("dataset", "")
+    signals, manifest = uniknow_signals(run), _UniknowManifest.read(run)
+    settings = manifest.settings
     kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
-    measured_by: dict[str, Any] = {}
-    for name in ("scorer", "estimator"):
-        try:
-            measured_by[name] = Fingerprint.model_validate(found.get(name))
-        except ValidationError:
-            what = f"field 'settings.{name}' is no fingerprint"
-            raise InputError(what, where=where, hint=_RUN_AGAIN) from None
     return CalibrationSet(
         records=tuple(signal.record() for signal in signals),
         source=os.fspath(run),
-        **measured_by,
-        aggregator=str(found.get("aggregator") or "max"),
-        unbound=manifest.get("chained") is not True,
-        population=f"questions of the data set {dataset}, each with a context of every kind that "
-        f"was made ({kinds}), all kinds counting the same",
+        scorer=settings.scorer,
+        estimator=settings.estimator,
+        aggregator=settings.aggregator or "max",
+        unbound=not manifest.chained,
+        population=f"questions of the data set {settings.dataset}, each with a context of every "
+        f"kind that was made ({kinds}), all kinds counting the same",
     )
 
 

@@ -6,16 +6,15 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import Cascade
 from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
-from ...guard.files import read_json, read_jsonl
+from ...guard.files import read_jsonl
 from ...guard.fingerprint import Fingerprint, aggregator
 from ...guard.policy import default_calibrator
 from ...guard.read_models import check_model
@@ -85,7 +84,9 @@ class _Record(BaseModel):
 
 
 class _MeasuredBy(BaseModel):
-    """What measured the records: their first line, or the file beside them."""
+    """What measured the records: their first line."""
+
+    model_config = ConfigDict(extra="forbid")
 
     scorer: Fingerprint | None = None
     estimator: Fingerprint | None = None
@@ -102,12 +103,10 @@ def read_records(
     """Cases from `records.jsonl`, one line per question and case.
 
     What measured them may be stated in a first line
-    `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`, or in
-    `records.manifest.json` next to `records.jsonl`. A line may have `costly_relevance`, which
-    the `costly_scorer` of the first line measured; the cases `in_kb` and `left_out` then serve
-    to calibrate a cascade. `made_by` says that a program made the question. `tuned_on` of the
-    first line lists the questions that the scorer was
-    tuned on.
+    `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`. A line may have
+    `costly_relevance`, which the `costly_scorer` of the first line measured; the cases `in_kb` and
+    `left_out` then serve to calibrate a cascade. `made_by` says that a program made the question.
+    `tuned_on` of the first line lists the questions that the scorer was tuned on.
 
     Args:
         path: of the file.
@@ -120,7 +119,7 @@ def read_records(
     """
     where = os.fspath(path)
     lines = list(read_jsonl(path))
-    made_by = _made_by(lines, Path(path))
+    made_by = _made_by(lines, where)
     costly = None if made_by.cascade is None else made_by.cascade.costly
     found = []
     for number, value in lines:
@@ -150,19 +149,13 @@ def _require_one_of_each(lines: Sequence[tuple[int, _Record]], where: str) -> No
     for number, line in lines:
         name, at = line.question_id, f"{where}:{number}"
         if (earlier := cases.setdefault((name, line.case), number)) != number:
-            raise InputError(
-                f"question {name!r}, case {line.case!r} is on line {earlier} already",
-                where=at,
-                hint='tell the cases of one question apart by "case"',
-            )
+            what = f"question {name!r}, case {line.case!r} is on line {earlier} already"
+            raise InputError(what, where=at, hint='tell the cases of one question apart by "case"')
         first, group = groups.setdefault(name, (number, line.group))
         if group != line.group:
-            raise InputError(
-                f"question {name!r} is in group {line.group!r} here and in {group!r} "
-                f"on line {first}",
-                where=at,
-                hint="a question belongs to one group",
-            )
+            both = f"group {line.group!r} here and in {group!r} on line {first}"
+            hint = "a question belongs to one group"
+            raise InputError(f"question {name!r} is in {both}", where=at, hint=hint)
 
 
 def _tuned_on(
@@ -171,49 +164,24 @@ def _tuned_on(
     """The ids of the questions that the scorer was tuned on."""
     differences = made_by.scorer.differences(scorer.fingerprint) if made_by.scorer else []
     if differences:
-        raise InputError(
-            f"is not the scorer that measured these records ({'; '.join(differences)})",
-            where="--scorer",
-            hint="name the one that did",
-        )
+        what = f"is not the scorer that measured these records ({'; '.join(differences)})"
+        raise InputError(what, where="--scorer", hint="name the one that did")
     for number, line in lines:
         if not isinstance(line.question, str) or not line.question.strip():
-            raise InputError(
-                "field 'question' must be text, to compare it with those that the scorer was "
-                "tuned on",
-                where=f"{made_by.source}:{number}",
-                hint='add "question" to each record, or leave --scorer out',
-            )
+            what = "field 'question' must be text, to tell whether the scorer was tuned on it"
+            hint = 'add "question" to each record, or leave --scorer out'
+            raise InputError(what, where=f"{made_by.source}:{number}", hint=hint)
     return tuple(questions_tuned_on(scorer, {line.question_id: line.question for _, line in lines}))
 
 
-def _made_by(lines: list[tuple[int, dict[str, Any]]], path: Path) -> CalibrationSet:
+def _made_by(lines: list[tuple[int, dict[str, Any]]], path: str) -> CalibrationSet:
     """Say what measured the records, without any; takes the first line off where it says so."""
     known = _MeasuredBy.model_fields.keys()
     header: Mapping[str, Any] = {}
     if lines and "question_id" not in lines[0][1] and known & lines[0][1].keys():
         header = lines.pop(0)[1]
-    at, beside_path = f"{path}:1", path.with_name(f"{path.stem}.manifest.json")
-    if unknown := sorted(header.keys() - known):
-        raise InputError(
-            f"field {unknown[0]!r} says nothing about what measured the records",
-            where=at,
-            hint=f"there are: {', '.join(known)}",
-        )
-    beside = read_json(beside_path) if beside_path.is_file() else {}
-    for name in known & header.keys():
-        if isinstance(beside, dict) and beside.get(name, header[name]) != header[name]:
-            raise InputError(
-                f"{name!r} is stated here and, differently, in {beside_path.name}",
-                where=at,
-                hint="keep the one that measured these records",
-            )
-    found = check_model(
-        _MeasuredBy,
-        {**beside, **header} if isinstance(beside, dict) else beside,
-        where=at if header else str(beside_path),
-        hint='write fingerprints as `knowgate eval` does, e.g. {"kind": "bi_encoder"}',
-    )
+    hint = 'write fingerprints as `knowgate eval` does, e.g. {"kind": "bi_encoder"}'
+    found = check_model(_MeasuredBy, header, where=f"{path}:1", hint=hint)
     tuned_on = found.tuned_on
     stages = [one for one in (found.scorer, found.costly_scorer) if one is not None]
     if tuned_on is None and not any(map(SufficiencyScorer.is_tuned, stages)):
@@ -221,7 +189,7 @@ def _made_by(lines: list[tuple[int, dict[str, Any]]], path: Path) -> Calibration
     kept = known - {"tuned_on", "costly_scorer"}
     return CalibrationSet(
         records=(),
-        source=os.fspath(path),
+        source=path,
         cascade=None if found.costly_scorer is None else Cascade(costly=found.costly_scorer),
         tuned_on=tuned_on,
         **{name: getattr(found, name) for name in kept},

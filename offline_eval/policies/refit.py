@@ -61,25 +61,14 @@ def recalibrate(
     """
     guarantee = old.guarantee
     if guarantee is not None and is_leak_promise(guarantee) and not measured.leaves_out:
-        raise InputError(
-            "promises how many unanswerable questions pass, which only a run of the ookb suite "
-            "measures",
-            where=os.fspath(where),
-            hint="name one with --run",
-        )
+        what = "promises how many unanswerable questions pass, which only a run of ookb measures"
+        raise InputError(what, where=os.fspath(where), hint="name one with --run")
     for difference in _other_instruments(old, measured):
-        raise FingerprintMismatchError(
-            difference,
-            where=measured.source,
-            hint="measure with the old policy's instruments, or make a new policy with "
-            "`knowgate calibrate`",
-        )
+        hint = "measure with the old policy's instruments, or make a new policy"
+        raise FingerprintMismatchError(difference, where=measured.source, hint=hint)
     if guarantee is None:
-        raise InputError(
-            "the policy was written by hand and promises nothing that could be renewed",
-            where=os.fspath(where),
-            hint="make one with `knowgate calibrate`",
-        )
+        what = "the policy was written by hand and promises nothing that could be renewed"
+        raise InputError(what, where=os.fspath(where), hint="make one with `knowgate calibrate`")
     risk = promise_of(guarantee, where=os.fspath(where))
     leak = isinstance(risk, Leak)
     new = calibrate_records(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +109,7 @@ def write_calibrated(
             version = {"schema_version": Manifest.SCHEMA_VERSION}
             write_json(Path(found.measured.source) / _REFUSAL, version | refusal)
         return False
-    with _signals_held(), atomic_writer(policy_out) as stream:
+    with atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
         stream.flush()  # a full disk shows before the other files are there
         if report is not None:
@@ -120,17 +118,10 @@ def write_calibrated(
             writer.write(calibration_document(found))
         if _reported_by_run(found):
             run = Path(found.measured.source)
-            with atomic_writer(run / "calibration.json") as note:
-                of = _note(found.policy, _questions(found.certify), _questions(found.test))
-                of["seed"], of["folds"] = (
-                    found.seed,
-                    [
-                        {"threshold": fold.threshold, "questions": _questions(fold.records)}
-                        for fold in found.folds
-                    ],
-                )
-                text = json.dumps(of, ensure_ascii=False, indent=2, allow_nan=False)
-                note.write(text + "\n")
+            note = _note(found.policy, _questions(found.certify), _questions(found.test))
+            folds = [(fold.threshold, _questions(fold.records)) for fold in found.folds]
+            note["folds"] = [{"threshold": one, "questions": names} for one, names in folds]
+            write_json(run / "calibration.json", note | {"seed": found.seed})
             (run / _REFUSAL).unlink(missing_ok=True)
     return True
 
@@ -155,13 +146,10 @@ def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
     root = Path(run)
     measured = MeasuredRun.read(root, with_calibration=False)
     policy.require_scorer(measured.manifest.scorer)
-    if policy.aggregator != measured.manifest.settings.aggregator:
-        raise InputError(
-            f"the policy aggregates by {policy.aggregator!r}, "
-            f"the run by {measured.manifest.settings.aggregator!r}",
-            where=str(root),
-            hint=f"measure with --aggregator {policy.aggregator}",
-        )
+    wanted, found = policy.aggregator, measured.manifest.settings.aggregator
+    if wanted != found:
+        what = f"the policy aggregates by {wanted!r}, the run by {found!r}"
+        raise InputError(what, where=str(root), hint=f"measure with --aggregator {wanted}")
     note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
     write_json(root / "calibration.json", note)
     (root / _REFUSAL).unlink(missing_ok=True)
@@ -184,23 +172,6 @@ def _questions(records: Iterable[CalibrationRecord]) -> list[str]:
     return list(dict.fromkeys(record.question_id for record in records))
 
 
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Hold Ctrl-C and SIGTERM back until the block is done, so that files go together."""
-    came: list[int] = []
-    before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(ValueError):  # not the main thread
-            before[number] = signal.signal(number, lambda which, _frame: came.append(which))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
-
-
 def require_apart(
     policy_out: Path,
     *,
@@ -221,19 +192,15 @@ def require_apart(
     written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
     paths = [path.resolve() for path in written]
     if len(set(paths)) < len(paths):
-        raise InputError(
-            "policy and the JSON beside the report would be one file",
-            where=str(policy_out),
-            hint="give the report another name",
-        )
+        what = "policy and the JSON beside the report would be one file"
+        raise InputError(what, where=str(policy_out), hint="give the report another name")
     read = set() if old_policy is None else {old_policy.resolve()}
     if run is not None:
         read |= {run.resolve() / name for name in _RUN_FILES}
         if (run / "plan.json").is_file():
             read.add(run.resolve() / "policy.json")  # of a UniKnow run, whose guard it is
     if records is not None:
-        # What measured the records may be in a file beside them.
-        read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
+        read.add(records.resolve())
     for path in paths:
         if path in read:
             raise InputError(
@@ -281,11 +248,7 @@ def calibrate_chain(
         InputError: chain, questions or folder cannot be used, or there are too few questions.
     """
     served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
-    found = MEASURE.settings(
-        questions=Path(questions),
-        chain=served.name,
-        **(settings or {}),
-    )
+    found = MEASURE.settings(questions=Path(questions), chain=served.name, **(settings or {}))
     with tempfile.TemporaryDirectory() as spare:
         folder = run_suite(
             MEASURE,

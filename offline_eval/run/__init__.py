@@ -12,11 +12,4 @@ from .manifest import Stored
 from .questions import Question, RowError
 from .replies import RepliesRun
 
-__all__ = [
-    "CallLimits",
-    "Question",
-    "RepliesRun",
-    "RowError",
-    "Run",
-    "Stored",
-]
+__all__ = ["CallLimits", "Question", "RepliesRun", "RowError", "Run", "Stored"]

@@ -15,6 +15,11 @@ from ...guard.errors import InputError
 from ...guard.files import open_regular, read_bytes
 
 _CONTINUE = "fix that and start again: it goes on after the last whole row"
+_OTHER_ROW = (
+    "not the row that was stored here: this row or manifest.json was changed, a row before it is "
+    "missing, or it is of another run"
+)
+_RESTORE = "restore the file; or remove this row and all after it, and start what wrote them again"
 _FIX_ROW = "fix or remove that row, the others stay as they are"
 
 RawRow = tuple[str, dict[str, Any]]
@@ -167,13 +172,7 @@ def last_digest(rows: Iterable[RawRow], first: str) -> str:
         except RecursionError:
             raise InputError("the row is nested too deeply", where=where, hint=_FIX_ROW) from None
         if row.get(DIGEST) != last:
-            raise InputError(
-                "not the row that was stored here: this row or manifest.json was changed, a row "
-                "before it is missing, or it is of another run",
-                where=where,
-                hint="restore the file; or remove this row and all after it, and start what "
-                "wrote them again",
-            )
+            raise InputError(_OTHER_ROW, where=where, hint=_RESTORE)
     return last
 
 
@@ -240,14 +239,14 @@ class LinesFile:
             os.close(self._file)
             raise
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append lines and force them to disk together; all of them or none.
+    def write(self, rows: Mapping[str, bytes]) -> None:
+        """Append rows by their keys and force them to disk together; all of them or none.
 
         Raises:
             InputError: the disk is full, or the like, and the file is as it was before; or
                 it was removed, replaced or changed by somebody else.
         """
-        stored, last = bound_lines(lines, self._last)
+        stored, last = bound_lines(rows.values(), self._last)
         block = memoryview(stored)
         if os.fstat(self._file).st_size != self._end:
             raise unwritable(self._path, "somebody else has changed it")
@@ -267,6 +266,7 @@ class LinesFile:
             raise unwritable(self._path, "it was moved or removed under way")
         self._end += len(block)
         self._last = last
+        self.keys.update(dict.fromkeys(rows))
 
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""
@@ -349,19 +349,15 @@ def _lock(path: Path) -> int | None:
     return None
 
 
-def append_lines(path: Path, lines: Sequence[bytes]) -> int:
+def append_lines(path: Path, lines: Sequence[bytes]) -> None:
     """Append whole lines to a file that several processes share, and force them to disk.
 
     A last line without an end gets one if it is a whole JSON object; otherwise a kill cut it
     off, and it is removed.
 
-    Returns:
-        Bytes written.
-
     Raises:
         InputError: the file cannot be written.
     """
-    block = b"".join(line + b"\n" for line in lines)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -369,14 +365,13 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> int:
         with os.fdopen(descriptor, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             _end_last_line(stream)
-            stream.write(block)
+            stream.write(b"".join(line + b"\n" for line in lines))
             stream.flush()
             os.fsync(stream.fileno())
         if new:
             sync_folder(path.parent)
     except OSError as error:
         raise unwritable(path, error.strerror) from None
-    return len(block)
 
 
 def is_whole_row(line: bytes) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,27 +47,58 @@ from .table import Table
 _SPENT = ("input_tokens", "output_tokens", "calls")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
-    """How far a run is, after a row was stored.
+    """How far the items of a stage are: after each stored row, and at the end.
 
     Attributes:
         stage: what is being done, such as `asking`; empty where there is one stage only.
-        done: items of the stage that are stored, those of earlier runs included.
         total: items of the stage.
-        failed: rows of this run with an error.
-        input_tokens: of this run's rows that state any, None where none does.
+        already: items that the table held before.
+        stored: rows that this run added.
+        failed: those of them with an error.
+        input_tokens: of the added rows that state any, None where none does.
         output_tokens: likewise.
         calls: likewise.
+        began: time of a monotonic clock.
     """
 
     stage: str
-    done: int
     total: int
+    already: int = 0
+    stored: int = 0
     failed: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     calls: int | None = None
+    began: float = field(default_factory=time.monotonic, repr=False, compare=False)
+
+    @property
+    def done(self) -> int:
+        """Items that are stored, those of earlier runs included."""
+        return self.already + self.stored
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self.began
+
+    def add(self, row: Mapping[str, Any] | BaseModel, *, failed: bool) -> None:
+        """Count a row that is on disk."""
+        self.stored += 1
+        self.failed += failed
+        self._spend(lambda name: _value(row, name))
+
+    def include(self, other: Progress) -> None:
+        """Count what another stage came to, too."""
+        for name in ("total", "already", "stored", "failed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._spend(lambda name: getattr(other, name))
+
+    def _spend(self, spent: Callable[[str], Any]) -> None:
+        for name in _SPENT:
+            if isinstance(number := spent(name), int):
+                setattr(self, name, (getattr(self, name) or 0) + number)
 
 
 OnStep = Callable[[int, int], None]
@@ -76,68 +106,6 @@ OnStep = Callable[[int, int], None]
 
 OnProgress = Callable[[Progress], object]
 """Called after every stored row; what it raises ends the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunTotals:
-    """What became of a run's items.
-
-    Attributes:
-        total: items.
-        already: items that the table held before.
-        stored: rows that this run added.
-        failed: those of them with an error.
-        seconds: that it took.
-        input_tokens: of the added rows that state any, None where none does.
-        output_tokens: likewise.
-        calls: likewise.
-    """
-
-    total: int
-    already: int
-    stored: int
-    failed: int
-    seconds: float
-    input_tokens: int | None
-    output_tokens: int | None
-    calls: int | None
-
-
-class Tally:
-    """Counts rows as they are stored.
-
-    Args:
-        total: items.
-        already: items that the table held before.
-        stage: what is being done.
-    """
-
-    def __init__(self, total: int, already: int, stage: str = "") -> None:
-        self._total, self._already, self._stage = total, already, stage
-        self._stored = self._failed = 0
-        self._spent: dict[str, int | None] = dict.fromkeys(_SPENT)
-        self._began = time.monotonic()
-
-    def add(self, row: Mapping[str, Any] | BaseModel, *, failed: bool) -> None:
-        """Count a row that is on disk."""
-        self._stored += 1
-        self._failed += failed
-        for name in _SPENT:
-            number = _value(row, name)
-            if isinstance(number, int):
-                self._spent[name] = (self._spent[name] or 0) + number
-
-    def progress(self) -> Progress:
-        """Return the state as of now."""
-        done = self._already + self._stored
-        return Progress(self._stage, done, self._total, self._failed, **self._spent)
-
-    def totals(self) -> RunTotals:
-        """Return the state at the end."""
-        seconds = time.monotonic() - self._began
-        return RunTotals(
-            self._total, self._already, self._stored, self._failed, seconds, **self._spent
-        )
 
 
 _Result = TypeVar("_Result")
@@ -361,7 +329,7 @@ class Calls(Generic[Item]):
 
     async def run(
         self, items: Iterable[Item], call: Callable[[Item], Awaitable[Row]], table: Table[Any]
-    ) -> RunTotals:
+    ) -> Progress:
         """Store one row in a table for every item.
 
         Items whose key is in the table are not asked. A row is on disk before the next
@@ -379,17 +347,16 @@ class Calls(Generic[Item]):
         """
         everything = _by_key(items, self.key)
         todo = [(name, item) for name, item in everything.items() if name not in table.done]
-        already = len(everything) - len(todo)
-        tally = Tally(len(everything), already, self.stage)
+        so_far = Progress(self.stage, len(everything), len(everything) - len(todo))
         rate = RateLimit(self.limits.rate)
         queue = iter(todo)
 
         async def ask_next() -> None:
             for name, item in queue:
                 row, no_answer = await self._stored(name, item, partial(call, item), table, rate)
-                tally.add(row, failed=no_answer)
+                so_far.add(row, failed=no_answer)
                 if self.on_progress is not None:
-                    self.on_progress(tally.progress())
+                    self.on_progress(replace(so_far))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -397,7 +364,7 @@ class Calls(Generic[Item]):
                     group.create_task(ask_next())
         except BaseExceptionGroup as several:
             raise next(_leaves(several)) from None
-        return tally.totals()
+        return so_far
 
     async def _stored(
         self,
@@ -417,21 +384,20 @@ class Calls(Generic[Item]):
             failure = error
         if failure is None:
             try:
-                stored = _submitted(name, row, table)
+                _append(name, row, table)
             except UnstorableRowError as error:
                 failure = error
         if failure is not None:
             row = self.failed(item, failure)
             try:
-                stored = _submitted(name, row, table)
+                _append(name, row, table)
             except UnstorableRowError as refusal:
                 raise ValueError("`failed` made a row that cannot be stored") from refusal
-        await asyncio.wrap_future(stored)
         return row, failure is not None
 
     def run_sync(
         self, items: Iterable[Item], call: Callable[[Item], Awaitable[Row]], table: Table[Any]
-    ) -> RunTotals:
+    ) -> Progress:
         """Do as `run`, where no event loop runs.
 
         Raises:
@@ -442,13 +408,11 @@ class Calls(Generic[Item]):
         return run_interruptibly(self.run(items, call, table))
 
 
-def _submitted(name: str, row: Row, table: Table[Any]) -> Future[None]:
+def _append(name: str, row: Row, table: Table[Any]) -> None:
     if not isinstance(row, Mapping | BaseModel) or _value(row, table.key) != name:
-        raise UnstorableRowError(
-            f"the call made no row whose {table.key!r} is that of its item",
-            where=f"row {name[:80]!r}",
-        )
-    return table.submit(row)
+        what = f"the call made no row whose {table.key!r} is that of its item"
+        raise UnstorableRowError(what, where=f"row {name[:80]!r}")
+    table.append(row)
 
 
 def _value(row: Row, name: str) -> Any:
@@ -523,7 +487,7 @@ class RayPool:
         factory: Callable[[], Callable[[Any], Awaitable[Row]]],
         table: Table[Any],
         send: Callable[[Item], Any] | None = None,
-    ) -> RunTotals:
+    ) -> Progress:
         """Do as `Calls.run`, with the calls made by the workers.
 
         This process alone writes the table, spaces the calls of all workers and tries
@@ -558,22 +522,6 @@ class RayPool:
                 return row
 
             return await here.run(items, call, table)
-
-    def run_sync(
-        self,
-        calls: Calls[Item],
-        items: Iterable[Item],
-        factory: Callable[[], Callable[[Any], Awaitable[Row]]],
-        table: Table[Any],
-        send: Callable[[Item], Any] | None = None,
-    ) -> RunTotals:
-        """Do as `run`, where no event loop runs.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C, as `Calls.run_sync`; workers and cluster are ended.
-            SystemExit: likewise, with code 143, on SIGTERM.
-        """
-        return run_interruptibly(self.run(calls, items, factory, table, send))
 
 
 async def _never_called(item: Item) -> Row:

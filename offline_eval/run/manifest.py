@@ -142,11 +142,8 @@ class Manifest(Stored):
             else:
                 missing = "manifest.json is missing" if root.exists() else "there is no such folder"
                 what = f"no run in this folder ({missing})"
-            raise InputError(
-                what,
-                where=os.fspath(folder),
-                hint="make one with `knowgate measure` or `knowgate eval …`",
-            )
+            hint = "make one with `knowgate measure` or `knowgate eval …`"
+            raise InputError(what, where=os.fspath(folder), hint=hint)
         return cls.read_versioned(path, hint=_START_AGAIN)
 
     @classmethod

@@ -13,11 +13,9 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AwareDatetime, Field
 
 from ...guard.errors import InputError
-from ...guard.files import read_bytes
 from ...guard.policy import Policy
 from .manifest import Manifest, Stored
 from .questions import (
-    CalibrationFile,
     CaseKind,
     Identifier,
     MeasuredManifest,
@@ -25,6 +23,7 @@ from .questions import (
     Question,
     RefusalFile,
     RowError,
+    RunCalibration,
     SourceRow,
 )
 from .replies import StoredPassage
@@ -121,34 +120,6 @@ _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 
 @dataclass(frozen=True, slots=True)
-class RunCalibration:
-    """The policy that a run's questions are judged by.
-
-    Attributes:
-        policy: fitted on them, or given.
-        risk: the bound that was asked for, None where nothing was.
-        calibration_questions: ids it was fitted on.
-        test_questions: ids held out for reporting.
-        thresholds: where nothing was held out, by question the threshold on raw relevance that
-            it is judged by, for costs one that other questions gave; None: nothing passes.
-        given_policy: it was not fitted on this run but given, and judges all questions; it may
-            have been calibrated on them.
-    """
-
-    policy: Policy
-    risk: float | None
-    calibration_questions: frozenset[str]
-    test_questions: frozenset[str]
-    thresholds: Mapping[str, float | None]
-    given_policy: bool = False
-
-    @property
-    def reported_questions(self) -> frozenset[str]:
-        """Ids of the questions that the rates are about."""
-        return self.test_questions or frozenset(self.thresholds)
-
-
-@dataclass(frozen=True, slots=True)
 class MeasuredRun:
     """A checked run.
 
@@ -223,8 +194,8 @@ class MeasuredRun:
             folder: of the run.
             with_calibration: False leaves `calibration.json` and `refusal.json` unread, so that a
                 broken one can be replaced.
-            unfinished: True also reads a run of which only some rows are there, as long
-                as the last one is whole: enough to show it, not to certify on it.
+            unfinished: True also reads a run of which only some rows are there: enough to show
+                it, not to certify on it.
 
         Raises:
             InputError: no run there, another suite, a file that is missing, broken or
@@ -233,7 +204,6 @@ class MeasuredRun:
         """
         root = Path(folder)
         manifest = _read_manifest(root)
-        _require_whole_rows(root, manifest)
         if not cls.QUESTIONS.path(root).exists():
             hint = "start the same `knowgate measure` again, it writes what is missing"
             raise _misfit("no questions.jsonl in the run folder", str(root), hint)
@@ -296,22 +266,8 @@ def _read_manifest(root: Path) -> MeasuredManifest:
     return manifest
 
 
-def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
-    """Reject a run that was killed before its first row, or within one."""
-    path = _ROWS.path(root)
-    if not path.exists():
-        raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
-    try:
-        # As bytes: a kill may also cut a letter in two.
-        content = read_bytes(path, links=False)
-    except OSError as error:
-        raise _misfit(f"cannot be read ({error.strerror})", str(path)) from None
-    if not content.endswith(b"\n"):
-        raise _not_finished(root, manifest, content.count(b"\n"))
-
-
-def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str = "") -> InputError:
-    what = f"{lead}the run is not finished ({done} of {manifest.cases} cases)"
+def _not_finished(root: Path, manifest: MeasuredManifest, done: int) -> InputError:
+    what = f"the run is not finished ({done} of {manifest.cases} cases)"
     return _misfit(what, str(root), _CONTINUE)
 
 
@@ -367,25 +323,23 @@ def _require_complete(
 def _read_calibration(
     root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
 ) -> RunCalibration | None:
-    where = str(root / "calibration.json")
-    file = _read_file(Path(where), CalibrationFile)
-    if file is None:
+    path = root / "calibration.json"
+    found, where = _read_file(path, RunCalibration), str(path)
+    if found is None:
         return None
-    policy = Policy.parse(file.policy, where=where)
-    policy.require_scorer(manifest.settings.scorer)
-    own, measured = policy.aggregator, manifest.settings.aggregator
+    found.policy.require_scorer(manifest.settings.scorer)
+    own, measured = found.policy.aggregator, manifest.settings.aggregator
     if own != measured:
         what = f"the policy aggregates by {own!r}, the run by {measured!r}"
         raise _misfit(what, where, _CALIBRATE_AGAIN)
-    fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
-    thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
-    if stray := sorted((fitted | held_out | thresholds.keys()) - questions.keys()):
+    fitted, held_out = found.calibration_questions, found.test_questions
+    if stray := sorted((fitted | held_out | found.thresholds.keys()) - questions.keys()):
         what = f"question {stray[0]!r} is not part of this run"
         raise _misfit(what, where, _CALIBRATE_AGAIN)
     if both := sorted(fitted & held_out):
         what = f"question {both[0]!r} is a calibration and a test question at once"
         raise _misfit(what, where, _CALIBRATE_AGAIN)
-    return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
+    return found
 
 
 def _read_file(path: Path, model: type[FileT]) -> FileT | None:
@@ -393,4 +347,6 @@ def _read_file(path: Path, model: type[FileT]) -> FileT | None:
     if not path.exists():
         return None
     value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    if "policy" in model.model_fields:
+        value["policy"] = Policy.parse(value.get("policy"), where=str(path))
     return model.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
 from ...guard.errors import KnowgateError
 from ...guard.fingerprint import Fingerprint
+from ...guard.policy import Policy
 from .manifest import Manifest, Stored
 
 Identifier = Annotated[str, Field(min_length=1)]
@@ -241,26 +243,36 @@ class CalibrationFold(Stored):
     questions: tuple[str, ...]
 
 
-class CalibrationFile(Stored):
-    """`calibration.json`; the policy in it is parsed apart.
+class RunCalibration(Stored):
+    """`calibration.json`: the policy that a run's questions are judged by.
 
     Attributes:
+        policy: fitted on them, or given.
         risk: the bound that was asked for, None where nothing was.
-        delta: the probability that the bound fails, None likewise.
         calibration_questions: ids of what the policy was fitted on.
         test_questions: ids of what was held out for reporting.
-        folds: where nothing was held out, how each calibration question is judged.
+        folds: where nothing was held out, how each calibration question is judged, for costs by
+            what other questions gave.
         given_policy: the policy was given from elsewhere and judges all questions as it stands;
             whether it was calibrated on some of them is not known.
     """
 
-    policy: dict[str, Any]
+    policy: Policy
     risk: Annotated[float, Field(gt=0, lt=1)] | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    calibration_questions: tuple[str, ...]
-    test_questions: tuple[str, ...]
+    calibration_questions: frozenset[str]
+    test_questions: frozenset[str]
     folds: tuple[CalibrationFold, ...] = ()
     given_policy: bool = False
+
+    @cached_property
+    def thresholds(self) -> dict[str, float | None]:
+        """By question the threshold on raw relevance of its fold; None: nothing passes."""
+        return {name: fold.threshold for fold in self.folds for name in fold.questions}
+
+    @property
+    def reported_questions(self) -> frozenset[str]:
+        """Ids of the questions that the rates are about."""
+        return self.test_questions or frozenset(self.thresholds)
 
 
 class RefusalFile(Stored):

@@ -311,12 +311,9 @@ class RepliesRun:
         root = Path(folder)
         where, value = str(root / "manifest.json"), Manifest.read_raw(root)
         if value.get("suite") != "ookb" or value.get("holds") != HOLDS_REPLIES:
-            raise InputError(
-                "the run holds no replies",
-                where=where,
-                hint="name a run made with `knowgate eval ookb --model …` or `--replay …`, or "
-                "with `knowgate import`",
-            )
+            hint = "name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
+            hint += "`knowgate import`"
+            raise InputError("the run holds no replies", where=where, hint=hint)
         manifest = RepliesManifest.checked(value, where=where, hint=_MAKE_AGAIN)
         questions = _keyed(root, _QUESTIONS)
         cases = _keyed(root, _CASES)
@@ -430,11 +427,9 @@ def _known(
     for identifier, row in rows.items():
         value = getattr(row, field)
         if value not in known:
-            raise InputError(
-                f"row {identifier[:80]!r} names the {field} {value[:80]!r}, which the run has not",
-                where=str(root / f"{name}.jsonl"),
-                hint=_MAKE_AGAIN,
-            )
+            missing = f"the {field} {value[:80]!r}, which the run has not"
+            what, where = f"row {identifier[:80]!r} names {missing}", str(root / f"{name}.jsonl")
+            raise InputError(what, where=where, hint=_MAKE_AGAIN)
 
 
 def _rank(judge: str) -> int:

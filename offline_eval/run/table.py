@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +33,6 @@ from ._rows import (
 from .manifest import Manifest, Stored
 
 RowT = TypeVar("RowT", bound=Stored)
-_Pending = tuple[str, bytes, "Future[None]"]
 _HINT = "make the run again into another folder"
 
 
@@ -134,8 +131,6 @@ class TableSpec(Generic[RowT]):
 class Table(Generic[RowT]):
     """Rows by key, each written once and forced to disk; see `Run` and `TableSpec.open`.
 
-    Rows that arrive while others are being synced go to disk together, by one thread.
-
     Args:
         folder: that the file lies in.
         spec: what the rows hold.
@@ -150,19 +145,8 @@ class Table(Generic[RowT]):
         self.key = spec.key
         self._path = spec.path(folder)
         self._first = Manifest.first_digest(folder, spec.name)
-        self._file: LinesFile | None = None
         self._lock = threading.Lock()
-        self._failure: InputError | None = None
-        self._closed = not writable
-        if not writable:
-            self._done = {}
-            return
-        self._file = LinesFile(self._path, spec.key, self._first)
-        self._done = self._file.keys
-        self._taken = set(self._done)
-        self._pending: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, name="knowgate-rows", daemon=True)
-        self._writer.start()
+        self._file = LinesFile(self._path, spec.key, self._first) if writable else None
 
     @property
     def done(self) -> Set[str]:
@@ -171,7 +155,7 @@ class Table(Generic[RowT]):
         Empty if the table is open for reading only. Membership may be asked at any time;
         iterate only while nothing is being stored.
         """
-        return self._done.keys()
+        return set[str]() if self._file is None else self._file.keys.keys()
 
     def rows(self) -> list[RowT]:
         """Return all rows on disk, in the order in which they were stored.
@@ -204,37 +188,21 @@ class Table(Generic[RowT]):
             last_digest(found, self._first)
         return checked
 
-    def submit(self, row: RowT | Mapping[str, Any]) -> Future[None]:
-        """Hand over a row; the future is done once it is on disk. From any thread.
-
-        Raises:
-            UnstorableRowError: JSON cannot hold the row, NaN and infinity included; nothing
-                of it is written.
-            InputError: an earlier row could not be written.
-            ValueError: a row with its key was handed over before.
-        """
-        value = row.model_dump(mode="json") if isinstance(row, BaseModel) else row
-        key, line = encode_row(value, self.key)
-        stored: Future[None] = Future()
-        with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            if self._closed:
-                raise ValueError("the table is closed")
-            if key in self._taken:
-                raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
-            self._taken.add(key)
-            self._pending.put((key, line, stored))
-        return stored
-
     def append(self, row: RowT | Mapping[str, Any]) -> None:
         """Store a row; once this returns, it is on disk. From any thread.
 
         Raises:
-            InputError: as `submit`, or the disk is full: the rows before it are whole.
-            ValueError: as `submit`.
+            UnstorableRowError: JSON cannot hold the row, NaN and infinity included; nothing
+                of it is written.
+            InputError: the disk is full, or the like: the rows before it are whole.
+            ValueError: a row with its key is in the table already.
         """
-        self.submit(row).result()
+        key, line = self._encoded(row)
+        with self._lock:
+            file = self._open_file()
+            if key in file.keys:
+                raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
+            file.write({key: line})
 
     def extend(self, rows: Iterable[RowT | Mapping[str, Any]]) -> None:
         """Store those of the rows whose keys are not in the table, synced together.
@@ -242,9 +210,19 @@ class Table(Generic[RowT]):
         Raises:
             InputError: as `append`.
         """
-        waiting = [self.submit(row) for row in rows if self._key_of(row) not in self._taken]
-        for stored in waiting:
-            stored.result()
+        lines = dict(map(self._encoded, rows))
+        with self._lock:
+            file = self._open_file()
+            file.write({key: line for key, line in lines.items() if key not in file.keys})
+
+    def _encoded(self, row: RowT | Mapping[str, Any]) -> tuple[str, bytes]:
+        value = row.model_dump(mode="json") if isinstance(row, BaseModel) else row
+        return encode_row(value, self.key)
+
+    def _open_file(self) -> LinesFile:
+        if self._file is None:
+            raise ValueError("the table is closed")
+        return self._file
 
     def drop(self, unwanted: Callable[[RowT], bool]) -> int:
         """Remove rows, by writing the table anew; a kill leaves it as it was or as it will be.
@@ -259,7 +237,7 @@ class Table(Generic[RowT]):
             InputError: a row is damaged, or the file cannot be written.
         """
         kept = [getattr(row, self.key) for _, row in self.places() if not unwanted(row)]
-        removed = len(self._done) - len(kept)
+        removed = len(self.done) - len(kept)
         if removed:
             self._rewrite(kept)
         return removed
@@ -273,25 +251,22 @@ class Table(Generic[RowT]):
         Raises:
             InputError: the file cannot be written.
         """
-        ordered = [key for key in keys if key in self._done]
-        if ordered != list(self._done):
+        ordered = [key for key in keys if key in self.done]
+        if ordered != list(self.done):
             self._rewrite(ordered)
 
     def _rewrite(self, keys: Sequence[str]) -> None:
         """Write the table anew with the rows of these keys, in this order."""
         with self._lock:
-            if self._closed or self._file is None:
-                raise ValueError("the table is closed")
+            file = self._open_file()
             lines = {}
             for _, value in stored_rows(self._path):
                 value.pop(DIGEST, None)
                 lines[value[self.key]] = encode_line(value, self.key)
             text, _ = bound_lines((lines[key] for key in keys), self._first)
             write_text(self._path, text.decode("utf-8"))
-            self._file.close()
+            file.close()
             self._file = LinesFile(self._path, self.key, self._first)
-            self._done = self._file.keys
-            self._taken = set(self._done)
 
     def require_order(self, keys: Sequence[str]) -> None:
         """Check that the stored rows are the first of these, in order.
@@ -301,59 +276,15 @@ class Table(Generic[RowT]):
         """
         for number, (where, row) in enumerate(stored_rows(self._path)):
             if number >= len(keys) or row.get(self.key) != keys[number]:
-                raise InputError(
-                    "the row is not the one that belongs here",
-                    where=where,
-                    hint="remove the run folder and start again",
-                )
+                what = "the row is not the one that belongs here"
+                raise InputError(what, where=where, hint="remove the run folder and start again")
 
     def close(self) -> None:
-        """Wait until everything handed over is on disk, and close the file."""
+        """Close the file; everything in it is on disk already."""
         with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._pending.put(None)
-        self._writer.join()
-        assert self._file is not None
-        self._file.close()
-
-    def _key_of(self, row: RowT | Mapping[str, Any]) -> object:
-        return row.get(self.key) if isinstance(row, Mapping) else getattr(row, self.key)
-
-    def _write(self) -> None:
-        """Run the writer's thread: whatever has come in since the last sync is one batch."""
-        running = True
-        while running:
-            waiting = [self._pending.get()]
-            while not self._pending.empty():
-                waiting.append(self._pending.get())
-            running = waiting[-1] is not None
-            batch = [entry for entry in waiting if entry is not None]
-            if batch:
-                self._write_batch(batch)
-
-    def _write_batch(self, batch: list[_Pending]) -> None:
-        failure = self._failure
-        if failure is None:
-            assert self._file is not None
-            try:
-                self._file.write([line for _, line, _ in batch])
-            except InputError as error:
-                failure = error
-            except Exception as error:  # noqa: BLE001 - a dead writer would block every caller
-                failure = unwritable(self._path, type(error).__name__)
-                failure.__cause__ = error
-            with self._lock:
-                self._failure = failure
-        if failure is None:
-            self._done.update((key, None) for key, _, _ in batch)
-        for _, _, stored in batch:
-            if stored.set_running_or_notify_cancel():
-                if failure is None:
-                    stored.set_result(None)
-                else:
-                    stored.set_exception(failure)
+            if self._file is not None:
+                self._file.close()
+            self._file = None
 
 
 class SharedLog(Generic[RowT]):
@@ -400,11 +331,9 @@ class SharedLog(Generic[RowT]):
             content += b"\n"
         lines = list(whole_lines(content, self.path))
         if not content.endswith(b"\n") and not self._opening.startswith(tail[: len(self._opening)]):
-            raise InputError(
-                "the last line is not a row of such a file",
-                where=f"{self.path}:{number}",
-                hint="name another file, or move this one away",
-            )
+            what = "the last line is not a row of such a file"
+            hint = "name another file, or move this one away"
+            raise InputError(what, where=f"{self.path}:{number}", hint=hint)
         return [
             (where, self._row.checked(value, where=where, hint=self._hint))
             for where, value in lines
@@ -417,11 +346,8 @@ class SharedLog(Generic[RowT]):
         except OSError:
             return 0
 
-    def append(self, rows: Iterable[RowT]) -> int:
+    def append(self, rows: Iterable[RowT]) -> None:
         """Write rows and force them to disk together; one process at a time.
-
-        Returns:
-            Bytes written.
 
         Raises:
             UnstorableRowError: JSON cannot hold a row; nothing is written.
@@ -429,4 +355,5 @@ class SharedLog(Generic[RowT]):
         """
         where = str(self.path)
         lines = [encode_line(row.model_dump(mode="json"), where) for row in rows]
-        return append_lines(self.path, lines) if lines else 0
+        if lines:
+            append_lines(self.path, lines)

@@ -22,7 +22,8 @@ from ...guard.errors import (
 from ..report.document import Section
 from ..report.writing import ReportPaths, ReportWriter
 from ..run import Run
-from ..run.calls import Calls, RunTotals, Tally, each_or_error
+from ..run.calls import Calls, Progress, each_or_error
+from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
@@ -158,12 +159,12 @@ def _has_error(row: Any) -> bool:
     return getattr(row, "error", None) is not None
 
 
-def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> RunTotals:
+def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Progress:
     pairs = suite.order(work.cases, work.systems)
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
-    tally, on_progress = Tally(len(pairs), done, "asking"), work.options.on_progress
+    tally, on_progress = Progress("asking", len(pairs), done), work.options.on_progress
     answer = partial(_within_deadline, suite, work.options.limits.timeout, DeadlineRunner())
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
@@ -173,8 +174,8 @@ def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Run
             for row in new:
                 tally.add(row, failed=_has_error(row))
             if new and on_progress is not None:
-                on_progress(tally.progress())
-    return tally.totals()
+                on_progress(replace(tally))
+    return tally
 
 
 def _new_rows(
@@ -224,7 +225,7 @@ def _within_deadline(
 
 def _answer_concurrently(
     suite: AnySuite, work: Work[Any, Any], pairs: Sequence[_Pair], table: Table[Any]
-) -> RunTotals:
+) -> Progress:
     options = work.options
     limits = replace(options.limits, stop_on=(*options.limits.stop_on, *suite.stop_on))
 
@@ -238,7 +239,8 @@ def _answer_concurrently(
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
         make = partial(_remote_answers, suite.remote(work))
-        return options.pool.run_sync(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        sent = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+        return run_interruptibly(sent)
     return calls.run_sync(pairs, _answers(suite), table)
 
 

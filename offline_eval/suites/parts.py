@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -18,24 +18,24 @@ from ...guard.errors import InputError
 from ..report.document import Document, Prose, Section
 from ..report.tables import Table
 from ..run import CallLimits, Run, Stored
-from ..run.calls import OnProgress, Progress, RayPool, RunTotals
+from ..run.calls import OnProgress, Progress, RayPool
 from ..run.table import TableSpec
 from ..systems.factory import load_language_model
 
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
 REPLAY = "replay"
-# A field in the docstring of a class, with the lines that go on.
-_ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
+# An entry under `Attributes:`, with its further lines.
+_ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
 class SuiteSettings(BaseModel):
     """What decides the rows of a run; each field is a command-line option.
 
-    The name of a field is the name of its option, its default the default, and its help is its
-    description, or else what "Attributes" in the docstring of the class says of it.
-    `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of type `Path`
-    are input files.
+    The name of a field is the name of its option, its default the default. What the docstring
+    says of it under `Attributes:`, or else its `description`, is the help.
+    `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of type `Path` are
+    input files.
 
     Attributes:
         limit: Ask at most that many cases.
@@ -46,12 +46,12 @@ class SuiteSettings(BaseModel):
     limit: Annotated[int | None, Field(ge=1, description="Ask at most that many cases.")] = None
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **_given: Any) -> None:
-        """Take the help of the options from the docstring."""
-        _, _, told = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")
-        for name, words in _ATTRIBUTE.findall(told):
-            if name in cls.model_fields and cls.model_fields[name].description is None:
-                cls.model_fields[name].description = re.sub(r"\n\s+", " ", words)
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        """Take what the docstring says of the fields as their descriptions."""
+        _, _, listed = cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
+        for name, text in _ATTRIBUTE.findall(listed.partition("\n\n")[0]):
+            if name in cls.model_fields:
+                cls.model_fields[name].description = " ".join(text.split())
 
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
@@ -178,7 +178,7 @@ def stage_progress(on_progress: OnProgress | None, stage: str) -> Callable[[int,
 
     def told(done: int, total: int) -> None:
         if on_progress is not None:
-            on_progress(Progress(stage, done, total))
+            on_progress(Progress(stage, total, done))
 
     return told
 
@@ -195,7 +195,7 @@ class RunResult:
     """
 
     folder: Path
-    totals: RunTotals
+    totals: Progress
     failed: int
 
 

@@ -26,8 +26,8 @@ from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice, held_out_of
 from .models import ModelUnderTest
 from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompts
-from .replying import FoundContext, Material, Replier, Wanted, find_contexts
-from .retrieval import PassageIndex, Retriever
+from .replying import Material, Replier, Wanted, find_contexts
+from .retrieval import PassageIndex, Retrieved, Retriever
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +380,7 @@ class SystemRun:
         )
 
     def _material(
-        self, contexts: Mapping[str, FoundContext], passages: Sequence[StoredPassage]
+        self, contexts: Mapping[str, Retrieved], passages: Sequence[StoredPassage]
     ) -> Material:
         held: dict[str, dict[str, str]] = defaultdict(dict)
         for passage in (*passages, *_own_passages(contexts)):
@@ -400,7 +400,7 @@ class SystemRun:
         )
 
 
-def _own_passages(contexts: Mapping[str, FoundContext]) -> list[StoredPassage]:
+def _own_passages(contexts: Mapping[str, Retrieved]) -> list[StoredPassage]:
     """What a retriever of the user's own found besides the knowledge base, each once."""
     found = {one.passage_id: one for context in contexts.values() for one in context.passages}
     return list(found.values())

@@ -211,7 +211,7 @@ def _checked(judge: object, where: str) -> Judge:
         raise InputError(
             "is not a judge",
             where=where,
-            hint="it needs name, estimate, criteria, version, wants and judge; see FunctionJudge",
+            hint="it needs name, estimate, criteria, version, wants and judge",
         )
     return judge
 

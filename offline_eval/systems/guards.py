@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
 from ...guard import Guard, GuardOptions
@@ -86,11 +87,7 @@ class GuardChoice:
             taken = {other.name for other in found}
             # Two policies of one file name, from two folders.
             longer = f"{Path(spec).absolute().parent.name}/{choice.name}"
-            names = (
-                choice.name,
-                longer,
-                *(f"{longer}-{number}" for number in range(2, len(taken) + 2)),
-            )
+            names = chain((choice.name, longer), (f"{longer}-{number}" for number in count(2)))
             free = next(name for name in names if name not in taken)
             found.append(replace(choice, name=free))
         return tuple(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...guard.contracts import Generation
@@ -12,22 +11,10 @@ from ...guard.errors import InputError, KnowgateError, LanguageModelError
 from ...guard.files import read_jsonl
 from ...guard.text import clean_text
 
-
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """What one line of a log answers, and the reply.
-
-    Attributes:
-        key: of the question.
-        response: the reply; anything but text is an error.
-        fields: what else the question must have, where several share the key.
-        unique: whether no two lines may answer the key in different words.
-    """
-
-    key: Hashable
-    response: Any
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    unique: bool = True
+Entry = tuple[Hashable, Any, Mapping[str, Any]]
+"""What one line of a log answers: key of the question; reply, where anything but text is an error;
+and what else the question must have, where several share the key. Where none can, two lines that
+answer it in different words are an error."""
 
 
 class LoggedReplies:
@@ -51,7 +38,7 @@ class LoggedReplies:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        entry: Callable[[Mapping[str, Any]], LogEntry | None],
+        entry: Callable[[Mapping[str, Any]], Entry | None],
         *,
         hint: str,
     ) -> None:
@@ -64,20 +51,22 @@ class LoggedReplies:
             except InputError as error:
                 raise InputError(error.what, where=where, hint=hint) from None
             if found is not None:
-                self._add(found, where, hint)
+                self._add(*found, where, hint)
         if not self.lines:
             raise InputError("the file holds no replies", where=self.path, hint=hint)
 
-    def _add(self, entry: LogEntry, where: str, hint: str) -> None:
-        if not isinstance(entry.response, str):
+    def _add(
+        self, key: Hashable, response: Any, fields: Mapping[str, Any], where: str, hint: str
+    ) -> None:
+        if not isinstance(response, str):
             raise InputError("field 'response' must be text", where=where, hint=hint)
-        text = clean_text(entry.response)
-        known = self._replies.setdefault(entry.key, [])
-        if entry.unique and known and known[0][1] != text:
+        text = clean_text(response)
+        known = self._replies.setdefault(key, [])
+        if not fields and known and known[0][1] != text:
             raise InputError(
-                f"{_shown(entry.key)!r} was answered before, in other words", where=where, hint=hint
+                f"{_shown(key)!r} was answered before, in other words", where=where, hint=hint
             )
-        known.append((entry.fields, text))
+        known.append((fields, text))
         self.lines += 1
 
     def find(self, key: Hashable, fields: Mapping[str, Any] | None = None) -> str | None:

@@ -39,19 +39,7 @@ from .retrieval import Retrieved, Retriever, context_texts
 _Value = TypeVar("_Value")
 
 
-class FoundContext(Retrieved):
-    """A line of `contexts.jsonl`: what one retrieval found for one case.
-
-    Attributes:
-        context_id: `<retrieval>/<case id>`.
-        error: why nothing could be retrieved; set exactly where there is no context.
-    """
-
-    context_id: str
-    error: RowError | None = None
-
-
-_CONTEXTS = TableSpec("contexts", FoundContext, "context_id")
+_CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +69,7 @@ def find_contexts(
     limits: CallLimits,
     on_progress: OnProgress | None = None,
     retry_failed: bool = False,
-) -> dict[str, FoundContext]:
+) -> dict[str, Retrieved]:
     """Find contexts, by id; those in the folder already are not looked for again.
 
     Args:
@@ -95,12 +83,12 @@ def find_contexts(
     """
     retrievers: dict[tuple[str, str], Retriever] = {}
 
-    async def retrieve(item: Wanted) -> FoundContext:
+    async def retrieve(item: Wanted) -> Retrieved:
         found = await retrievers[item.retrieval, item.base](item.case)
-        return FoundContext(context_id=item.context_id, **dict(found))
+        return found.model_copy(update={"context_id": item.context_id})
 
-    def failed(item: Wanted, error: Exception) -> FoundContext:
-        return FoundContext(context_id=item.context_id, error=RowError.of(error))
+    def failed(item: Wanted, error: Exception) -> Retrieved:
+        return Retrieved(context_id=item.context_id, error=RowError.of(error))
 
     with _CONTEXTS.open(folder) as table:
         if retry_failed:
@@ -119,7 +107,7 @@ def find_contexts(
     return read_contexts(folder)
 
 
-def read_contexts(folder: Path) -> dict[str, FoundContext]:
+def read_contexts(folder: Path) -> dict[str, Retrieved]:
     """The contexts that a folder has, by id."""
     return {row.context_id: row for row in _CONTEXTS.read(folder)}
 
@@ -180,7 +168,7 @@ class Material:
     models: Mapping[str, ModelUnderTest]
     guards: Mapping[str, GuardChoice]
     scorer: str | None = None
-    contexts: Mapping[str, FoundContext] = field(default_factory=dict)
+    contexts: Mapping[str, Retrieved] = field(default_factory=dict)
     passages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
     context_chars: int | None = None

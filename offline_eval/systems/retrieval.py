@@ -19,6 +19,7 @@ from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
+from ..run import RowError
 from ..run.calls import OnStep
 from ..run.manifest import Stored
 from ..run.replies import ReplyContext, StoredPassage
@@ -26,22 +27,26 @@ from .plan import Case
 
 
 class Retrieved(Stored):
-    """A context by reference, and what finding it cost.
+    """A context by reference, and what finding it cost; a line of `contexts.jsonl`.
 
     Attributes:
+        context_id: `<retrieval>/<case id>`.
         context: ids, never texts; a context of nearly everything names what it lacks.
         passages: texts that the knowledge base does not hold, by the ids that `context`
             has for them; only a retriever of the user's own finds such.
         calls: of language models.
         input_tokens: of those calls, None where not metered.
         output_tokens: likewise.
+        error: why nothing could be retrieved; set exactly where there is no context.
     """
 
+    context_id: str = ""
     context: ReplyContext | None = None
     passages: tuple[StoredPassage, ...] = ()
     calls: int = 0
     input_tokens: int | None = 0
     output_tokens: int | None = 0
+    error: RowError | None = None
 
 
 def context_texts(

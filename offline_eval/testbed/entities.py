@@ -203,12 +203,6 @@ def relations() -> Mapping[str, Relation]:
 
 
 @cache
-def relations_of(kind: EntityKind) -> tuple[Relation, ...]:
-    """The relations whose subject is of `kind`."""
-    return tuple(relation for relation in relations().values() if relation.subject_kind is kind)
-
-
-@cache
 def value_list(name: str) -> tuple[str, ...]:
     """A closed list: `materials`, `absurd`, `organisation_nouns` or `work_nouns`."""
     return tuple(_tables()["values"][name])

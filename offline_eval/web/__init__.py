@@ -7,10 +7,9 @@ Served on loopback only, under an address with a token; see `_gate`. Needs
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...guard.errors import require_extra
+from ...guard.registry import names_on_use
 
 if TYPE_CHECKING:
     from ._index import index_runs as index_runs
@@ -22,27 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = []
 
-_MODULES = {
-    "PageServer": "_server",
-    "Playground": "_play",
-    "label_app": "_label",
-    "index_runs": "_index",
-    "play_app": "_play",
-    "view_app": "_view",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module that holds `name` (PEP 562).
-
-    Raises:
-        MissingDependencyError: the extra `serve` is not installed.
-    """
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_extra("serve")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = names_on_use(
+    __name__,
+    {
+        "_index": "index_runs",
+        "_label": "label_app",
+        "_play": "Playground play_app",
+        "_server": "PageServer",
+        "_view": "view_app",
+    },
+    extra="serve",
+)

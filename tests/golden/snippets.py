@@ -27,8 +27,6 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
-    KeywordMethod,
-    SemanticMethod,
 )
 from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
@@ -204,7 +202,7 @@ def fewer_documents() -> Iterator[None]:
 
 def diverse(folder: Path) -> dict[str, int]:
     """Questions that differ, by default and by KnowOrNot's formula alone."""
-    original = DiversitySettings(keyword=KeywordMethod.ORIGINAL, semantic=SemanticMethod.OFF)
+    original = DiversitySettings(keyword="original", semantic="off")
     found = {}
     for name, settings, encoder in (
         ("diverse", DiversitySettings(), BiEncoderScorer()),

@@ -51,7 +51,7 @@ def test_a_disk_that_is_full_costs_no_answer_and_is_logged_once_for_all_guards(
     def full(*given: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(metrics.decisions, "labels", full)
+    monkeypatch.setattr(metrics.families["decisions"], "labels", full)
     for guard in guards:
         assert guard.decide("q", ["p"]).route is Route.FOLLOW_CONTEXT
         assert guard.metrics.uncounted == 1

@@ -261,7 +261,7 @@ class _Broken(GuardMetrics):
             raise OSError("no space left on device")
 
         for name in ("decisions", "relevance", "seconds", "errors", "guards", "turns"):
-            getattr(self, name).labels = fails
+            self.families[name].labels = fails
 
 
 def test_counting_that_fails_costs_no_answer(caplog: pytest.LogCaptureFixture) -> None:

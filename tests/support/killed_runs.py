@@ -44,14 +44,13 @@ def _run(stem: Path, items: int, most: int) -> None:
 
     with any_table(stem) as store:
         already = len(store.done)
-        submit = store.submit
+        append = store.append
 
-        def noting(row: Any) -> Any:
-            stored = submit(row)
-            stored.add_done_callback(lambda _: os.write(told, f"{row['id']}\n".encode()))
-            return stored
+        def noting(row: Any) -> None:
+            append(row)
+            os.write(told, f"{row['id']}\n".encode())
 
-        store.submit = noting  # type: ignore[method-assign]
+        store.append = noting  # type: ignore[method-assign]
         Calls[int](
             str,
             lambda item, error: {"id": str(item), "error": type(error).__name__},

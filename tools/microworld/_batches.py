@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from knowgate.offline_eval.testbed import World
-from knowgate.offline_eval.testbed._world import FIRST_YEAR, LAST_YEAR, SYLLABLES
 from knowgate.offline_eval.testbed.entities import filler_sentences, lead_ins, relations, value_list
 from tools.microworld._tasks import Row
+from tools.microworld.world import FIRST_YEAR, LAST_YEAR, SYLLABLES
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

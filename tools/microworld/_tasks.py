@@ -8,7 +8,6 @@ from random import Random
 from typing import TypeVar
 
 from knowgate.offline_eval.testbed import FactStatus, World
-from knowgate.offline_eval.testbed._world import NameMaker
 from knowgate.offline_eval.testbed.entities import (
     EntityKind,
     Fact,
@@ -16,9 +15,9 @@ from knowgate.offline_eval.testbed.entities import (
     compose,
     lead_ins,
     relations,
-    relations_of,
 )
 from tools.microworld._mixture import Mixture, Phase
+from tools.microworld.world import NameMaker, relations_of
 
 T = TypeVar("T")
 _KINDS = (EntityKind.PERSON, EntityKind.PLACE, EntityKind.ORGANISATION, EntityKind.WORK)

@@ -26,7 +26,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from knowgate.guard.errors import DeviceError, InputError, KnowgateError, ModelFolderError
 from knowgate.guard.files import file_sha256
 from knowgate.offline_eval.testbed import World
-from knowgate.offline_eval.testbed._world import DEFAULT_SEED, build_world
 from knowgate.offline_eval.testbed.check import (
     MODEL_FOLDER,
     SHA256_FILE,
@@ -45,6 +44,7 @@ from tools.microworld._batches import (
 from tools.microworld._mixture import Mixture, Phase, load_mixture
 from tools.microworld._tasks import TaskMaker
 from tools.microworld.check import check_microworld
+from tools.microworld.world import DEFAULT_SEED, build_world
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -20,8 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from lxml import etree
-from lxml import html as lxml_html
+from lxml import etree, html
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 PACKAGES = (
@@ -92,7 +91,7 @@ def question_of(heading: str) -> str | None:
 
 def sections(page: bytes) -> Iterator[tuple[str, str]]:
     """Each heading of an HTML page with the text below it, up to the next heading."""
-    root = lxml_html.document_fromstring(page)
+    root = html.document_fromstring(page)
     for away in root.xpath("//script|//style|//nav|//*[@class='sphinxsidebar']"):
         if away.getparent() is not None:
             away.drop_tree()

@@ -16,7 +16,7 @@ import argparse
 import json
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,21 +140,31 @@ class PairBatches(IterableDataset[tuple[Tokens, Labels]]):
     def __iter__(self) -> Iterator[tuple[Tokens, Labels]]:
         worker = get_worker_info()
         seed = 1000 * self._seed + (worker.id if worker else 0)
-        library: Any = Tokenizer.from_file(str(reranker_folder() / "tokenizer.json"))
-        tokenizer = PreTrainedTokenizerFast(tokenizer_object=library, pad_token="[PAD]")
+        tokenizer = reranker_tokenizer()
         while True:
             for batch in batches(self._groups, seed, self._pairs):
-                tokens = tokenizer(
-                    [one.question for one in batch for _ in one.passages],
-                    [text for one in batch for text in one.passages],
-                    truncation="only_second",
-                    max_length=_MOST_PIECES,
-                    padding=True,
-                    return_token_type_ids=True,
-                    return_tensors="pt",
-                )
-                yield dict(tokens), [one.labels for one in batch]
+                yield tokenized(batch, tokenizer), [one.labels for one in batch]
             seed += 100
+
+
+def reranker_tokenizer() -> Any:
+    """The tokenizer of the reranker, as transformers calls it."""
+    library: Any = Tokenizer.from_file(str(reranker_folder() / "tokenizer.json"))
+    return PreTrainedTokenizerFast(tokenizer_object=library, pad_token="[PAD]")
+
+
+def tokenized(batch: Sequence[Group], tokenizer: Any) -> Tokens:
+    """The pairs of each question with its passages, as the model takes them."""
+    found = tokenizer(
+        [one.question for one in batch for _ in one.passages],
+        [text for one in batch for text in one.passages],
+        truncation="only_second",
+        max_length=_MOST_PIECES,
+        padding=True,
+        return_token_type_ids=True,
+        return_tensors="pt",
+    )
+    return dict(found)
 
 
 def batches(groups: Groups, seed: int, pairs: int) -> Iterator[list[Group]]:

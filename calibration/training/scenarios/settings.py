@@ -8,12 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ....guard.errors import KnowgateError, in_one_line
+from ....guard.errors import KnowgateError
+from ....guard.read_models import CheckedSettings
 
 
 class TrainingDivergedError(KnowgateError):
@@ -25,7 +26,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class ScenarioTrainingSettings:
+class ScenarioTrainingSettings(CheckedSettings):
     """Settings of a training run; the defaults are UniKnow's.
 
     Attributes:
@@ -71,11 +72,6 @@ class ScenarioTrainingSettings:
         """Return how many steps of the optimiser a training on so many examples takes."""
         steps = self.epochs * math.ceil(examples / self.batch_size)
         return steps if self.most_steps is None else min(steps, self.most_steps)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Any:
-        return in_one_line(given, validate)
 
     @classmethod
     def for_embedded(cls) -> ScenarioTrainingSettings:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 from ..._model_steps import BATCH_SIZE, Draw, Steps, arun_steps, run_steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel, checked_language_model
-from ...errors import InputError
+from ...errors import InputError, require_known
 from ...fingerprint import Fingerprint
 from ...matching import is_refusal
 from ...prompts import Prompt
@@ -107,8 +107,7 @@ class StepwiseEstimator(ABC):
     @staticmethod
     def _checked(questions: Sequence[str], on_error: str) -> bool:
         """Whether errors are raised."""
-        if on_error not in ("raise", "return"):
-            raise InputError(f"{on_error!r} is unknown", where="on_error", hint="raise or return")
+        require_known(on_error, ("raise", "return"), "on_error")
         if isinstance(questions, str):
             raise InputError("is one string", where="questions", hint="give a list of strings")
         return on_error == "raise"

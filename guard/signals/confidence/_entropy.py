@@ -21,7 +21,7 @@ from ...contracts import (
     PartialGenerationsError,
     TextEmbedder,
 )
-from ...errors import InputError, LanguageModelError
+from ...errors import InputError, LanguageModelError, require_known
 from ...fingerprint import Fingerprint
 from ...matching import SentenceMatcher, canonical_answer, is_refusal
 from ...prompts import Prompt
@@ -218,8 +218,7 @@ def semantic_entropy(
     """
     if not len(cluster_ids):
         raise InputError("holds no samples", where="cluster_ids")
-    if form not in ("normalised", "monte_carlo"):
-        raise InputError(f"{form!r} is unknown", where="form", hint="use normalised or monte_carlo")
+    require_known(form, ("normalised", "monte_carlo"), "form")
     if loglikelihoods is None:
         shares = [count / len(cluster_ids) for count in Counter(cluster_ids).values()]
         return _clean(-math.fsum(share * math.log(share) for share in shares))
@@ -303,14 +302,8 @@ class SemanticEntropy(StepwiseEstimator):
         sampling = Sampling() if sampling is None else sampling
         if sampling.n < 2:
             raise InputError("must be at least 2", where="n")
-        for value, allowed, where in (
-            (variant, get_args(Variant), "variant"),
-            (answer, get_args(AnswerFrom), "answer"),
-        ):
-            if value not in allowed:
-                raise InputError(
-                    f"{value!r} is unknown", where=where, hint=f"one of: {', '.join(allowed)}"
-                )
+        require_known(variant, get_args(Variant), "variant")
+        require_known(answer, get_args(AnswerFrom), "answer")
         self._n, self._variant, self._answer_from = sampling.n, variant, answer
         self._clusters = as_clusters(clusters)
         # Rules are too quick to be worth a thread.

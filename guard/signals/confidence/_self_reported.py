@@ -25,7 +25,7 @@ from ...contracts import (
     PartialGenerationsError,
     ScoringLanguageModel,
 )
-from ...errors import InputError, LanguageModelError
+from ...errors import InputError, LanguageModelError, require_known
 from ...language import compiled, section
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
@@ -227,12 +227,7 @@ class PTrue(ClosedBookEstimator):
         no: str = "no",
     ) -> None:
         super().__init__(language_model, prompt)
-        if method not in get_args(Method):
-            raise InputError(
-                f"{method!r} is unknown",
-                where="method",
-                hint=f"one of: {', '.join(get_args(Method))}",
-            )
+        require_known(method, get_args(Method), "method")
         sampling = Sampling(n=5) if sampling is None else sampling
         scores = isinstance(language_model, ScoringLanguageModel)
         if method == "options" and not scores:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ..._model_steps import Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
-from ...errors import InputError, LanguageModelError
+from ...errors import InputError, LanguageModelError, require_known
 from ...prompts import Prompt
+from ...read_models import CheckedSettings
 from ._driver import ClosedBookEstimator
 from .stopping import matches_needed
 
@@ -35,16 +38,10 @@ def token_probability(logprobs: Sequence[float], statistic: Statistic = "sequenc
     """
     if not len(logprobs) or any(math.isnan(value) for value in logprobs):
         raise InputError("holds no numbers or NaN", where="logprobs")
-    if statistic == "sequence":
-        value = math.fsum(logprobs)
-    elif statistic == "mean":
-        value = math.fsum(logprobs) / len(logprobs)
-    elif statistic == "minimum":
-        value = min(logprobs)
-    else:
-        raise _unknown(statistic)
+    require_known(statistic, get_args(Statistic), "statistic")
+    value = min(logprobs) if statistic == "minimum" else math.fsum(logprobs)
     # Rounding in half precision leaves log-probabilities a little above 0.
-    return math.exp(min(0.0, value))
+    return math.exp(min(0.0, value / len(logprobs) if statistic == "mean" else value))
 
 
 class TokenProbability(ClosedBookEstimator):
@@ -79,8 +76,7 @@ class TokenProbability(ClosedBookEstimator):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__(language_model, prompt)
-        if statistic not in get_args(Statistic):
-            raise _unknown(statistic)
+        require_known(statistic, get_args(Statistic), "statistic")
         self._statistic: Statistic = statistic
 
     @property
@@ -112,14 +108,6 @@ def required_logprobs(generation: Generation) -> tuple[float, ...]:
     return logprobs
 
 
-def _unknown(statistic: str) -> InputError:
-    return InputError(
-        f"{statistic!r} is unknown",
-        where="statistic",
-        hint=f"one of: {', '.join(get_args(Statistic))}",
-    )
-
-
 # Full estimates of an accepted answer that may decide otherwise, at the most.
 _MOST_OTHERWISE = 0.02
 
@@ -139,8 +127,8 @@ def answer_probability(generation: Generation) -> float | None:
     return min(1.0, math.exp(min(0.0, total)))
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyShortcut:
+@checked_dataclass(frozen=True)
+class GreedyShortcut(CheckedSettings):
     """Decides a question by the greedy answer's probability, where that is clear.
 
     At temperature 1 a sample repeats the greedy answer letter for letter with
@@ -153,12 +141,7 @@ class GreedyShortcut:
         accept_probability: in (0, 1]; from which on an answer is known; None: never.
     """
 
-    accept_probability: float | None = 0.9
-
-    def __post_init__(self) -> None:
-        accept = self.accept_probability
-        if accept is not None and not 0.0 < accept <= 1.0:
-            raise InputError("must be in (0, 1] or None", where="accept_probability")
+    accept_probability: Annotated[float, Field(gt=0, le=1)] | None = 0.9
 
     def settled(
         self, greedy: Generation, n: int, threshold: float, temperature: float

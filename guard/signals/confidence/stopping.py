@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
-from ...errors import InputError
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ...read_models import CheckedSettings
 
 
 @runtime_checkable
@@ -96,8 +99,8 @@ class FullSampling:
         return max(0, self.n - matches - misses)
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+@checked_dataclass(frozen=True)
+class Sampling(CheckedSettings):
     """How many samples of a language model's answer are drawn, and how.
 
     Attributes:
@@ -109,17 +112,9 @@ class Sampling:
         InputError: a value is out of its range.
     """
 
-    n: int = 10
-    temperature: float = 1.0
+    n: Annotated[int, Field(ge=1)] = 10
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     seed: int | None = 0
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError("must be at least 1", where="n")
-        if not 0.0 < self.temperature < math.inf:
-            raise InputError(
-                "must be above 0", where="temperature", hint="at 0 all samples are alike"
-            )
 
 
 def check_rule(n: int, threshold: float) -> None:

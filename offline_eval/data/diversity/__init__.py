@@ -7,6 +7,4 @@ from __future__ import annotations
 
 from .filter import filter_questions_file
 
-__all__ = [
-    "filter_questions_file",
-]
+__all__ = ["filter_questions_file"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,50 +16,25 @@ from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer
 from ...run.calls import OnStep
-from .._question_file import CsvFile, QuestionFile
 from ..embedding import embed_all
+from ..fields import CsvFile, QuestionFile
 from ..questions import QuestionRecord
 from .uniqueness import (
     TooNear,
     keyword_distinct,
     original_keyword_scores,
-    original_keyword_selection,
     remove_duplicates,
 )
 
-StageProgress = Callable[[str, int, int], None]
 _ROWS_AT_ONCE = 512
-
-
-class KeywordMethod(StrEnum):
-    """Methods that compare questions by their words."""
-
-    UNIQUENESS = "uniqueness"
-    ORIGINAL = "original"
-    OFF = "off"
-
-
-class SemanticMethod(StrEnum):
-    """Methods that compare questions by their meaning."""
-
-    FARTHEST_FIRST = "farthest_first"
-    OFF = "off"
-
-
-class DropReason(StrEnum):
-    """Why a question was dropped."""
-
-    DUPLICATE = "duplicate"
-    NEAR_DUPLICATE = "near_duplicate"
-    KEYWORDS = "keywords"
-    MEANING = "meaning"
-
-
+# Methods that compare questions by their words, and by their meaning.
+KeywordMethod = Literal["uniqueness", "original", "off"]
+SemanticMethod = Literal["farthest_first", "off"]
 _REASONS = {
-    DropReason.DUPLICATE: "occur twice",
-    DropReason.NEAR_DUPLICATE: "nearly occur twice",
-    DropReason.KEYWORDS: "not unique by keywords",
-    DropReason.MEANING: "too near in meaning",
+    "duplicate": "occur twice",
+    "near_duplicate": "nearly occur twice",
+    "keywords": "not unique by keywords",
+    "meaning": "too near in meaning",
 }
 
 
@@ -69,16 +43,16 @@ class DiversitySettings:
     """Settings of the filter.
 
     Attributes:
-        keyword: see `KeywordMethod`.
-        semantic: see `SemanticMethod`.
+        keyword: how words are compared: by uniqueness, or by KnowOrNot's formula.
+        semantic: how meanings are.
         keyword_threshold: in [0, 1]; the least uniqueness, or the share of the range of
             scores with the original's formula.
         semantic_threshold: the least cosine distance, above 0 and at most 2.
         near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
     """
 
-    keyword: KeywordMethod = KeywordMethod.UNIQUENESS
-    semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
+    keyword: KeywordMethod = "uniqueness"
+    semantic: SemanticMethod = "farthest_first"
     keyword_threshold: float = 0.3
     semantic_threshold: float = 0.3
     near_duplicates: float = 0.05
@@ -91,10 +65,8 @@ class DiversitySettings:
         ):
             value = getattr(self, name)
             if not least <= value <= most:
-                above = "from 0" if least == 0.0 else "above 0"
-                raise InputError(
-                    f"must be {above} to {most:g}, not {value:g}", where=name, hint="use e.g. 0.3"
-                )
+                what = f"must be {'above' if least else 'from'} 0 to {most:g}, not {value:g}"
+                raise InputError(what, where=name, hint="use e.g. 0.3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +76,7 @@ class Dropped:
     Attributes:
         question_id: of the question.
         question: as it stood there.
-        reason: the stage that dropped it.
+        reason: the stage that dropped it: `duplicate`, `near_duplicate`, `keywords`, `meaning`.
         nearest: id of the question that it is too near to; None where the original's
             formula dropped it, which compares with none.
         score: what was too small: uniqueness of its words, cosine distance, or the
@@ -116,7 +88,7 @@ class Dropped:
 
     question_id: str
     question: str
-    reason: DropReason
+    reason: str
     nearest: str | None
     score: float
     least: float | None
@@ -153,7 +125,7 @@ def diverse_questions(
     encoder: TextEmbedder | None = None,
     settings: DiversitySettings | None = None,
     *,
-    on_progress: StageProgress | None = None,
+    on_progress: OnStep | None = None,
 ) -> Diverse:
     """Select the questions that differ from each other, by words and by meaning.
 
@@ -165,51 +137,41 @@ def diverse_questions(
         questions: any number.
         encoder: needed for the last stage.
         settings: thresholds of 0.3, and our own keyword score, by default.
-        on_progress: called with (stage, done, in all).
+        on_progress: called with (done, in all) of each stage.
 
     Raises:
         InputError: the last stage has no encoder, or one that gives no proper embeddings;
             or the original's formula finds no word.
     """
     settings = settings or DiversitySettings()
-    if settings.semantic is not SemanticMethod.OFF and encoder is None:
-        raise InputError(
-            "the semantic filter needs an encoder",
-            where="encoder",
-            hint="give one, or set the semantic method to `off`",
-        )
+    if settings.semantic != "off" and encoder is None:
+        hint = "give one, or set the semantic method to `off`"
+        raise InputError("the semantic filter needs an encoder", where="encoder", hint=hint)
     left, dropped = list(questions), list[Dropped]()
 
     def texts() -> list[str]:
         return [record.question for record in left]
 
-    def drop(reason: DropReason, found: Iterable[TooNear], least: float | None) -> None:
+    def drop(reason: str, found: Iterable[TooNear], least: float | None) -> None:
         gone = {one.index: _dropped(left, one, reason, least) for one in found}
         dropped.extend(gone.values())
         left[:] = [record for place, record in enumerate(left) if place not in gone]
 
-    def step(stage: str) -> OnStep | None:
-        told = on_progress
-        return None if told is None else lambda done, total: told(stage, done, total)
-
     near, by_words = settings.near_duplicates, settings.keyword_threshold
-    _, twice = remove_duplicates(texts(), near=near, on_progress=step("duplicates"))
-    drop(DropReason.NEAR_DUPLICATE, twice, near)
-    if settings.keyword is KeywordMethod.UNIQUENESS:
-        found = keyword_distinct(
-            texts(), min_uniqueness=by_words, on_progress=step("keywords")
-        ).too_near()
-        drop(DropReason.KEYWORDS, found, by_words)
-    elif settings.keyword is KeywordMethod.ORIGINAL and left:
+    _, twice = remove_duplicates(texts(), near=near, on_progress=on_progress)
+    drop("near_duplicate", twice, near)
+    if settings.keyword == "uniqueness":
+        _, found = keyword_distinct(texts(), min_uniqueness=by_words, on_progress=on_progress)
+        drop("keywords", found, by_words)
+    elif settings.keyword == "original" and left:
         scores = original_keyword_scores(texts())
-        kept = set(original_keyword_selection(scores, threshold=by_words).tolist())
         least = float(scores.min() + by_words * (scores.max() - scores.min()))
-        low = [TooNear(at, None, float(one)) for at, one in enumerate(scores) if at not in kept]
-        drop(DropReason.KEYWORDS, low, least)
-    if settings.semantic is SemanticMethod.FARTHEST_FIRST and encoder is not None and left:
-        vectors = embed_all(texts(), encoder, step("embedding")).astype(np.float64)
+        low = [TooNear(at, None, float(one)) for at, one in enumerate(scores) if one < least]
+        drop("keywords", low, least)
+    if settings.semantic == "farthest_first" and encoder is not None and left:
+        vectors = embed_all(texts(), encoder, on_progress).astype(np.float64)
         least = settings.semantic_threshold
-        drop(DropReason.MEANING, _by_meaning(vectors, least, step("meaning")), least)
+        drop("meaning", _by_meaning(vectors, least, on_progress), least)
     return Diverse(tuple(left), tuple(dropped))
 
 
@@ -228,13 +190,13 @@ def _by_meaning(
 
 
 def _dropped(
-    left: Sequence[QuestionRecord], found: TooNear, reason: DropReason, least: float | None
+    left: Sequence[QuestionRecord], found: TooNear, reason: str, least: float | None
 ) -> Dropped:
     record, nearest = left[found.index], None if found.of is None else left[found.of]
     return Dropped(
         record.question_id,
         record.question,
-        reason=DropReason.DUPLICATE if found.exact else reason,
+        reason="duplicate" if found.exact else reason,
         nearest=None if nearest is None else nearest.question_id,
         score=found.uniqueness,
         least=None if found.exact else least,
@@ -249,7 +211,7 @@ def filter_questions_file(
     encoder: TextEmbedder | None = None,
     settings: DiversitySettings | None = None,
     *,
-    on_progress: StageProgress | None = None,
+    on_progress: OnStep | None = None,
 ) -> Diverse:
     """Write the questions that are kept, and what was dropped and why.
 
@@ -270,18 +232,12 @@ def filter_questions_file(
     records = QuestionRecord.read(questions)
     _require_apart({"questions": questions, "out": out, "dropped": dropped})
     if CsvFile.is_named_so(out) and not CsvFile.is_named_so(questions):
-        raise InputError(
-            "is CSV, and the questions are not",
-            where=os.fspath(out),
-            hint="give it a name that ends in .jsonl or .json",
-        )
+        hint = "give it a name that ends in .jsonl or .json"
+        raise InputError("is CSV, and the questions are not", where=os.fspath(out), hint=hint)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
-        raise InputError(
-            "fewer than two questions are left",
-            where=os.fspath(questions),
-            hint="lower the thresholds",
-        )
+        what = "fewer than two questions are left"
+        raise InputError(what, where=os.fspath(questions), hint="lower the thresholds")
     kept_ids = {record.question_id for record in found.kept}
     file = QuestionFile.read(questions)
     rows = [
@@ -310,11 +266,8 @@ def _require_apart(paths: Mapping[str, str | os.PathLike[str]]) -> None:
     for name, path in paths.items():
         place = os.path.realpath(path)
         if place in seen:
-            raise InputError(
-                f"{seen[place]} and {name} are one file",
-                where=os.fspath(path),
-                hint="name different files",
-            )
+            what = f"{seen[place]} and {name} are one file"
+            raise InputError(what, where=os.fspath(path), hint="name different files")
         seen[place] = name
 
 

@@ -1,4 +1,4 @@
-"""Split texts into words, weigh the words, and measure how distinct questions are by them."""
+"""Split texts into words, weigh the words, and find questions that differ by them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ....guard.errors import InputError
 from ...run.calls import OnStep
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Texts compared with all the others at once; the block takes 8 bytes per pair.
 _PAIRS_AT_ONCE = 1 << 22
@@ -47,67 +46,6 @@ def numbers_of(text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class WordTable:
-    """The words of each text, and the weight of each word.
-
-    Attributes:
-        present: of shape (texts, words), 1 where the word stands in the text.
-        information: of each word: the logarithm of (texts + 1) / (texts with it), rounded
-            so that sums of it are exact.
-        totals: of each text: the information of its words, above 0.
-    """
-
-    present: csr_array
-    information: NDArray[np.float64]
-    totals: NDArray[np.float64]
-
-
-def word_table(texts: Sequence[str]) -> WordTable:
-    """The words of each text; one without any counts as a word of its own spelling."""
-    columns: dict[str, int] = {}
-    indices: list[int] = []
-    ends = [0]
-    for text in texts:
-        words = sorted(set(words_of(text))) or [" ".join(text.split())]
-        indices.extend(columns.setdefault(word, len(columns)) for word in words)
-        ends.append(len(indices))
-    present = csr_array(
-        (np.ones(len(indices)), np.asarray(indices, dtype=np.int64), np.asarray(ends)),
-        shape=(len(texts), len(columns)),
-    )
-    counts = np.bincount(np.asarray(indices, dtype=np.int64), minlength=len(columns))
-    share = (len(texts) + 1) / np.maximum(counts, 1)
-    information = np.maximum(np.rint(np.log(share) * _STEPS), 1.0) / _STEPS
-    return WordTable(present, information, np.asarray(present @ information))
-
-
-def keyword_uniqueness(texts: Sequence[str], *, on_progress: OnStep | None = None) -> Floats:
-    """How far each text is from its nearest neighbour by words, in [0, 1].
-
-    A word says the more, the fewer texts have it: log((texts + 1) / (texts with it)). The
-    uniqueness of a text is 1 − max over the others of 2·I(words of both) / (I(words of the
-    one) + I(words of the other)), I being what some words say together. Texts with the same
-    words have 0, texts without a word in common with any other 1, and so has a lone text.
-    As a share of information it does not grow with length. Case, accents, punctuation and
-    the order of words do not count.
-
-    Args:
-        texts: any number; memory grows with their words, not with their pairs.
-        on_progress: called with (texts done, texts in all).
-
-    Example:
-        >>> keyword_uniqueness(["Who pays?", "who pays", "When is lunch?"]).tolist()
-        [0.0, 0.0, 1.0]
-    """
-    overlap = np.zeros(len(texts))
-    for start, shares in _overlaps(word_table(texts), on_progress):
-        own = np.arange(len(shares))
-        shares[own, start + own] = 0.0
-        overlap[start : start + len(shares)] = shares.max(axis=1)
-    return 1.0 - overlap
-
-
-@dataclass(frozen=True, slots=True)
 class TooNear:
     """A text that is too near to one that is kept.
 
@@ -124,44 +62,37 @@ class TooNear:
     exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct:
-    """Which texts were kept, and what each was compared with.
-
-    Attributes:
-        kept: indices, in order.
-        nearest: per text the kept one before it that shares most; -1 where none does.
-        uniqueness: per text beside that one; 1.0 where there is none.
-    """
-
-    kept: Integers
-    nearest: Integers
-    uniqueness: Floats
-
-    def too_near(self) -> list[TooNear]:
-        """The texts that were not kept, in order."""
-        gone = np.setdiff1d(np.arange(len(self.nearest)), self.kept).tolist()
-        return [TooNear(at, int(self.nearest[at]), float(self.uniqueness[at])) for at in gone]
-
-
 def keyword_distinct(
     texts: Sequence[str],
     *,
     min_uniqueness: float = 0.3,
     groups: Sequence[Hashable] | None = None,
     on_progress: OnStep | None = None,
-) -> Distinct:
+) -> tuple[list[int], list[TooNear]]:
     """Keep, from the first on, each text whose words are unlike those of all kept before it.
 
+    A word says the more, the fewer texts have it: log((texts + 1) / (texts with it)). The
+    uniqueness of a text beside another is 1 − 2·I(words of both) / (I(words of the one) +
+    I(words of the other)), I being what some words say together. Texts with the same words have
+    0, texts without a word in common 1. As a share of information it does not grow with length.
+    Case, accents, punctuation and the order of words do not count.
+
     Args:
-        texts: in the order in which they are to be kept.
-        min_uniqueness: in [0, 1], see `keyword_uniqueness`: the least that a kept text has
-            beside any one kept before it.
+        texts: in the order in which they are to be kept; memory grows with their words, not with
+            their pairs.
+        min_uniqueness: in [0, 1]: the least that a kept text has beside any one kept before it.
         groups: one per text; texts of different groups are not compared.
         on_progress: called with (texts done, texts in all).
 
+    Returns:
+        Indices of the texts that are kept, and the others, in order.
+
     Raises:
         InputError: `min_uniqueness` is out of range.
+
+    Example:
+        >>> keyword_distinct(["Who pays?", "who pays", "When is lunch?"])
+        ([0, 2], [TooNear(index=1, of=0, uniqueness=0.0, exact=False)])
     """
     if not 0.0 <= min_uniqueness <= 1.0:
         raise InputError(f"must be from 0 to 1, not {min_uniqueness:g}", where="min_uniqueness")
@@ -170,34 +101,58 @@ def keyword_distinct(
         [numbers.setdefault(one, len(numbers)) for one in groups or [0] * len(texts)]
     )
     kept = np.zeros(len(texts), dtype=bool)
-    nearest = np.full(len(texts), -1, dtype=np.int64)
-    uniqueness = np.ones(len(texts))
-    for start, shares in _overlaps(word_table(texts), on_progress):
+    gone: list[TooNear] = []
+    for start, shares in _overlaps(texts, on_progress):
         for row, line in enumerate(shares, start=start):
             before = line[:row] * (kept[:row] & (group[:row] == group[row]))
             best = int(before.argmax()) if row else 0
-            if row and before[best] > 0.0:
-                nearest[row], uniqueness[row] = best, 1.0 - before[best]
-            kept[row] = uniqueness[row] >= min_uniqueness
-    return Distinct(np.flatnonzero(kept), nearest, uniqueness)
+            uniqueness = 1.0 - float(before[best]) if row else 1.0
+            kept[row] = uniqueness >= min_uniqueness
+            if not kept[row]:
+                gone.append(TooNear(row, best, uniqueness))
+    return np.flatnonzero(kept).tolist(), gone
 
 
-def _overlaps(table: WordTable, on_progress: OnStep | None) -> Iterator[tuple[int, Floats]]:
+def _word_table(texts: Sequence[str]) -> tuple[csr_array, Floats]:
+    """Which words stand in each text, and the information of each word.
+
+    A text without any counts as a word of its own spelling. The logarithms are rounded so that
+    sums of them are exact.
+    """
+    columns: dict[str, int] = {}
+    indices: list[int] = []
+    ends = [0]
+    for text in texts:
+        words = sorted(set(words_of(text))) or [" ".join(text.split())]
+        indices.extend(columns.setdefault(word, len(columns)) for word in words)
+        ends.append(len(indices))
+    held = np.asarray(indices, dtype=np.int64)
+    shape = len(texts), len(columns)
+    present = csr_array((np.ones(len(held)), held, np.asarray(ends)), shape=shape)
+    share = (len(texts) + 1) / np.maximum(np.bincount(held, minlength=len(columns)), 1)
+    return present, np.maximum(np.rint(np.log(share) * _STEPS), 1.0) / _STEPS
+
+
+def _overlaps(
+    texts: Sequence[str], on_progress: OnStep | None
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Shares of common information of some texts with all, of shape (some, texts), in order."""
-    total = table.present.shape[0]
-    counts = np.bincount(table.present.indices, minlength=table.present.shape[1])
+    present, information = _word_table(texts)
+    total, totals = len(texts), np.asarray(present @ information)
+    counts = np.bincount(present.indices, minlength=present.shape[1])
+    # Words that many texts have are multiplied as a dense matrix.
     common = counts > max(_COMMON * total, 1.0)
-    weighted = csr_array(table.present.multiply(table.information[None, :]))
-    dense = table.present[:, common].toarray()
-    dense_weighted = dense * table.information[common]
-    rare, rare_weighted = table.present[:, ~common].T.tocsr(), weighted[:, ~common].tocsr()
+    weighted = csr_array(present.multiply(information[None, :]))
+    dense = present[:, common].toarray()
+    dense_weighted = dense * information[common]
+    rare, rare_weighted = present[:, ~common].T.tocsr(), weighted[:, ~common].tocsr()
     step = max(1, _PAIRS_AT_ONCE // max(total, 1))
     for start in range(0, total, step):
         part = slice(start, start + step)
         shared = (rare_weighted[part] @ rare).toarray()
         shared += dense_weighted[part] @ dense.T
         shared *= 2.0
-        shared /= table.totals[part, None] + table.totals[None, :]
+        shared /= totals[part, None] + totals[None, :]
         yield start, shared
         if on_progress is not None:
             on_progress(min(start + step, total), total)
@@ -209,7 +164,7 @@ def original_keyword_scores(
     """The sum of each text's TF-IDF weights, as KnowOrNot computes its "uniqueness".
 
     It measures mostly how long a text is, and gives copies the score of what they are
-    copies of: see `keyword_uniqueness` for what it was meant to be.
+    copies of: see `keyword_distinct` for what it was meant to be.
 
     Args:
         texts: at least one with a word in it.
@@ -235,27 +190,10 @@ def original_keyword_scores(
     try:
         weights = vectoriser.fit_transform([(prepare or plain)(text) for text in texts])
     except ValueError:
-        raise InputError(
-            "no word is left to score the texts by",
-            where="original_keyword_scores",
-            hint="use `keyword_uniqueness`, or more texts",
-        ) from None
+        what = "no word is left to score the texts by"
+        hint = "use `keyword_distinct`, or more texts"
+        raise InputError(what, where="original_keyword_scores", hint=hint) from None
     return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
-
-
-def original_keyword_selection(
-    scores: NDArray[np.float64], *, threshold: float = 0.3
-) -> NDArray[np.int64]:
-    """Indices of the scores that are at least min + threshold·(max − min), in order.
-
-    Example:
-        >>> original_keyword_selection(np.array([1.0, 2.0, 1.2, 1.3]))
-        array([1, 3])
-    """
-    if len(scores) == 0:
-        return np.zeros(0, dtype=np.int64)
-    low, high = scores.min(), scores.max()
-    return np.flatnonzero(scores >= low + threshold * (high - low))
 
 
 def remove_duplicates(
@@ -264,7 +202,7 @@ def remove_duplicates(
     """Indices of the texts that are left, and the duplicates among all, in order.
 
     Of equal texts the first is kept. Nearly equal are texts whose words share all but
-    `near` of their information (see `keyword_uniqueness`) and which name the same
+    `near` of their information (see `keyword_distinct`) and which name the same
     numbers: the same words in another order, or one small word more.
 
     Args:
@@ -287,14 +225,10 @@ def remove_duplicates(
     if near > 0.0:
         some = [texts[index] for index in left]
         # Texts with other numbers are not compared: "by 2023" is not "by 2024".
-        close = keyword_distinct(
-            some,
-            min_uniqueness=near,
-            groups=[numbers_of(text) for text in some],
-            on_progress=on_progress,
+        groups = [numbers_of(text) for text in some]
+        kept, close = keyword_distinct(
+            some, min_uniqueness=near, groups=groups, on_progress=on_progress
         )
-        found += [
-            TooNear(left[one.index], left[one.of or 0], one.uniqueness) for one in close.too_near()
-        ]
-        left = [left[row] for row in close.kept.tolist()]
+        found += [TooNear(left[one.index], left[one.of or 0], one.uniqueness) for one in close]
+        left = [left[row] for row in kept]
     return left, sorted(found, key=lambda one: one.index)

@@ -19,11 +19,7 @@ The folder of a build:
 from __future__ import annotations
 
 from ._chunks import load_chunks
-from ._settings import BuildSettings
+from ._stages import BuildSettings
 from .build import build_questions
 
-__all__ = [
-    "BuildSettings",
-    "build_questions",
-    "load_chunks",
-]
+__all__ = ["BuildSettings", "build_questions", "load_chunks"]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from ....guard.errors import InputError
 
@@ -254,25 +255,17 @@ def headed_pairs(blocks: Sequence[Block]) -> tuple[list[Block], list[Pair]]:
     rest: list[Block] = []
     pairs: list[Pair] = []
     topic: str | None = None
-    position = 0
-    while position < len(blocks):
-        block = blocks[position]
-        position += 1
-        if block.kind is not BlockKind.HEADING or not block.text.endswith(("?", "？")):
-            if block.kind is BlockKind.HEADING:
-                topic = block.text
-            rest.append(block)
-            continue
-        end = position
-        while end < len(blocks) and blocks[end].kind is not BlockKind.HEADING:
-            end += 1
-        deeper = end < len(blocks) and blocks[end].level > block.level
-        answer = _one_text(blocks[position:end])
-        if deeper or not answer:
-            rest.append(block)
-            continue
-        pairs.append(Pair(block.text, answer, topic))
-        position = end
+    headings = (at for at, one in enumerate(blocks) if one.kind is BlockKind.HEADING)
+    for start, end in pairwise(sorted({0, len(blocks), *headings})):
+        head, answer = blocks[start], _one_text(blocks[start + 1 : end])
+        heading = head.kind is BlockKind.HEADING
+        asks = heading and head.text.endswith(("?", "？"))
+        deeper = end < len(blocks) and blocks[end].level > head.level
+        if asks and answer and not deeper:
+            pairs.append(Pair(head.text, answer, topic))
+        else:
+            topic = head.text if heading and not asks else topic
+            rest += blocks[start:end]
     return rest, pairs
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from .._shared_words import content_words, shared_words
+from ..questions import content_words, shared_words
 
 
 class Rules(NamedTuple):

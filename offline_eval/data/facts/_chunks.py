@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from ....guard.errors import InputError, MissingDependencyError
+from ....guard.errors import InputError, optional_import
 from ._blocks import Block, BlockKind, Content
 from ._checks import words_of
 from ._documents import ReadDocument, find_documents, read_document
-from ._rows import FailureRow, QuestionRow, SentenceRow, Stage
-from ._settings import check_sizes
+from ._rows import FailureRow, QuestionRow, SentenceRow, check_sizes
 
 # Tried in this order: section, paragraph, line, sentence, word.
 _SECTION, _PARAGRAPH, _LINE = "\n\n\n", "\n\n", "\n"
@@ -64,19 +63,12 @@ def load_chunks(
 
 
 def chunks_of(
-    documents: Sequence[ReadDocument],
-    chunk_size: int = 150,
-    chunk_overlap: int = 0,
+    documents: Sequence[ReadDocument], chunk_size: int = 150, chunk_overlap: int = 0
 ) -> list[Document]:
     """Cut documents that were read; see `load_chunks`."""
     check_sizes(chunk_size, chunk_overlap)
-    try:
-        from langchain_text_splitters import RecursiveCharacterTextSplitter
-    except ImportError:
-        raise MissingDependencyError(
-            "chunks need the package langchain-text-splitters: pip install 'knowgate[eval]'"
-        ) from None
-    splitter = RecursiveCharacterTextSplitter(
+    splitters = optional_import("langchain_text_splitters")
+    splitter = splitters.RecursiveCharacterTextSplitter(
         separators=list(_SEPARATORS),
         is_separator_regex=True,
         keep_separator="end",
@@ -86,8 +78,7 @@ def chunks_of(
     )
     found: list[Document] = []
     for document in documents:
-        texts = _texts(document.content) if document.content else ()
-        parts = [part for text in texts for part in splitter.split_text(text)]
+        parts = [part for text in _texts(document.content) for part in splitter.split_text(text)]
         found += [
             Document(
                 page_content=part.replace(_SECTION, _PARAGRAPH),
@@ -148,7 +139,7 @@ def with_chunks(
         holder = _holder(_stated(row, texts), by_source[row.source])
         if holder is None:
             fault = "in_several_chunks", "no single chunk states the answer; larger chunks may"
-            failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.source, row.id))
+            failures.append(FailureRow.of("questions", fault, row.source, row.id))
         else:
             found.append(row.model_copy(update={"passage": holder.text, "chunk": holder.number}))
     return found, failures

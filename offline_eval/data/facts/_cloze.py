@@ -7,15 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ._checks import (
-    Rules,
-    answer_in_question,
-    lacks_antecedent,
-    refers_to_document,
-    words_of,
-)
+from ._checks import Rules, answer_in_question, lacks_antecedent, refers_to_document, words_of
 from ._rewriting import rewritten, section_facts
-from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
+from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 
@@ -71,7 +65,7 @@ def has_verb(text: str) -> bool:
 
 BLANK = "____"
 
-_LETTER, _DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
+_LETTER, _LETTER_OR_DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
 _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
@@ -157,16 +151,9 @@ def last_cell(line: str) -> tuple[int, int] | None:
     """
     start = line.rfind("; ") + 2
     colon = line.find(": ", start)
-    if start < 2 or colon < 0:
-        return None
     value = line[colon + 2 :]
-    fits = _LETTER.search(value) or _DIGIT.search(value)
-    if (
-        not fits
-        or len(value.split()) > 8
-        or _RULE["hash"].search(value)
-        or not _says_something(line)
-    ):
+    fits = start >= 2 and colon >= 0 and _LETTER_OR_DIGIT.search(value) and len(value.split()) <= 8
+    if not fits or _RULE["hash"].search(value) or not _says_something(line):
         return None
     return colon + 2, len(line)
 
@@ -312,7 +299,7 @@ def cloze_facts(
         if made is None:
             detail = "no number, date, name or phrase that stands there once"
             fault = "nothing_to_blank", detail
-            failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.document, fact.fact_id))
+            failures.append(FailureRow.of("questions", fault, row.document, fact.fact_id))
             continue
         questions.append(asked_of(fact, *made))
     return facts, questions, failures

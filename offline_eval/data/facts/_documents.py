@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import errno
@@ -14,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from pypdf.errors import DependencyError
 from ....guard.errors import InputError
 from ....guard.files import read_bytes
 from ....guard.text import clean_text
+from ..fields import delimiter_of
 from ._blocks import (
     Block,
     BlockKind,
@@ -39,13 +39,6 @@ from ._html import read_html, read_markdown, table_line
 MAX_BYTES = 64 * 1024 * 1024
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
 _HTML = (".html", ".htm", ".xhtml")
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +63,19 @@ class ReadDocument:
     Attributes:
         name: what the build calls it.
         sha256: of its bytes; empty where they could not be read.
-        content: None where `failure` is set.
-        failure: (type, detail).
+        content: empty where `failure` is set.
+        failure: (type, detail) of why there is none.
     """
 
     name: str
     sha256: str
-    content: Content | None
+    content: Content = field(default_factory=lambda: Content(""))
     failure: tuple[str, str] | None = None
+
+    @property
+    def faults(self) -> Iterable[tuple[str, str]]:
+        """All that could not be read."""
+        return self.content.faults if self.failure is None else [self.failure]
 
 
 def find_documents(
@@ -105,23 +103,17 @@ def find_documents(
         root = Path(place)
         if not root.exists():
             raise InputError("no such file or folder", where=str(root), hint="check the path")
-        if not root.is_dir():
-            found.setdefault(root.resolve(), (root.name, str(root.parent.resolve().name), False))
-            continue
         inside = root.resolve()
-        for folder, folders, files in os.walk(root):
-            folders[:] = sorted(
-                name
-                for name in folders
-                if not name.startswith(".") and Path(folder, name).resolve() != gone
-            )
-            for name in sorted(files):
-                path = Path(folder, name)
-                if not name.startswith("."):
-                    short = path.relative_to(root).as_posix()
-                    real = Path(os.path.realpath(path))  # unlike `resolve`, also of a loop
-                    outside = not real.is_relative_to(inside)
-                    found.setdefault(real, (short, inside.name, outside))
+        if not root.is_dir():
+            found.setdefault(inside, (root.name, str(root.parent.resolve().name), False))
+            continue
+        for path in sorted(root.rglob("*")):
+            short = path.relative_to(root)
+            hidden = any(part.startswith(".") for part in short.parts)
+            if not hidden and not path.is_dir() and gone not in (inside / short).parents:
+                real = Path(os.path.realpath(path))  # unlike `resolve`, also of a loop
+                outside = not real.is_relative_to(inside)
+                found.setdefault(real, (short.as_posix(), inside.name, outside))
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
         raise InputError("there is no document", where=where, hint="name files or folders")
@@ -144,18 +136,18 @@ def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
 def read_document(file: FoundFile) -> ReadDocument:
     """Read one document; a document that cannot be read is a typed failure, not an error."""
     if file.outside:
-        detail = "is a link out of the folder; name the file itself"
-        return ReadDocument(file.name, "", None, ("unreadable", detail))
+        fault = "unreadable", "is a link out of the folder; name the file itself"
+        return ReadDocument(file.name, "", failure=fault)
     try:
         raw = read_bytes(file.path, links=False, most_bytes=MAX_BYTES)
     except OSError as error:
         kind = "too_large" if error.errno == errno.EFBIG else "unreadable"
-        return ReadDocument(file.name, "", None, (kind, error.strerror or "unknown"))
+        return ReadDocument(file.name, "", failure=(kind, error.strerror or "unknown"))
     sha256 = hashlib.sha256(raw).hexdigest()
     try:
         return ReadDocument(file.name, sha256, read_content(raw, file.path.suffix.lower()))
     except DocumentError as error:
-        return ReadDocument(file.name, sha256, None, (error.type, error.detail))
+        return ReadDocument(file.name, sha256, failure=(error.type, error.detail))
 
 
 def read_content(raw: bytes, suffix: str) -> Content:
@@ -174,10 +166,10 @@ def read_content(raw: bytes, suffix: str) -> Content:
     if suffix == ".pdf" or raw.startswith(b"%PDF-"):
         return read_pdf(raw)
     if suffix in _HTML:
-        if b"\0" in raw and not raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        if b"\0" in raw:
             raise DocumentError("binary", "no text file")
         return read_html(raw)
-    text = clean_text(_decoded(raw)).lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = clean_text(_decoded(raw)).replace("\r\n", "\n").replace("\r", "\n")
     if suffix in _MARKDOWN:
         return read_markdown(text)
     if suffix in (".csv", ".tsv"):
@@ -199,19 +191,13 @@ def _plain(text: str) -> Content:
 
 
 def _decoded(raw: bytes) -> str:
-    encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
-    if encoding == "utf-8" and b"\0" in raw:
+    control = sum(byte < 9 or 13 < byte < 32 for byte in raw[:4096])
+    if b"\0" in raw or control > min(40, len(raw[:4096]) / 50):
         raise DocumentError("binary", "no text file")
     try:
-        text = raw.decode(encoding)
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        control = sum(byte < 9 or 13 < byte < 32 for byte in raw[:4096])
-        if control > len(raw[:4096]) / 50:
-            raise DocumentError("binary", "no text file") from None
         raise DocumentError("encoding", "not UTF-8 text; save it as UTF-8") from None
-    if sum(ord(letter) < 9 or 13 < ord(letter) < 32 for letter in text[:4096]) > 40:
-        raise DocumentError("binary", "no text file")
-    return text
 
 
 _QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")
@@ -231,7 +217,7 @@ def read_table(text: str, *, tabs: bool) -> Content:
         DocumentError: `empty` or `broken`.
     """
     csv.field_size_limit(_MAX_CELL)
-    delimiter = "\t" if tabs else _delimiter(text)
+    delimiter = delimiter_of(text, tabs=tabs)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
@@ -242,14 +228,15 @@ def read_table(text: str, *, tabs: bool) -> Content:
         raise DocumentError("empty", "a head and at least one row are needed")
     head = [" ".join(cell.split()) for cell in rows[0]]
     names = [name.lower() for name in head]
-    question, answer = _column(names, _QUESTION_NAMES), _column(names, _ANSWER_NAMES)
-    if question is None or answer is None:
+    if not (set(names) & set(_QUESTION_NAMES) and set(names) & set(_ANSWER_NAMES)):
         lines = [joined([table_line(head, row)]) for row in rows[1:]]
         blocks = tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line)
         return Content("table", blocks, text=blocks)
-    values = [dict(zip(names, row, strict=False)) for row in rows[1:]]
-    places = [f"row {number}" for number in range(2, len(rows) + 1)]
-    return _content(zip(places, values, strict=True), "table")
+    records = (
+        (f"row {number}", dict(zip(names, row, strict=False)))
+        for number, row in enumerate(rows[1:], start=2)
+    )
+    return _content(records, "table")
 
 
 def read_json_records(text: str) -> Content:
@@ -317,16 +304,6 @@ def _value(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
         if isinstance(found, str) and (text := joined([clean_text(found)])):
             return text
     return None
-
-
-def _column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
-    return next((names.index(name) for name in wanted if name in names), None)
-
-
-def _delimiter(text: str) -> str:
-    """Comma, semicolon or tab, whichever the head has most of."""
-    head = text.partition("\n")[0]
-    return max(",;\t", key=head.count)
 
 
 _DIGITS = re.compile(r"\d+")

@@ -105,10 +105,7 @@ _SPOKEN = (
     (re.compile(r"\byou(['’])re\b"), r"I\1m"),
     (re.compile(r"\byourself\b"), "myself"),
     (re.compile(r"\byour\b"), "my"),
-    (
-        re.compile(r"\b((?:allow|ask|give|help|let|show)s?|for|from|of|to|with) you\b"),
-        r"\1 me",
-    ),
+    (re.compile(r"\b((?:allow|ask|give|help|let|show)s?|for|from|of|to|with) you\b"), r"\1 me"),
     (re.compile(r"\byou(?=$|[.?!])"), "me"),
     (re.compile(r"\byou\b"), "I"),
 )

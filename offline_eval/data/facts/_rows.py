@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from ....guard.errors import InputError
 from ...run import Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
@@ -28,12 +29,8 @@ class SentenceKind(StrEnum):
     TABLE_ROW = "table_row"
 
 
-class Stage(StrEnum):
-    """Where in the build something failed."""
-
-    DOCUMENTS = "documents"
-    FACTS = "facts"
-    QUESTIONS = "questions"
+Stage = Literal["documents", "facts", "questions"]
+"""Where in the build something failed."""
 
 
 class DocumentRow(Stored):
@@ -202,9 +199,22 @@ def build_manifest(**fields: object) -> BuildManifest:
 def calls_of(stage: Stage) -> TableSpec[CallRow]:
     """Return the table of a stage's calls."""
     hint = "remove the line; its call is then made again"
-    return TableSpec(f"calls/{stage.value}", CallRow, "key", hint=hint)
+    return TableSpec(f"calls/{stage}", CallRow, "key", hint=hint)
 
 
 def last_calls(rows: Iterable[CallRow]) -> dict[str, CallRow]:
     """Finished calls by what they asked; of several rounds the last counts."""
     return {row.key.partition("~")[0]: row for row in rows}
+
+
+def check_sizes(chunk_size: int, chunk_overlap: int) -> None:
+    """Check that chunks can be cut.
+
+    Raises:
+        InputError: a size is out of range.
+    """
+    if chunk_size < 1:
+        raise InputError("must be at least 1", where="chunk_size", hint="150 does well")
+    if not 0 <= chunk_overlap < chunk_size:
+        what = "must be at least 0 and less than the size of a chunk"
+        raise InputError(what, where="chunk_overlap", hint="0 for none")

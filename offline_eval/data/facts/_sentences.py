@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sentencex import segment
 
@@ -74,36 +74,33 @@ def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
     What stands on many documents (at least three, and a tenth of all) is marked as
     boilerplate, as are numbers of pages.
     """
-    rows: list[SentenceRow] = []
-    for document in documents:
-        index = 0
-        for block in document.content.blocks if document.content else ():
-            for text, kind in _kinds(block):
-                rows.append(
-                    SentenceRow(
-                        sentence_id=f"{document.name}#{index}",
-                        document=document.name,
-                        index=index,
-                        text=text,
-                        kind=kind,
-                        topic=block.topic,
-                        boilerplate=block.boilerplate or not _LETTER.search(text),
-                    )
-                )
-                index += 1
+    rows = [
+        SentenceRow(
+            sentence_id=f"{document.name}#{index}",
+            document=document.name,
+            index=index,
+            text=text,
+            kind=kind,
+            topic=block.topic,
+            boilerplate=block.boilerplate or not _LETTER.search(text),
+        )
+        for document in documents
+        for index, (block, text, kind) in enumerate(_kinds(document.content.blocks))
+    ]
     return _repeated_marked(rows, len(documents))
 
 
-def _kinds(block: Block) -> list[tuple[str, SentenceKind]]:
-    if block.kind is BlockKind.HEADING:
-        return [(block.text, SentenceKind.HEADING)]
-    if block.kind is BlockKind.TABLE_ROW:
-        return [(block.text, SentenceKind.TABLE_ROW)]
-    found: list[tuple[str, SentenceKind]] = []
-    for text in split_sentences(block.text):
+_WHOLE = {BlockKind.HEADING: SentenceKind.HEADING, BlockKind.TABLE_ROW: SentenceKind.TABLE_ROW}
+
+
+def _kinds(blocks: Iterable[Block]) -> Iterator[tuple[Block, str, SentenceKind]]:
+    for block in blocks:
+        if block.kind in _WHOLE:
+            yield block, block.text, _WHOLE[block.kind]
+            continue
         unfinished = SentenceKind.ITEM if block.kind is BlockKind.ITEM else SentenceKind.FRAGMENT
-        found.append((text, SentenceKind.SENTENCE if _ENDS.search(text) else unfinished))
-    return found
+        for text in split_sentences(block.text):
+            yield block, text, SentenceKind.SENTENCE if _ENDS.search(text) else unfinished
 
 
 def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRow]:
@@ -112,7 +109,9 @@ def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRo
         holders[_shape(row)].add(row.document)
     threshold = max(_REPEATED_ON, documents * _REPEATED_SHARE)
     repeated = {shape for shape, names in holders.items() if len(names) >= threshold}
-    topics = _running_heads(rows, documents)
+    # Headings on every other document, the title of a book say, are no topic of anything.
+    seen = Counter(topic for topic, _ in {(row.topic, row.document) for row in rows})
+    topics = {topic for topic, n in seen.items() if documents >= 4 and n * 2 >= documents}
     return [
         row.model_copy(
             update={
@@ -122,14 +121,6 @@ def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRo
         )
         for row in rows
     ]
-
-
-def _running_heads(rows: Sequence[SentenceRow], documents: int) -> set[str]:
-    """Headings on every other document, the title of a book say: no topic of anything."""
-    seen = Counter(
-        topic for topic, _ in {(row.topic, row.document) for row in rows} if topic is not None
-    )
-    return {topic for topic, n in seen.items() if documents >= 4 and n * 2 >= documents}
 
 
 def _shape(row: SentenceRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from ....guard.errors import InputError
 from ...run import CallLimits, Run
 from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
-from .._shared_words import SHARED_BY_PEOPLE, mean_shared_words
+from ..questions import SHARED_BY_PEOPLE, mean_shared_words
+from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
@@ -40,15 +41,12 @@ from ._rows import (
     last_calls,
 )
 from ._sentences import sentences_of
-from ._settings import BuildSettings
 from ._stages import (
+    SENTENCES_PER_CALL,
+    BuildSettings,
     FactsReply,
     QuestionReply,
-    ReplyFaultError,
-    Request,
-    SchemaAsker,
     UniqueNames,
-    estimated_tokens,
     fact_request,
     facts_of,
     one_of_each,
@@ -64,10 +62,8 @@ _LIMITS = CallLimits(timeout=60.0, max_attempts=4, first_wait=0.5)
 # and replies about as long as these.
 _SHORTEST = 20
 _FACT_TOKENS, _QUESTION_TOKENS = 40, 50
-_SCHEMAS: Mapping[Stage, type[BaseModel]] = {
-    Stage.FACTS: FactsReply,
-    Stage.QUESTIONS: QuestionReply,
-}
+_SCHEMAS: Mapping[Stage, type[BaseModel]] = {"facts": FactsReply, "questions": QuestionReply}
+Places = Sequence[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +105,33 @@ class _Paid:
         def unanswered(request: Request, error: Exception) -> dict[str, Any]:
             failed.append(request)
             if len(failed) == _HOPELESS_AFTER and all(one.last is None for one in todo):
-                raise InputError(
-                    f"none of the first {len(failed)} requests was answered "
-                    f"({type(error).__name__})",
-                    where=self.settings.model,
-                    hint="check name, key and network, and start again with --retry-failed",
-                )
+                kind = type(error).__name__
+                what = f"none of the first {len(failed)} requests was answered ({kind})"
+                hint = "check name, key and network, and start again with --retry-failed"
+                raise InputError(what, where=self.settings.model, hint=hint)
             return request.row(error)
 
-        attempts = self.limits.max_attempts + self.settings.max_repairs
+        attempts = self.limits.max_attempts + MAX_REPAIRS
         limits = replace(self.limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
         calls = Calls[Request](
-            lambda request: request.key, unanswered, limits, self.on_progress, stage.value
+            lambda request: request.key, unanswered, limits, self.on_progress, stage
         )
-        calls.run_sync(todo, SchemaAsker(self.model, _SCHEMAS[stage], self.settings), table)
+        calls.run_sync(todo, SchemaAsker(self.model, _SCHEMAS[stage]), table)
         self.spent.extend(table.rows()[len(before) :])
         return last_calls(table.rows())
+
+    def facts_and_questions(
+        self, sentences: Sequence[SentenceRow]
+    ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
+        """Ask for the facts in sentences, and for a question about each."""
+        asked = stretches(sentences, self.settings)
+        rows = self.ask("facts", (fact_request(stretch, self.settings) for stretch in asked))
+        facts, failures = facts_of(asked, rows)
+        # Before the questions: whoever looks in while they are asked finds the facts.
+        FACTS.write(self.run.folder, facts)
+        rows = self.ask("questions", (question_request(fact, self.settings) for fact in facts))
+        questions, unasked = questions_of(facts, rows, self.settings)
+        return facts, questions, [*failures, *unasked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +146,10 @@ class Spent:
             always: their share of the tokens is estimated from the text.
     """
 
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    estimated_replies: int = 0
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    estimated_replies: int
 
     def __str__(self) -> str:
         said = f"{self.calls:,} calls, {self.input_tokens:,} tokens in, {self.output_tokens:,} out"
@@ -151,12 +158,8 @@ class Spent:
     @classmethod
     def of(cls, rows: Sequence[CallRow]) -> Spent:
         """Return the sum over finished requests."""
-        return cls(
-            sum(row.calls for row in rows),
-            sum(row.input_tokens for row in rows),
-            sum(row.output_tokens for row in rows),
-            sum(row.estimated for row in rows),
-        )
+        names = ("calls", "input_tokens", "output_tokens", "estimated")
+        return cls(*(sum(getattr(row, name) for row in rows) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,70 +207,8 @@ class BuildTotals:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBase:
-    """Documents as read, before any call.
-
-    Attributes:
-        documents: all that were found, in order.
-        sentences: of all of them.
-        questions: pairs that stand in the documents as such.
-    """
-
-    documents: tuple[ReadDocument, ...]
-    sentences: tuple[SentenceRow, ...]
-    questions: tuple[QuestionRow, ...]
-
-    @property
-    def unread(self) -> int:
-        """How many documents gave nothing."""
-        return sum(document.failure is not None for document in self.documents)
-
-    def failures(self) -> list[FailureRow]:
-        """Return what could not be read."""
-        return [
-            FailureRow.of(Stage.DOCUMENTS, fault, document.name)
-            for document in self.documents
-            for fault in (
-                *([document.failure] if document.failure else ()),
-                *(document.content.faults if document.content else ()),
-            )
-        ]
-
-
-def read_base(
-    places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
-) -> ReadBase:
-    """Read all documents and split them into sentences.
-
-    Args:
-        places: files, and folders with all below them.
-        without: a folder that is passed over.
-
-    Raises:
-        InputError: a place does not exist, or there is no document.
-    """
-    documents = tuple(read_document(file) for file in find_documents(places, without=without))
-    names = UniqueNames()
-    pairs = [
-        QuestionRow(
-            # Marked, so that no fact of the document has the same id.
-            id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
-            question=pair.question,
-            answer=pair.answer,
-            passage=pair.answer,
-            source=document.name,
-            topic=pair.topic,
-        )
-        for document in documents
-        if document.content
-        for pair in document.content.pairs
-    ]
-    return ReadBase(documents, tuple(sentences_of(documents)), tuple(pairs))
-
-
 def build_questions(
-    places: Sequence[str | os.PathLike[str]],
+    places: Places,
     out: str | os.PathLike[str],
     *,
     model: Runnable[Any, Any] | None = None,
@@ -301,32 +242,34 @@ def build_questions(
     settings = settings or BuildSettings()
     if (model is None) is settings.asks_model:
         raise InputError("model and its name do not go together", where="settings.model")
-    base = read_base(places, without=out)
-    head = _manifest_head(settings, base)
+    documents = [read_document(file) for file in find_documents(places, without=out)]
+    sentences, head = sentences_of(documents), _manifest_head(settings, documents)
     begun = build_manifest(**head, complete=False)
     with Run.create_or_resume(out, begun, compare=COMPARED) as run:
         run.rewrite_manifest(begun)
-        DOCUMENTS.write(out, _document_rows(base))
-        SENTENCES.write(out, base.sentences)
+        DOCUMENTS.write(out, _document_rows(documents, sentences))
+        SENTENCES.write(out, sentences)
         spent: Sequence[CallRow] = ()
         if model is None:
-            facts, made, failures = cloze_facts(base.sentences)
+            facts, made, failures = cloze_facts(sentences)
         else:
             paid = _Paid(run, model, settings, limits or _LIMITS, retry_failed, on_progress)
-            facts, made, failures = _asked(paid, base)
+            facts, made, failures = paid.facts_and_questions(sentences)
             spent = paid.spent
-        chunks = chunks_of(base.documents, settings.chunk_size, settings.chunk_overlap)
-        asked, cut = with_chunks([*base.questions, *made], base.sentences, chunks)
+        chunks = chunks_of(documents, settings.chunk_size, settings.chunk_overlap)
+        asked, cut = with_chunks([*_stated_pairs(documents), *made], sentences, chunks)
         questions, unfit = one_of_each(asked)
-        failures = [*base.failures(), *failures, *cut, *unfit]
+        faults = ((one.name, fault) for one in documents for fault in one.faults)
+        unread = [FailureRow.of("documents", fault, name) for name, fault in faults]
+        failures = [*unread, *failures, *cut, *unfit]
         FACTS.write(out, facts)
         QUESTIONS.write(out, questions)
         FAILURES.write(out, failures)
         ever = [row for stage in _SCHEMAS for row in calls_of(stage).read(out)]
         totals = BuildTotals(
-            documents=len(base.documents),
-            unread=base.unread,
-            sentences=len(base.sentences),
+            documents=len(documents),
+            unread=_unread(documents),
+            sentences=len(sentences),
             facts=len(facts),
             questions=len(questions),
             failures=dict(sorted(Counter(row.type for row in failures).items())),
@@ -334,52 +277,65 @@ def build_questions(
             now=Spent.of(spent),
             ever=Spent.of(ever),
         )
-        counts = {name: one for name, one in asdict(totals).items() if name not in ("now", "ever")}
-        cost = asdict(totals.ever)
-        run.rewrite_manifest(build_manifest(**head, complete=True, **counts, cost=cost))
+        counts = asdict(totals)
+        del counts["now"]
+        counts["cost"] = counts.pop("ever")
+        run.rewrite_manifest(build_manifest(**head, complete=True, **counts))
     return totals
 
 
-def _asked(
-    paid: _Paid, base: ReadBase
-) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
-    settings = paid.settings
-    asked = stretches(base.sentences, settings)
-    rows = paid.ask(Stage.FACTS, (fact_request(stretch, settings) for stretch in asked))
-    facts, failures = facts_of(asked, rows)
-    # Before the questions: whoever looks in while they are asked finds the facts.
-    FACTS.write(paid.run.folder, facts)
-    rows = paid.ask(Stage.QUESTIONS, (question_request(fact, settings) for fact in facts))
-    questions, unasked = questions_of(facts, rows, settings)
-    return facts, questions, [*failures, *unasked]
+def _unread(documents: Sequence[ReadDocument]) -> int:
+    return sum(document.failure is not None for document in documents)
 
 
-def _document_rows(base: ReadBase) -> Iterable[DocumentRow]:
-    sentences = Counter(row.document for row in base.sentences)
-    for document in base.documents:
+def _stated_pairs(documents: Iterable[ReadDocument]) -> Iterator[QuestionRow]:
+    """Pairs of question and answer that stand in the documents as such."""
+    names = UniqueNames()
+    for document in documents:
+        for pair in document.content.pairs:
+            yield QuestionRow(
+                # Marked, so that no fact of the document has the same id.
+                id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
+                question=pair.question,
+                answer=pair.answer,
+                passage=pair.answer,
+                source=document.name,
+                topic=pair.topic,
+            )
+
+
+def _document_rows(
+    documents: Iterable[ReadDocument], sentences: Iterable[SentenceRow]
+) -> Iterator[DocumentRow]:
+    counts = Counter(row.document for row in sentences)
+    for document in documents:
         failure, detail = document.failure or (None, "")
         yield DocumentRow(
             document=document.name,
             sha256=document.sha256,
-            kind=document.content.kind if document.content else "",
-            sentences=sentences[document.name],
-            pairs=len(document.content.pairs) if document.content else 0,
+            kind=document.content.kind,
+            sentences=counts[document.name],
+            pairs=len(document.content.pairs),
             failure=failure,
             detail=detail,
         )
 
 
-def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
-    prompts = {"fact": settings.prompts.facts, "question": settings.prompts.question}
-    named = {f"{kind}_prompt": prompt.name for kind, prompt in prompts.items()}
-    hashed = {f"{kind}_prompt_sha256": prompt.sha256 for kind, prompt in prompts.items()}
-    further = {name: value for name, value in vars(settings).items() if name != "prompts"}
+def _manifest_head(settings: BuildSettings, documents: Iterable[ReadDocument]) -> dict[str, Any]:
+    prompts = {"fact_prompt": settings.fact_prompt, "question_prompt": settings.question_prompt}
     return {
-        # Structured output is used wherever the model has it.
-        "settings": {"structured": True, **named, **hashed, **further},
-        "inputs": tuple(
-            InputFile(name=document.name, sha256=document.sha256) for document in base.documents
-        ),
+        "settings": {
+            # Structured output is used wherever the model has it.
+            "structured": True,
+            **{name: prompt.name for name, prompt in prompts.items()},
+            **{f"{name}_sha256": prompt.sha256 for name, prompt in prompts.items()},
+            "model": settings.model,
+            "sentences_per_call": SENTENCES_PER_CALL,
+            "max_repairs": MAX_REPAIRS,
+            "chunk_size": settings.chunk_size,
+            "chunk_overlap": settings.chunk_overlap,
+        },
+        "inputs": tuple(InputFile(name=one.name, sha256=one.sha256) for one in documents),
     }
 
 
@@ -411,7 +367,7 @@ class BuildEstimate:
 
     def __init__(
         self,
-        places: Sequence[str | os.PathLike[str]],
+        places: Places,
         out: str | os.PathLike[str] | None = None,
         *,
         settings: BuildSettings | None = None,
@@ -419,29 +375,34 @@ class BuildEstimate:
         settings = settings or BuildSettings()
         if out is not None:
             build_manifest().is_in(out, compare=COMPARED)
-        base = read_base(places, without=out)
-        self.documents, self.unread = len(base.documents), base.unread
-        self.sentences, self.pairs = len(base.sentences), len(base.questions)
+        documents = [read_document(file) for file in find_documents(places, without=out)]
+        sentences = sentences_of(documents)
+        self.documents, self.unread = len(documents), _unread(documents)
+        self.sentences = len(sentences)
+        self.pairs = sum(len(document.content.pairs) for document in documents)
         self.fact_calls = self.question_calls = self.answered_calls = 0
         self.input_tokens = self.output_tokens = 0
         if settings.asks_model:
-            self._count_calls(base, out, settings)
+            self._count_calls(sentences, out, settings)
 
     def _count_calls(
-        self, base: ReadBase, out: str | os.PathLike[str] | None, settings: BuildSettings
+        self,
+        sentences: Sequence[SentenceRow],
+        out: str | os.PathLike[str] | None,
+        settings: BuildSettings,
     ) -> None:
         answered, answered_questions = (
             last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
         )
-        asked = stretches(base.sentences, settings)
-        todo = {row.key: row for row in asked if row.key not in answered}
+        asked = stretches(sentences, settings)
+        todo = {one[0]: one for one in asked if one[0] not in answered}
         facts, _ = facts_of(asked, answered)
         requests = [question_request(fact, settings) for fact in facts]
         questions = [one for one in requests if one.key not in answered_questions]
         expected = [
             sentence.text
             for stretch in todo.values()
-            for sentence in stretch.sentences
+            for sentence in stretch[1]
             if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
         ]
         # Either a tool's description or words in the prompt: the model reads the schema.
@@ -449,8 +410,8 @@ class BuildEstimate:
             estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
         )
         prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
-        bare = estimated_tokens(settings.prompts.question.text) + question_schema
-        known = len({row.key for row in asked}) + len(facts)
+        bare = estimated_tokens(settings.question_prompt.text) + question_schema
+        known = len({key for key, _ in asked}) + len(facts)
         self.fact_calls, self.question_calls = len(todo), len(questions) + len(expected)
         self.answered_calls = known - len(todo) - len(questions)
         self.input_tokens = (

@@ -15,24 +15,25 @@ Source of the format: the documentation of the lm-evaluation-harness, versions 0
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ....guard.errors import InputError
-from ....guard.files import read_json, read_jsonl, read_text
-from ....guard.read_models import check_model
+from ....guard.read_models import read_models
 from ....guard.text import clean_text
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import ReplyContext, ReplySystem, StoredPassage
-from ..fields import Identifier
+from ..fields import Identifier, Text
 from ._rows import KnownBase, OnWarning, ReplyRows, plain
 
 LM_EVAL_JUDGE = "lm-eval"
@@ -42,10 +43,6 @@ _NAME = re.compile(
 )
 _QUESTION_FIELDS = ("question", "query", "problem", "prompt", "input", "sentence")
 _CONTEXT_FIELDS = ("context", "passage")
-_NO_METRICS = (
-    *("doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
-    *("doc_hash", "prompt_hash", "target_hash"),
-)
 # What the harness's pattern filters write where a reply does not match.
 _NO_MATCH = "[invalid]"
 _HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
@@ -81,11 +78,9 @@ def import_lm_eval(
     for path in files:
         importing.add(Path(path), model)
     if not importing.rows.replies:
-        raise InputError(
-            "these logs hold no reply: their requests ask for no answer",
-            where=os.fspath(files[0]) if files else "lm-eval",
-            hint="name samples of a generation or multiple-choice task",
-        )
+        what = "these logs hold no reply: their requests ask for no answer"
+        hint = "name samples of a generation or multiple-choice task"
+        raise InputError(what, where=os.fspath(files[0]) if files else "lm-eval", hint=hint)
     return importing.rows.write(
         out,
         settings={"source": "lm-eval"},
@@ -96,169 +91,11 @@ def import_lm_eval(
     )
 
 
-class Sample(NamedTuple):
-    """One line of a log.
-
-    Attributes:
-        where: file and line.
-        doc_id: of the document in its task.
-        question: the document's own question; else the whole prompt.
-        expected: what is right, as text; empty where unknown.
-        response: None where the request was no question with a reply.
-        context: a text of the document that stood in the prompt beside the question,
-            None where there is none.
-        filter: name of what made the response of the raw one; empty in older logs.
-        metrics: numbers by name; what is no finite number is left out.
-    """
-
-    where: str
-    doc_id: str
-    question: str
-    expected: str
-    response: str | None
-    context: str | None
-    filter: str
-    metrics: Mapping[str, float]
-
-
-class _Import:
-    def __init__(self) -> None:
-        self.rows = ReplyRows()
-        self.questions: dict[str, Question] = {}
-        self.bases: dict[str, KnownBase] = {}
-
-    def add(self, path: Path, model: str | None) -> None:
-        """Add the replies of a log, whose name tells the task and whose folder the model."""
-        samples = read_samples(path)
-        named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
-        task = clean_text(named["task"] if named else path.stem)
-        system_id = model or _model_of(path) or _UNNAMED_MODEL
-        self.rows.systems.setdefault(
-            system_id, ReplySystem(system_id=system_id, model=system_id, replayed=True)
-        )
-        first_filter: dict[str, str] = {}
-        seen: set[tuple[str, str]] = set()
-        for sample in samples:
-            if sample.response is None:
-                detail = "the request asks for no answer, so that there is no reply"
-                self.rows.warn(str(path), sample.where, detail)
-                continue
-            case_id = self._case(task, sample)
-            reply_id = f"{system_id}/{case_id}"
-            first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
-            if (sample.doc_id, sample.filter) in seen or (first and reply_id in self.rows.replies):
-                raise InputError(
-                    f"document {sample.doc_id[:40]!r} is answered twice by one model",
-                    where=sample.where,
-                    hint="import one log per model and task, or tell the models apart with --model",
-                )
-            seen.add((sample.doc_id, sample.filter))
-            if first:
-                context = self._context(task, sample)
-                self.rows.reply(system_id, case_id, context=context, response=sample.response)
-            for metric, value in sample.metrics.items():
-                self.rows.judgement(
-                    reply_id,
-                    # The harness's own way to tell the filters of a metric apart.
-                    metric if first else f"{metric},{sample.filter}",
-                    LM_EVAL_JUDGE,
-                    outcome=f"{value:.12g}",
-                    probability=value if 0.0 <= value <= 1.0 else None,
-                )
-
-    def _case(self, task: str, sample: Sample) -> str:
-        """The case of a document; its question is the same for all models."""
-        question_id = f"{task}/{sample.doc_id}"
-        question = Question(
-            question_id=question_id,
-            question=sample.question,
-            answer=sample.expected,
-            knowledge_base=task,
-        )
-        known = self.questions.setdefault(question_id, question)
-        if plain(known.question) != plain(question.question):
-            raise InputError(
-                f"document {sample.doc_id[:40]!r} asks something else than in another log",
-                where=sample.where,
-                hint="import logs of different versions of a task into different folders",
-            )
-        return self.rows.case(question_id, CaseKind.IN_KB, task)
-
-    def _context(self, task: str, sample: Sample) -> ReplyContext:
-        if sample.context is None:
-            return ReplyContext()
-        base = self.bases.setdefault(task, KnownBase(task, {}, {}))
-        name = base.passage_id(sample.context)
-        base.passages[name] = StoredPassage(
-            passage_id=name, text=base.passages[name].text, knowledge_base=task
-        )
-        return ReplyContext(kind="passages", passages=(name,))
-
-
-def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
-    """Read a sample log: JSON lines, or a list as early versions wrote.
-
-    Returns:
-        At least one sample, in the order of the file.
-
-    Raises:
-        InputError: no such file, a broken line, a line that lacks what makes it a
-            sample, or none at all; names file and line.
-    """
-    samples = [_sample(row, where) for where, row in _rows(path)]
-    if not samples:
-        raise InputError("the log is empty", where=os.fspath(path), hint=_HINT)
-    return samples
-
-
-def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]:
-    if not read_text(path).lstrip().startswith("["):
-        for number, row in read_jsonl(path):
-            yield f"{os.fspath(path)}:{number}", row
-        return
-    for number, row in enumerate(read_json(path)):
-        yield f"{os.fspath(path)}:1: [{number}]", row
-
-
-def _model_of(path: Path) -> str:
-    """The model by the folder; empty where that does not tell."""
-    folder = path.absolute().parent
-    # The harness writes results beside samples, in a folder named after the model.
-    named = "__" in folder.name or any(folder.glob("results*.json"))
-    return clean_text(folder.name.replace("__", "/")) if named else ""
-
-
-class _Line(BaseModel):
-    """A line as it stands; metrics are further fields of it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    doc_id: Identifier
-
-
-def _sample(row: Any, where: str) -> Sample:
-    line = check_model(_Line, row, where=where, hint=_HINT)
-    fields: dict[str, Any] = line.model_extra or {}
-    doc, filtered, name = fields.get("doc"), fields.get("filtered_resps"), fields.get("filter")
-    document = doc if isinstance(doc, dict) else {}
-    # Older logs of ratings hold the responses once.
-    requests = _requests(fields.get("arguments"), fields.get("resps") or filtered)
-    prompt = requests[0].prompt if requests else ""
-    question = _first_text(document, _QUESTION_FIELDS) or prompt
-    if not question.strip():
-        raise InputError("the line names no question", where=where, hint=_HINT)
-    context = _first_text(document, _CONTEXT_FIELDS)
-    choices = [one.choice for one in requests if one.choice is not None]
-    return Sample(
-        where=where,
-        doc_id=line.doc_id,
-        question=question,
-        expected=_expected(fields.get("target"), choices),
-        response=_response(filtered, requests),
-        context=context if context and context in prompt else None,
-        filter=clean_text(name) if isinstance(name, str) else "",
-        metrics=_metrics(fields),
-    )
+def _listed(value: Any) -> Any:
+    """Objects `gen_args_<n>` of `arg_<n>` as lists, in the order of the file."""
+    if not isinstance(value, dict):
+        return value or ()
+    return [list(one.values()) if isinstance(one, dict) else one for one in value.values()]
 
 
 class _Request(NamedTuple):
@@ -278,32 +115,199 @@ class _Request(NamedTuple):
     log_likelihood: float | None
 
 
-def _requests(arguments: Any, resps: Any) -> list[_Request]:
-    """The requests of a sample that are about its question.
+class Sample(BaseModel):
+    """One line of a log; metrics are further fields of it."""
 
-    Choices that are rated without the question, for some metrics, are left out. Where
-    prompts differ and the continuation does not, the prompts are the choices.
+    model_config = ConfigDict(extra="allow")
 
-    Args:
-        arguments: a list of argument lists, or objects `gen_args_<n>` of `arg_<n>`;
-            anything else holds none.
-        resps: one list of responses per request.
+    doc_id: Identifier
+    doc: Any = None
+    target: Any = None
+    arguments: Annotated[tuple[list[Any], ...], BeforeValidator(_listed)] = ()
+    resps: Annotated[list[Any], BeforeValidator(lambda value: value or [])] = []
+    filtered_resps: Any = None
+    filter: Text = ""
+    metric_names: list[str] | None = Field(None, validation_alias="metrics")
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Self:
+        if not self.question.strip():
+            raise ValueError("the line names no question")
+        return self
+
+    @cached_property
+    def requests(self) -> list[_Request]:
+        """The requests that are about its question.
+
+        Choices that are rated without the question, for some metrics, are left out. Where
+        prompts differ and the continuation does not, the prompts are the choices.
+        """
+        found = []
+        for number, sent in enumerate(self.arguments):
+            prompt = _prompt(sent[0]) if sent else None
+            if prompt is not None:
+                response = self.resps[number] if number < len(self.resps) else None
+                found.append(_request(prompt, sent[1] if len(sent) > 1 else None, response))
+        alike = len({one.choice for one in found}) == 1
+        if len(found) > 1 and alike and found[0].choice is not None:
+            return [one._replace(choice=one.prompt) for one in found]
+        return [one for one in found if one.prompt == found[0].prompt]
+
+    @property
+    def prompt(self) -> str:
+        """What was sent; empty where that is not known."""
+        return self.requests[0].prompt if self.requests else ""
+
+    @property
+    def question(self) -> str:
+        """The document's own question; else the whole prompt."""
+        return self._text_of(_QUESTION_FIELDS) or self.prompt
+
+    @property
+    def context(self) -> str | None:
+        """A text of the document that stood in the prompt beside the question, if any."""
+        found = self._text_of(_CONTEXT_FIELDS)
+        return found if found and found in self.prompt else None
+
+    @property
+    def expected(self) -> str:
+        """The right answer as text, empty where unknown; a number is that of a choice."""
+        target = next(iter(self.target), None) if isinstance(self.target, list) else self.target
+        if isinstance(target, bool) or not isinstance(target, str | int):
+            return ""
+        choices = [one.choice for one in self.requests if one.choice is not None]
+        text = clean_text(str(target)).strip()
+        if choices and re.fullmatch(r"\d{1,6}", text, re.ASCII) and text not in choices:
+            return choices[int(text)].strip() if int(text) < len(choices) else ""
+        return text
+
+    @property
+    def response(self) -> str | None:
+        """The reply; None where the request was no question with a reply."""
+        requests, raw = self.requests, self.requests[0].response if self.requests else None
+        if requests and requests[0].choice is not None:
+            rated = [one for one in requests if one.log_likelihood is not None]
+            if len(rated) < 2:
+                return None
+            # The first of equals, as the harness's accuracy has it.
+            return (max(rated, key=lambda one: one.log_likelihood or 0.0).choice or "").strip()
+        if requests and raw is None:
+            return None
+        found = self.filtered_resps
+        while isinstance(found, list) and found:
+            found = found[0]
+        return clean_text(found) if isinstance(found, str) and found != _NO_MATCH else raw
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Numbers by name; what is no finite number is left out."""
+        found = {}
+        further = self.model_extra or {}
+        for name in further if self.metric_names is None else self.metric_names:
+            value = further.get(name) if name.strip() else None
+            if isinstance(value, int | float) and abs(value) < 1e300:
+                found[clean_text(name)] = float(value)
+        return found
+
+    def _text_of(self, names: Sequence[str]) -> str | None:
+        fields = self.doc if isinstance(self.doc, dict) else {}
+        texts = (fields.get(name) for name in names)
+        found = (clean_text(one) for one in texts if isinstance(one, str) and one.strip())
+        return next(found, None)
+
+
+class _Import:
+    def __init__(self) -> None:
+        self.rows = ReplyRows()
+        self.questions: dict[str, Question] = {}
+        self.bases: dict[str, KnownBase] = {}
+
+    def add(self, path: Path, model: str | None) -> None:
+        """Add the replies of a log, whose name tells the task and whose folder the model."""
+        samples = read_samples(path)
+        named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
+        task = clean_text(named["task"] if named else path.stem)
+        system_id = model or _model_of(path) or _UNNAMED_MODEL
+        self.rows.systems.setdefault(
+            system_id, ReplySystem(system_id=system_id, model=system_id, replayed=True)
+        )
+        first_filter: dict[str, str] = {}
+        seen: set[tuple[str, str]] = set()
+        for where, sample in samples:
+            if sample.response is None:
+                detail = "the request asks for no answer, so that there is no reply"
+                self.rows.warn(str(path), where, detail)
+                continue
+            case_id = self._case(task, sample, where)
+            reply_id = f"{system_id}/{case_id}"
+            first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
+            if (sample.doc_id, sample.filter) in seen or (first and reply_id in self.rows.replies):
+                what = f"document {sample.doc_id[:40]!r} is answered twice by one model"
+                hint = "import one log per model and task, or tell the models apart with --model"
+                raise InputError(what, where=where, hint=hint)
+            seen.add((sample.doc_id, sample.filter))
+            if first:
+                context = self._context(task, sample)
+                self.rows.reply(system_id, case_id, context=context, response=sample.response)
+            for metric, value in sample.metrics.items():
+                self.rows.judgement(
+                    reply_id,
+                    # The harness's own way to tell the filters of a metric apart.
+                    metric if first else f"{metric},{sample.filter}",
+                    LM_EVAL_JUDGE,
+                    outcome=f"{value:.12g}",
+                    probability=value if 0.0 <= value <= 1.0 else None,
+                )
+
+    def _case(self, task: str, sample: Sample, where: str) -> str:
+        """The case of a document; its question is the same for all models."""
+        question_id = f"{task}/{sample.doc_id}"
+        question = Question(
+            question_id=question_id,
+            question=sample.question,
+            answer=sample.expected,
+            knowledge_base=task,
+        )
+        known = self.questions.setdefault(question_id, question)
+        if plain(known.question) != plain(question.question):
+            what = f"document {sample.doc_id[:40]!r} asks something else than in another log"
+            hint = "import logs of different versions of a task into different folders"
+            raise InputError(what, where=where, hint=hint)
+        return self.rows.case(question_id, CaseKind.IN_KB, task)
+
+    def _context(self, task: str, sample: Sample) -> ReplyContext:
+        if sample.context is None:
+            return ReplyContext()
+        base = self.bases.setdefault(task, KnownBase(task, {}, {}))
+        name = base.passage_id(sample.context)
+        base.passages[name] = StoredPassage(
+            passage_id=name, text=base.passages[name].text, knowledge_base=task
+        )
+        return ReplyContext(kind="passages", passages=(name,))
+
+
+def read_samples(path: str | os.PathLike[str]) -> list[tuple[str, Sample]]:
+    """Read a sample log.
+
+    Returns:
+        At least one sample with its file and line, in the order of the file.
+
+    Raises:
+        InputError: no such file, a broken line, a line that lacks what makes it a
+            sample, or none at all; names file and line.
     """
-    responses = resps if isinstance(resps, list) else []
-    if isinstance(arguments, dict):
-        # In the order of the file, which is that of the requests.
-        arguments = [
-            list(one.values()) if isinstance(one, dict) else one for one in arguments.values()
-        ]
-    found = []
-    for number, sent in enumerate(arguments if isinstance(arguments, list) else ()):
-        prompt = _prompt(sent[0]) if isinstance(sent, list) and sent else None
-        if prompt is not None:
-            response = responses[number] if number < len(responses) else None
-            found.append(_request(prompt, sent[1] if len(sent) > 1 else None, response))
-    if len(found) > 1 and len({one.choice for one in found}) == 1 and found[0].choice is not None:
-        return [one._replace(choice=one.prompt) for one in found]
-    return [one for one in found if one.prompt == found[0].prompt]
+    samples = list(read_models(path, Sample, hint=_HINT))
+    if not samples:
+        raise InputError("the log is empty", where=os.fspath(path), hint=_HINT)
+    return samples
+
+
+def _model_of(path: Path) -> str:
+    """The model by the folder; empty where that does not tell."""
+    folder = path.absolute().parent
+    # The harness writes results beside samples, in a folder named after the model.
+    named = "__" in folder.name or any(folder.glob("results*.json"))
+    return clean_text(folder.name.replace("__", "/")) if named else ""
 
 
 def _prompt(found: Any) -> str | None:
@@ -311,15 +315,14 @@ def _prompt(found: Any) -> str | None:
         found = found[0]
     if not isinstance(found, str):
         return None
+    messages: Any = ()
     if found.startswith("[{"):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             messages = json.loads(found)
-        except (ValueError, RecursionError):
-            return clean_text(found)
-        for message in reversed(messages):
-            content = message.get("content") if isinstance(message, dict) else None
-            if isinstance(content, str) and message.get("role") == "user":
-                return clean_text(content)
+    for message in reversed(messages):
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str) and message.get("role") == "user":
+            return clean_text(content)
     return clean_text(found)
 
 
@@ -343,47 +346,3 @@ def _number(found: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return None if math.isnan(number) else number
-
-
-def _first_text(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    texts = (fields.get(name) for name in names)
-    return next((clean_text(one) for one in texts if isinstance(one, str) and one.strip()), None)
-
-
-def _expected(target: Any, choices: Sequence[str]) -> str:
-    """The right answer as text; a number is that of a choice."""
-    if isinstance(target, list):
-        target = next(iter(target), None)
-    if isinstance(target, bool) or not isinstance(target, str | int):
-        return ""
-    text = clean_text(str(target)).strip()
-    if choices and re.fullmatch(r"\d{1,6}", text, re.ASCII) and text not in choices:
-        return choices[int(text)].strip() if int(text) < len(choices) else ""
-    return text
-
-
-def _response(filtered: Any, requests: Sequence[_Request]) -> str | None:
-    raw = requests[0].response if requests else None
-    if requests and requests[0].choice is not None:
-        rated = [one for one in requests if one.log_likelihood is not None]
-        if len(rated) < 2:
-            return None
-        # The first of equals, as the harness's accuracy has it.
-        return (max(rated, key=lambda one: one.log_likelihood or 0.0).choice or "").strip()
-    if requests and raw is None:
-        return None
-    found = filtered
-    while isinstance(found, list) and found:
-        found = found[0]
-    return clean_text(found) if isinstance(found, str) and found != _NO_MATCH else raw
-
-
-def _metrics(fields: Mapping[str, Any]) -> dict[str, float]:
-    names = fields.get("metrics")
-    found = {}
-    further = [name for name in fields if name not in _NO_METRICS]
-    for name in names if isinstance(names, list) else further:
-        value = fields.get(name) if isinstance(name, str) and name.strip() else None
-        if isinstance(value, int | float) and abs(value) < 1e300:
-            found[clean_text(name)] = float(value)
-    return found

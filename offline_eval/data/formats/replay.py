@@ -256,22 +256,18 @@ def read_logs(
     known = [KnownBase(*base) for base in bases] or _bases_of_logs(logs)
     rows, first_places = ReplyRows(), dict[str, str]()
     for path, replies in zip(paths, logs, strict=True):
-        matched = [(reply, _match(reply, known)) for reply in replies]
-        _reject_mismatches(matched)
-        for reply, found in matched:
-            system = reply.system()
+        for reply in replies:
+            system, found = reply.system(), _match(reply, known)
             rows.systems.setdefault(system.system_id, system)
-            if isinstance(found, tuple):
+            if found is not None:
                 _add(rows, reply, *found, first_places)
             else:
                 detail = "the question documents do not hold this question; the reply is left out"
                 rows.warn(os.fspath(path), reply.where, detail)
     if not rows.replies:
-        raise InputError(
-            "no reply answers a question of the question documents",
-            where=os.fspath(paths[0]),
-            hint="give the documents that the logged questions come from",
-        )
+        what = "no reply answers a question of the question documents"
+        hint = "give the documents that the logged questions come from"
+        raise InputError(what, where=os.fspath(paths[0]), hint=hint)
     return rows, known
 
 
@@ -286,21 +282,17 @@ def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
         records = found.setdefault(reply.knowledge_base, {})
         question = reply.question or ""
         if not question.strip():
-            raise InputError(
-                "the line names its question by id alone",
-                where=reply.where,
-                hint="give the question document with --questions",
-            )
+            what = "the line names its question by id alone"
+            hint = "give the question document with --questions"
+            raise InputError(what, where=reply.where, hint=hint)
         text = reply.knowledge_base, plain(question)
         name = reply.question_id or ids.get(text) or _unused_id(records)
         ids.setdefault(text, name)
         known = records.get(name)
         if known is not None and plain(known.question) != text[1]:
-            raise InputError(
-                f"question {name[:60]!r} has another text than before",
-                where=reply.where,
-                hint="give the question documents with --questions",
-            )
+            what = f"question {name[:60]!r} has another text than before"
+            hint = "give the question documents with --questions"
+            raise InputError(what, where=reply.where, hint=hint)
         if known is None or not known.answer:
             records[name] = QuestionRecord(name, question, reply.expected_answer)
     shared = shared_ids(found.values())
@@ -314,39 +306,27 @@ def _unused_id(records: Mapping[str, QuestionRecord]) -> str:
     return f"q{number}"
 
 
-_Match = tuple[KnownBase, Question] | str | None
+def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> tuple[KnownBase, Question] | None:
+    """The question that was asked, and its base; None where nobody knows it.
 
-
-def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> _Match:
-    """Base and question; or the text of the question that has the id; or None."""
+    Raises:
+        InputError: the id is that of another question.
+    """
     name = reply.knowledge_base.casefold()
     named = [base for base in bases if base.name.casefold() == name] or bases
-    mismatch = None
-    for base in named:
-        known = base.questions.get(reply.question_id or "")
-        if known is None:
-            continue
-        if reply.question is None or plain(reply.question) == plain(known.question):
-            return base, known
-        mismatch = known.question
-    if mismatch is not None:
-        return mismatch
-    for base in named:
-        known = base.asked(reply.question or "")
+    same_id = [(base, base.questions.get(reply.question_id or "")) for base in named]
+    mismatch = False
+    for base, known in same_id:
         if known is not None:
-            return base, known
-    return None
-
-
-def _reject_mismatches(matched: Sequence[tuple[LoggedReply, _Match]]) -> None:
-    wrong = [reply for reply, found in matched if isinstance(found, str)]
-    if wrong:
-        raise InputError(
-            f"{len(wrong)} of {len(matched)} replies have the id of one question and the "
-            f"text of another; the first is {(wrong[0].question_id or '')[:60]!r}",
-            where=wrong[0].where,
-            hint="give the question documents that the log was made from",
-        )
+            if reply.question is None or plain(reply.question) == plain(known.question):
+                return base, known
+            mismatch = True
+    if mismatch:
+        what = f"{(reply.question_id or '')[:60]!r} is the id of one question, the text of another"
+        hint = "give the question documents that the log was made from"
+        raise InputError(what, where=reply.where, hint=hint)
+    asked = ((base, base.asked(reply.question or "")) for base in named)
+    return next(((base, known) for base, known in asked if known is not None), None)
 
 
 def _add(
@@ -358,12 +338,9 @@ def _add(
 ) -> None:
     context, own = _context(rows, reply, base, question)
     if own and reply.kind in (CaseKind.LEFT_OUT, CaseKind.SYNTHETIC):
-        raise InputError(
-            f"question {question.question_id[:60]!r} stands in its own context: it was not "
-            "left out",
-            where=reply.where,
-            hint="use logs made under leave-one-out, or give kind in_kb",
-        )
+        what = f"question {question.question_id[:60]!r} was not left out of its own context"
+        hint = "use logs made under leave-one-out, or give kind in_kb"
+        raise InputError(what, where=reply.where, hint=hint)
     # Its own answer in its context is what in_kb means, whether or not the log says so.
     kind = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT)
     case_id = rows.case(question.question_id, kind, base.name)
@@ -380,13 +357,9 @@ def _add(
     )
     first = first_places.setdefault(row.reply_id, reply.where)
     if first != reply.where:
-        raise InputError(
-            f"a second reply of one system to question {question.question_id[:60]!r} "
-            f"(the first: {first})",
-            where=reply.where,
-            hint="one system answers a question once; tell systems apart by the fields "
-            "model, retrieval and prompt",
-        )
+        what = f"a second reply to question {question.question_id[:60]!r} (the first: {first})"
+        hint = "tell systems apart by the fields model, retrieval and prompt"
+        raise InputError(what, where=reply.where, hint=hint)
     labels = {Judgement.ABSTENTION: reply.abstained, Judgement.FACTUALITY: reply.factuality}
     for criterion, outcome in labels.items():
         if outcome is not None and row.response is not None:

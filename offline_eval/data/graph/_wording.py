@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from random import Random
 
 from ....guard.prompts import Prompt
-from ._drawing import bounds
-from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded
+from ._drawing import AnswerSet, Draft, FactDraft, Material, Twins, View, bounds, seeded
 from .graph import Span, written
 from .items import (
     Answer,
@@ -34,12 +32,8 @@ class UnfitTextError(Exception):
     """A text came out wrong; the question is left out. Never leaves the package."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Twins in one language: the answerable question and the other one; those on the facts."""
-
-    questions: tuple[UaqItem, UaqItem]
-    choices: tuple[ChoiceItem, ...]
+Written = tuple[tuple[UaqItem, UaqItem], tuple[ChoiceItem, ...]]
+"""Twins in one language: the answerable question and the other one; those on the facts."""
 
 
 class Writer:
@@ -66,17 +60,16 @@ class Writer:
         """
         name = twins.answerable.type.value
         rng = seeded(self._material.settings.seed, "words", self._language, name, number)
-        plain = [self._plain(part, rng) for part in twins.answerable.parts]
-        twin_plain = [
-            plain[at] if part == twins.answerable.parts[at] else self._plain(part, rng)
-            for at, part in enumerate(twins.unanswerable.parts)
-        ]
+        known: dict[AnswerSet, str] = {}
+        for part in (*twins.answerable.parts, *twins.unanswerable.parts):
+            known[part] = known.get(part) or self._plain(part, rng)
         # Twins share the wording of what they share: the same draws for both.
         state = rng.getrandbits(32)
-        questions = (
-            self._item(twins.answerable, number, plain, state),
-            self._item(twins.unanswerable, number, twin_plain, state),
+        one, other = (
+            self._item(draft, number, [known[part] for part in draft.parts], state)
+            for draft in (twins.answerable, twins.unanswerable)
         )
+        questions = one, other
         linked = [questions[1].qid]
         if twins.answerable.type is QuestionType.DILEMMA:
             linked.append(questions[0].qid)
@@ -86,7 +79,7 @@ class Writer:
         )
         for item in questions:
             self._check(item, choices)
-        return Written(questions, choices)
+        return questions, choices
 
     # --- texts --------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import new_folder, write_json
 from ...run.calls import OnStep
-from ._drawing import MOST_MISSES, groups_of
-from ._material import Material, Twins, seeded
+from ._drawing import MOST_MISSES, Material, Twins, groups_of, seeded
 from ._wording import UnfitTextError, Writer, Written
 from .graph import KnowledgeGraph
 from .items import ChoiceItem, QuestionType, UaqItem
@@ -124,29 +123,23 @@ class _Generation:
         self._kept = False
 
     def run(self) -> GeneratedSet:
-        types = [kind for kind in QuestionType if kind in self._settings.types]
-        streams = {kind: self._stream(kind) for kind in types}
-        half = self._settings.examples // 2
+        wanted, half = self._settings.per_type, self._settings.examples // 2
+        streams = {kind: self._stream(kind) for kind in QuestionType}
         # Examples of all types come first: what they stand on is kept from all the others.
-        examples = {kind: self._take(streams[kind], half, "dev_") for kind in types}
-        found = {kind: self._take(streams[kind], self._settings.per_type, "") for kind in types}
+        examples = {kind: self._take(streams[kind], half, "dev_") for kind in QuestionType}
+        found = {kind: self._take(streams[kind], wanted, "") for kind in QuestionType}
         shortfalls = []
-        for kind in types:
-            if len(found[kind]) < self._settings.per_type:
+        for kind in QuestionType:
+            made, shown = len(found[kind]), len(examples[kind])
+            if made < wanted:
                 shortfalls.append(
-                    f"{kind.value}: {len(found[kind])} of {self._settings.per_type} pairs of an "
-                    "answerable and an unanswerable question: no more were found in the graph"
+                    f"{kind.value}: {made} of {wanted} pairs of an answerable and an unanswerable "
+                    "question: no more were found in the graph"
                 )
-            if len(examples[kind]) < half:
-                shortfalls.append(
-                    f"{kind.value}: {2 * len(examples[kind])} of {2 * half} few-shot examples"
-                )
-        return GeneratedSet(
-            self._data(found, examples),
-            tuple(shortfalls),
-            dict(sorted(self._left_out.items())),
-            tuple(self._material.properties),
-        )
+            if shown < half:
+                shortfalls.append(f"{kind.value}: {2 * shown} of {2 * half} few-shot examples")
+        data, left_out = self._data(found, examples), dict(sorted(self._left_out.items()))
+        return GeneratedSet(data, tuple(shortfalls), left_out, tuple(self._material.properties))
 
     def _stream(self, kind: QuestionType) -> Iterator[Twins]:
         """Twins from all groups in turn, so that no property prevails.
@@ -172,9 +165,7 @@ class _Generation:
 
     def _take(self, stream: Iterator[Twins], wanted: int, prefix: str) -> list[list[Written]]:
         found: list[list[Written]] = []
-        if not wanted:
-            return found
-        for twins in stream:
+        for twins in stream if wanted else ():
             keys = set(twins.fact_keys())
             if keys & self._reserved:
                 self._left_out["the fact stands in an example"] += 1
@@ -189,11 +180,9 @@ class _Generation:
             found.append(written)
             if prefix:
                 self._reserved |= keys
-            else:
+            elif self._on_progress is not None:
                 self._done += 1
-                if self._on_progress is not None:
-                    total = self._settings.per_type * len(self._settings.types)
-                    self._on_progress(self._done, total)
+                self._on_progress(self._done, self._settings.per_type * len(QuestionType))
             if len(found) == wanted:
                 break
         return found
@@ -204,7 +193,7 @@ class _Generation:
         except UnfitTextError as error:
             self._left_out[str(error)] += 1
             return None
-        texts = {(item.language, item.question) for found in written for item in found.questions}
+        texts = {(item.language, item.question) for both, _ in written for item in both}
         if len(texts) < 2 * len(written) or texts & self._seen:
             self._left_out["the question was there already"] += 1
             return None
@@ -221,23 +210,17 @@ class _Generation:
         shots: dict[tuple[str, QuestionType], tuple[UaqItem, ...]] = {}
         for at, language in enumerate(self._settings.languages):
             for kind in QuestionType:
-                rows = [written[at] for written in found.get(kind, [])]
-                items += [row.questions[1] for row in rows] + [row.questions[0] for row in rows]
-                choices += _shared([choice for row in rows for choice in row.choices])
+                rows = [written[at] for written in found[kind]]
+                items += [both[1] for both, _ in rows] + [both[0] for both, _ in rows]
+                choices += _shared([choice for _, own in rows for choice in own])
                 rng = seeded(self._settings.seed, "examples", kind.value)
                 shots[language, kind] = tuple(
                     item
-                    for written in examples.get(kind, [])
-                    for item in written[at].questions[:: 1 if rng.random() < 0.5 else -1]
+                    for written in examples[kind]
+                    for item in written[at][0][:: 1 if rng.random() < 0.5 else -1]
                 )
-        return UaqData(
-            items=tuple(items),
-            choices=tuple(choices),
-            examples={
-                key: tuple(replace(item, clues=()) for item in rows) for key, rows in shots.items()
-            },
-            clue_examples=shots,
-        )
+        bare = {key: tuple(replace(one, clues=()) for one in row) for key, row in shots.items()}
+        return UaqData(tuple(items), tuple(choices), bare, shots)
 
 
 def _shared(choices: Sequence[ChoiceItem]) -> list[ChoiceItem]:
@@ -250,7 +233,6 @@ def _shared(choices: Sequence[ChoiceItem]) -> list[ChoiceItem]:
     return list(found.values())
 
 
-SCHEMA_VERSION = 1
 MANIFEST = "generation.json"
 
 
@@ -259,30 +241,23 @@ def _manifest(
     graph: KnowledgeGraph,
     settings: GenerationSettings,
     templates: Templates,
-) -> Mapping[str, Any]:
-    chosen = asdict(settings)
-    chosen["types"] = [kind.value for kind in settings.types]
+) -> dict[str, Any]:
+    used = (profile.to_json() for profile in generated.profiles if profile.usable)
+    shown = ("iri", "labels", "facts", "values_per_subject", "dated")
+    properties = [{name: one[name] for name in shown} for one in used]
+    for one in properties:
+        one["values_per_subject"] = round(one["values_per_subject"], 4)
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "kind": "uaqfact questions",
         "created_by": f"knowgate {__version__}",
         "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
-        "settings": chosen,
+        "settings": asdict(settings),
         "templates": dict(sorted(templates.sha256.items())),
         "tasks": list(UaqData.TASKS),
         "counts": generated.counts(),
         "shortfalls": list(generated.shortfalls),
         "left_out": generated.left_out,
-        "properties": [
-            {
-                "iri": profile.iri,
-                "labels": dict(profile.labels),
-                "facts": profile.facts,
-                "values_per_subject": round(profile.values_per_subject, 4),
-                "dated": profile.dated,
-            }
-            for profile in generated.profiles
-            if profile.usable
-        ],
+        "properties": properties,
         "closed_world": "what the graph does not say is taken not to be so",
     }

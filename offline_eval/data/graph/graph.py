@@ -44,11 +44,7 @@ LABELS = (
     "https://schema.org/name",
     "http://xmlns.com/foaf/0.1/name",
 )
-ALIASES = (
-    SKOS + "altLabel",
-    "http://schema.org/alternateName",
-    "https://schema.org/alternateName",
-)
+ALIASES = (SKOS + "altLabel", "http://schema.org/alternateName", "https://schema.org/alternateName")
 VOCABULARIES = (RDF, RDFS, OWL, SKOS, WIKIBASE, "http://www.w3.org/ns/shacl#")
 
 _YEARS = frozenset({XSD + "gYear", XSD + "gYearMonth", XSD + "date", XSD + "dateTime"})

@@ -76,11 +76,9 @@ def _root(folder: str | os.PathLike[str]) -> Path:
     for candidate in (root, root / "1.0", root / "data" / "1.0"):
         if (candidate / "task1").is_dir():
             return candidate
-    raise InputError(
-        "no folder task1 in it" if root.is_dir() else "there is no such folder",
-        where=str(root),
-        hint="name the folder that holds task1, task2 and task3 (`1.0` in the published set)",
-    )
+    what = "no folder task1 in it" if root.is_dir() else "there is no such folder"
+    hint = "name the folder that holds task1, task2 and task3 (`1.0` in the published set)"
+    raise InputError(what, where=str(root), hint=hint)
 
 
 def _languages(root: Path) -> tuple[str, ...]:
@@ -215,13 +213,12 @@ class UaqData:
         for language, needed in paths.items():
             missing = [path for path in needed.values() if not path.is_file()]
             if missing:
-                raise InputError(
+                first = missing[0].relative_to(root)
+                these = (
                     f"{len(missing)} of {len(needed)} files for language {language!r} and tasks "
-                    f"{','.join(map(str, chosen))} are missing, the first is "
-                    f"{missing[0].relative_to(root)}",
-                    where=str(root),
-                    hint=_HINT,
                 )
+                what = f"{these}{','.join(map(str, chosen))} are missing, the first is {first}"
+                raise InputError(what, where=str(root), hint=_HINT)
         parts = [_read_language(language, needed) for language, needed in paths.items()]
         items = tuple(item for part in parts for item in part.items)
         choices = tuple(choice for part in parts for choice in part.choices)

@@ -95,11 +95,9 @@ def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
     name = path.name.removesuffix(".gz")
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     if extension not in _EXTENSIONS:
-        raise InputError(
-            f"the ending {('.' + extension) if extension else '(none)'} is not known",
-            where=str(path),
-            hint=f"one of: {', '.join('.' + known for known in _EXTENSIONS)}, or these with .gz",
-        )
+        what = f"the ending {('.' + extension) if extension else '(none)'} is not known"
+        hint = f"one of: {', '.join('.' + known for known in _EXTENSIONS)}, or these with .gz"
+        raise InputError(what, where=str(path), hint=hint)
     shape = oxigraph.RdfFormat.from_extension("rdf" if extension == "owl" else extension)
     # Relative addresses are resolved; what stands before them makes no difference.
     base = "http://example.invalid/"
@@ -129,11 +127,8 @@ def _require_no_entities(stream: Any, path: Path) -> None:
     doctype = head.find(b"<!DOCTYPE")
     endless = doctype >= 0 and b"[" in head[doctype:] and _END.search(head, doctype) is None
     if b"<!ENTITY" in head or endless:
-        raise InputError(
-            "declares XML entities, which are not read",
-            where=str(path),
-            hint="convert it, e.g. `riot --output=ttl FILE`, and name the new file",
-        )
+        hint = "convert it, e.g. `riot --output=ttl FILE`, and name the new file"
+        raise InputError("declares XML entities, which are not read", where=str(path), hint=hint)
 
 
 class _Bounded:
@@ -175,11 +170,8 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
 
 def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> KnowledgeGraph:
     if not (path / "CURRENT").is_file():
-        raise InputError(
-            "is a folder, and none in which pyoxigraph keeps a store",
-            where=str(path),
-            hint="name an RDF file",
-        )
+        what = "is a folder, and none in which pyoxigraph keeps a store"
+        raise InputError(what, where=str(path), hint="name an RDF file")
     try:
         store = optional_import("pyoxigraph").Store.read_only(str(path))
     except (OSError, ValueError) as error:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ....guard.errors import InputError
 from .graph import (
@@ -20,7 +21,6 @@ from .graph import (
     local_name,
     words_of,
 )
-from .items import QuestionType
 from .question_templates import Templates
 
 _FUNCTIONAL_SHARE = 0.95
@@ -34,7 +34,6 @@ _NAMES = re.compile(
 )
 
 
-ALL_TYPES = tuple(QuestionType)
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 
 
@@ -68,20 +67,16 @@ class GenerationSettings:
 
     Attributes:
         languages: every question is written in all of them.
-        types: of question.
         per_type: unanswerable questions of each type, and as many answerable ones.
         examples: few-shot examples of each type, half of them unanswerable; at least 4.
         rules: which properties.
-        single_years: share of questions about one year among those about a time.
         seed: the same seed gives the same files.
     """
 
     languages: Sequence[str] = ("en",)
-    types: Sequence[QuestionType] = ALL_TYPES
     per_type: int = 200
     examples: int = 8
     rules: PropertyRules = PropertyRules()
-    single_years: float = 0.25
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -94,8 +89,6 @@ class GenerationSettings:
                 raise InputError(
                     f"{language!r} is no language tag", where="languages", hint="such as en or zh"
                 )
-        if not self.types:
-            raise InputError("name at least one type", where="types")
         if self.examples < 4 or self.examples % 2:
             raise InputError("must be an even number, at least 4", where="examples")
 
@@ -147,7 +140,7 @@ class PropertyProfile:
         named = f"{self.iri} ({labels})" if labels else self.iri
         return f"{named}: {self.left_out or ', '.join(parts)}"
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return what the user is shown of it."""
         return {
             "iri": self.iri,
@@ -182,11 +175,8 @@ def profile_properties(
         found.append(profile)
     for name in rules.include:
         if not any(_is_named(profile.iri, [name]) for profile in found):
-            raise InputError(
-                f"the graph has no property {name!r}",
-                where="--include",
-                hint="--dry-run without --include lists them",
-            )
+            what = f"the graph has no property {name!r}"
+            raise InputError(what, where="--include", hint="--dry-run without --include lists them")
     return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
 
 

@@ -189,11 +189,9 @@ class Templates:
             if name not in optional and (language, _ANY, name) not in self._texts
         ]
         if missing:
-            raise InputError(
-                f"no templates in the language {language!r} for: {', '.join(missing)}",
-                where="--templates",
-                hint=f"give a file with a table [{language}]",
-            )
+            what = f"no templates in the language {language!r} for: {', '.join(missing)}"
+            hint = f"give a file with a table [{language}]"
+            raise InputError(what, where="--templates", hint=hint)
 
     def names(self, prop: str) -> bool:
         """Whether a property has wordings of its own."""

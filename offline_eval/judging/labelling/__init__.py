@@ -20,7 +20,4 @@ from __future__ import annotations
 
 from ._labels import Agreement, Labels
 
-__all__ = [
-    "Agreement",
-    "Labels",
-]
+__all__ = ["Agreement", "Labels"]

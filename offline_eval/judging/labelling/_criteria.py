@@ -9,7 +9,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from ....guard.errors import InputError
 from ....guard.files import open_regular, write_json
 from ....guard.read_models import check_model
 from ...run import RepliesRun, Run, Stored
+from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.replies import ReplyRow
 from ..llm_judge import Criterion, LabelCriterion, read_table
@@ -51,18 +51,12 @@ def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
     if text in _BUILT_IN:
         return _BUILT_IN[text]
     if Path(text).suffix.lower() not in (".toml", ".json"):
-        raise InputError(
-            f"no such criterion: {text[:80]!r}",
-            where="--criterion",
-            hint=f"choose {' or '.join(_BUILT_IN)}, or name a .toml or .json file",
-        )
+        hint = f"choose {' or '.join(_BUILT_IN)}, or name a .toml or .json file"
+        raise InputError(f"no such criterion: {text[:80]!r}", where="--criterion", hint=hint)
     found = check_model(LabelCriterion, read_table(text), where=text, hint=_HINT)
     if found.name in _BUILT_IN:
-        raise InputError(
-            f"the name {found.name!r} is taken by a criterion of its own",
-            where=text,
-            hint="choose another name",
-        )
+        what = f"the name {found.name!r} is taken by a criterion of its own"
+        raise InputError(what, where=text, hint="choose another name")
     return found
 
 
@@ -77,11 +71,8 @@ def in_asking_order(criteria: Iterable[LabelCriterion]) -> tuple[LabelCriterion,
     while waiting:
         free = [c for c in waiting.values() if not waiting.keys() & c.only_where.keys()]
         if not free:
-            raise InputError(
-                f"{min(waiting)!r} waits for an outcome that waits for it",
-                where="--criterion",
-                hint='change "only_where" in its file',
-            )
+            what = f"{min(waiting)!r} waits for an outcome that waits for it"
+            raise InputError(what, where="--criterion", hint='change "only_where" in its file')
         ordered.append(waiting.pop(free[0].name))
     return tuple(ordered)
 
@@ -143,29 +134,21 @@ class LabelSample(Stored):
     replies: tuple[SampledReply, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stratum:
-    """Replies made alike: of one system, to one kind of case, on one knowledge base.
+Stratum = tuple[str, ...]
+"""Ids of all replies with a text that were made alike, in the order in which they are drawn.
 
-    Attributes:
-        key: model, prompt, retrieval, guard, knowledge base, kind of case.
-        replies: ids of all that have a text, in the order in which they are drawn.
-    """
-
-    key: tuple[str, ...]
-    replies: tuple[str, ...]
+Alike are replies of one system, to one kind of case, on one knowledge base.
+"""
 
 
-def strata_of(run: RepliesRun, seed: int) -> tuple[Stratum, ...]:
+def strata_of(run: RepliesRun, seed: int) -> list[Stratum]:
     """All strata of a run, in the order in which they get their first reply drawn."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for reply in run.replies.values():
-        if reply.response is not None:
-            found.setdefault(_key(run, reply), []).append(reply.reply_id)
-    return tuple(
-        Stratum(key, tuple(sorted(found[key], key=lambda name: _draw(seed, "reply", name))))
+    with_text = (reply for reply in run.replies.values() if reply.response is not None)
+    found = grouped(with_text, lambda reply: _key(run, reply))
+    return [
+        tuple(sorted((one.reply_id for one in found[key]), key=lambda n: _draw(seed, "reply", n)))
         for key in sorted(found, key=lambda key: _draw(seed, "stratum", *key))
-    )
+    ]
 
 
 def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
@@ -185,18 +168,18 @@ def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
         The sample in the order in which it was drawn, all of batch 0.
 
     Example:
-        >>> strata = [Stratum(("a",), ("a1", "a2", "a3", "a4")), Stratum(("b",), ("b1",))]
+        >>> strata = [("a1", "a2", "a3", "a4"), ("b1",)]
         >>> [(r.reply_id, r.inclusion_probability) for r in draw_sample(strata, 3)]
         [('a1', 0.5), ('b1', 1.0), ('a2', 0.5)]
     """
     order = _places(strata, size)
-    taken, replies = Counter(order), [iter(stratum.replies) for stratum in strata]
+    taken, replies = Counter(order), [iter(stratum) for stratum in strata]
     # Which strata are in at all is certain once each has a place.
     in_at_all = min(1.0, size / len(strata)) if strata else 1.0
     return [
         SampledReply(
             reply_id=next(replies[position]),
-            inclusion_probability=in_at_all * taken[position] / len(strata[position].replies),
+            inclusion_probability=in_at_all * taken[position] / len(strata[position]),
         )
         for position in order
     ]
@@ -204,7 +187,7 @@ def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
 
 def _places(strata: Sequence[Stratum], size: int) -> list[int]:
     """Positions of the strata in the order in which places go to them."""
-    sizes = [len(stratum.replies) for stratum in strata]
+    sizes = [len(stratum) for stratum in strata]
     places = list(range(len(sizes)))[:size]
     taken = [1 if position in places else 0 for position in range(len(sizes))]
     for _ in range(min(size, sum(sizes)) - len(places)):
@@ -310,29 +293,20 @@ def _merged(
     for wanted in criteria or (() if stored else _USUAL_CRITERIA):
         known = stored.setdefault(wanted.name, wanted)
         if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
-            raise InputError(
-                f"{wanted.name!r} has other outcomes here than what was labelled before",
-                where="--criterion",
-                hint="give the new criterion another name",
-            )
+            what = f"{wanted.name!r} has other outcomes here than what was labelled before"
+            raise InputError(what, where="--criterion", hint="give the new criterion another name")
     return in_asking_order(stored.values())
 
 
 def _require_finished(run: RepliesRun) -> None:
     have, whole = len(run.replies), run.manifest.replies
     if have < whole:
-        raise InputError(
-            f"the run is not finished ({have} of {whole} replies): a sample of what is there "
-            "would not speak for the rest",
-            where=str(run.folder),
-            hint="finish it with the command that began it",
-        )
+        what = f"the run is not finished ({have} of {whole} replies), so no sample speaks for it"
+        hint = "finish it with the command that began it"
+        raise InputError(what, where=str(run.folder), hint=hint)
     if not _replies_with_text(run):
-        raise InputError(
-            "the run has no reply that could be labelled",
-            where=str(run.folder),
-            hint="name a run whose calls went well",
-        )
+        what = "the run has no reply that could be labelled"
+        raise InputError(what, where=str(run.folder), hint="name a run whose calls went well")
 
 
 def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: int | None) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -73,11 +73,9 @@ def is_csv_name(path: str | os.PathLike[str], option: str) -> bool:
     """
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".jsonl"):
-        raise InputError(
-            "is neither CSV nor JSON lines",
-            where=f"{option} {os.fspath(path)}",
-            hint="end the name in .csv or .jsonl",
-        )
+        what = "is neither CSV nor JSON lines"
+        hint = "end the name in .csv or .jsonl"
+        raise InputError(what, where=f"{option} {os.fspath(path)}", hint=hint)
     return kind == ".csv"
 
 
@@ -151,22 +149,9 @@ class Labels:
 
     @property
     def criteria(self) -> tuple[LabelCriterion, ...]:
-        """What was asked: of the sample, then those that only labels name."""
-        known = {} if self.sample is None else {c.name: c for c in self.sample.criteria}
-        outcomes: dict[str, set[str]] = {}
-        for labels in self.given.values():
-            for label in labels:
-                if label.outcome is not None:
-                    outcomes.setdefault(label.criterion, set()).add(label.outcome)
-        for criterion in (ABSTENTION_CRITERION, FACTUALITY_CRITERION):
-            if criterion.name in outcomes:
-                known.setdefault(criterion.name, criterion)
-        for name in sorted(outcomes.keys() - known.keys()):
-            # Of labels without a sample nothing more is known than what they say.
-            known[name] = LabelCriterion.model_construct(
-                name=name, outcomes=tuple(sorted(outcomes[name]))
-            )
-        return tuple(known.values())
+        """What was asked; without a sample, the usual ones."""
+        usual = ABSTENTION_CRITERION, FACTUALITY_CRITERION
+        return usual if self.sample is None else self.sample.criteria
 
     def votes(self, criterion: str) -> dict[str, dict[str, str]]:
         """Reply id → annotator → outcome, of all replies that somebody labelled."""
@@ -237,6 +222,11 @@ class Labels:
         """How likely the reply was to be sampled; None for one that was not drawn."""
         return self._chances.get(reply_id)
 
+    def weights(self, names: Collection[str]) -> dict[str, float] | None:
+        """One over the chance of each reply to be sampled; None where all weigh the same."""
+        found = {name: 1.0 / (self._chances.get(name) or 1.0) for name in names}
+        return found if len(set(found.values())) > 1 else None
+
     def _conditions(self, criterion: str) -> Mapping[str, tuple[str, ...]]:
         found = [known.only_where for known in self.criteria if known.name == criterion]
         return found[0] if found else {}
@@ -286,11 +276,9 @@ def _checked_labels(path: Path, outcomes: Mapping[str, Sequence[str]]) -> list[H
         # Labels by other criteria may have any outcome.
         allowed = outcomes.get(label.criterion)
         if label.outcome is not None and allowed and label.outcome not in allowed:
-            raise InputError(
-                f"{label.outcome[:60]!r} is not an outcome of {label.criterion[:60]!r}",
-                where=where,
-                hint=f"choose one of {', '.join(allowed)}, or move the file away",
-            )
+            what = f"{label.outcome[:60]!r} is not an outcome of {label.criterion[:60]!r}"
+            hint = f"choose one of {', '.join(allowed)}, or move the file away"
+            raise InputError(what, where=where, hint=hint)
         labels.append(label)
     return labels
 
@@ -313,12 +301,8 @@ def checked_annotator(name: str, *, where: str) -> str:
     """
     normal = unicodedata.normalize("NFC", name)
     if not _NAME.fullmatch(normal):
-        raise InputError(
-            f"{name[:80]!r} cannot be an annotator's name",
-            where=where,
-            hint="use up to 64 letters, digits, dots, hyphens and underscores, a letter or "
-            "digit first",
-        )
+        hint = "use up to 64 letters, digits, dots, hyphens, underscores; a letter or digit first"
+        raise InputError(f"{name[:80]!r} cannot be an annotator's name", where=where, hint=hint)
     return normal
 
 
@@ -396,15 +380,7 @@ class Agreement:
     ordinal_alpha: Interval | None
 
     @classmethod
-    def of(
-        cls,
-        labels: Labels,
-        criterion: str,
-        *,
-        run: RepliesRun | None = None,
-        resamples: int = 1000,
-        seed: int = 0,
-    ) -> Agreement:
+    def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
         """Measure how far all annotators agree on one criterion, before any settling.
 
         Args:
@@ -413,14 +389,10 @@ class Agreement:
             run: of the labels: replies to one question are then drawn together, as they are
                 likely to be alike, and each `n` counts questions. Otherwise replies are taken
                 for independent.
-            resamples: draws for each interval.
-            seed: of the draws.
         """
-        draws: dict[str, int] = {"resamples": resamples, "seed": seed}
         votes = labels.votes(criterion)
-        who = tuple(
-            name for name in labels.annotators if any(name in vote for vote in votes.values())
-        )
+        voted = {name for vote in votes.values() for name in vote}
+        who = tuple(name for name in labels.annotators if name in voted)
         table = [[vote.get(name) for name in who] for vote in votes.values()]
         groups = None if run is None else [_question(run, reply) for reply in votes]
         complete = [place for place, row in enumerate(table) if None not in row]
@@ -436,21 +408,18 @@ class Agreement:
             disagreements=len(labels.disagreements(criterion)),
             cohen={
                 (who[a], who[b]): cohens_kappa(
-                    [row[a] for row in table], [row[b] for row in table], groups=groups, **draws
+                    [row[a] for row in table], [row[b] for row in table], groups=groups
                 )
                 for a, b in combinations(range(len(who)), 2)
             },
             fleiss=fleiss_kappa(
                 [table[place] for place in complete],
                 groups=None if groups is None else [groups[place] for place in complete],
-                **draws,
             ),
-            alpha=krippendorff_alpha(table, order=None, groups=groups, **draws),
-            ordinal_alpha=(
-                None
-                if order is None
-                else krippendorff_alpha(table, order=order, groups=groups, **draws)
-            ),
+            alpha=krippendorff_alpha(table, groups=groups),
+            ordinal_alpha=None
+            if order is None
+            else krippendorff_alpha(table, order=order, groups=groups),
         )
 
 

@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,14 +19,7 @@ from ...run import RepliesRun, Run, Stored
 from ...run.replies import ReplyContext, ReplyRow
 from ...run.table import SharedLog
 from ..llm_judge import LabelCriterion
-from ._criteria import (
-    FOLDER,
-    HumanLabel,
-    LabelSample,
-    in_asking_order,
-    load_criterion,
-    open_sample,
-)
+from ._criteria import FOLDER, HumanLabel, LabelSample, in_asking_order, load_criterion, open_sample
 from ._labels import CONSENSUS, Labels, checked_annotator
 
 # Overrides and isolates of the writing direction can make a text read otherwise than it is
@@ -208,26 +201,18 @@ class LoggedSession(ABC, Generic[Row]):
         return self._state()
 
     def _append(self, rows: Sequence[Row]) -> None:
-        expected = self._read_bytes + self._log.append(rows)
-        if self._log.size() == expected:
-            self._take(rows)
-            self._read_bytes = expected
-        else:
-            # Another process wrote too.
-            self._refresh()
+        self._log.append(rows)
+        self._refresh()
 
     def _refresh(self) -> None:
         size = self._log.size()
         if size != self._read_bytes:
             self._said.clear()
             self._notes.clear()
-            self._take([row for _, row in self._log.places()])
+            for _, row in self._log.places():
+                key = self._key(row)
+                self._said[key], self._notes[key[0]] = row, getattr(row, "note", "")
             self._read_bytes = size
-
-    def _take(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            key = self._key(row)
-            self._said[key], self._notes[key[0]] = row, getattr(row, "note", "")
 
 
 class LabelSession(LoggedSession[HumanLabel]):
@@ -449,10 +434,7 @@ def clean_note(note: str) -> str:
 
 
 def open_session(
-    run: RepliesRun,
-    sample: LabelSample,
-    annotator: str,
-    criteria: Sequence[LabelCriterion] = (),
+    run: RepliesRun, sample: LabelSample, annotator: str, criteria: Sequence[LabelCriterion] = ()
 ) -> LabelSession:
     """A session in which one annotator labels the sample, blind to everybody else.
 

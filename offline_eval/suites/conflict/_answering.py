@@ -20,7 +20,7 @@ from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
-from ...systems.logged_replies import LogEntry, LoggedReplies
+from ...systems.logged_replies import Entry, LoggedReplies
 from .._prompts import PromptSet, WindowedModel, fits, option_likelihoods
 from ._rows import (
     CLOSED_BOOK,
@@ -62,13 +62,13 @@ def read_replies(path: str | os.PathLike[str]) -> LoggedReplies:
     return LoggedReplies(path, _entry, hint=_HINT)
 
 
-def _entry(line: Mapping[str, Any]) -> LogEntry:
+def _entry(line: Mapping[str, Any]) -> Entry:
     row_id, key, task = line.get("row_id"), line.get("key"), line.get("task")
     if not isinstance(row_id, str):
         if not isinstance(key, str) or not isinstance(task, str):
             raise InputError("is not a logged reply")
         row_id = f"{line.get('system', 'model')}/{task}/{line.get('evidence') or '-'}/{key}"
-    return LogEntry(row_id, line.get("response"))
+    return row_id, line.get("response"), {}
 
 
 _OPTIONS = 4
@@ -286,14 +286,14 @@ class Asker:
     def __init__(
         self, lm: Any, prompts: PromptSet, form: AnswerForm, judge: PassageJudge | None = None
     ) -> None:
-        self._lm, self._prompts, self._form, self._judge = lm, prompts, form, judge
+        self.lm, self.prompts, self.form, self._judge = lm, prompts, form, judge
 
     def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
-        log = self._lm
+        log = self.lm
         if isinstance(log, LoggedReplies):
             return [
-                _reply_row(one, log.generation(log.find(one.row_id)), self._form) for one in batch
+                _reply_row(one, log.generation(log.find(one.row_id)), self.form) for one in batch
             ]
         asked = [(one, *self._asked(one)) for one in batch]
         rows = self._generated([one for one in asked if not self._scores(one[0])])
@@ -302,11 +302,11 @@ class Asker:
 
     def _scores(self, case: Case) -> bool:
         # A sentence is copied, not chosen: KF is generated whatever the form.
-        return self._form == "likelihood" and case.task is not Task.KF
+        return self.form == "likelihood" and case.task is not Task.KF
 
     def _asked(self, case: Case) -> Asked:
         """Return the prompt of a planned question."""
-        prompt, instance, passages = self._prompts[self._name(case)], case.instance, _passages(case)
+        prompt, instance, passages = self.prompts[self._name(case)], case.instance, _passages(case)
         texts = {"question": instance.question, "options": lettered(instance.options)}
 
         def fill(shown: Sequence[str]) -> str:
@@ -314,12 +314,12 @@ class Asker:
             return prompt.fill(**texts, context=first, second_context=second)
 
         kept = [sentence for shown in instance.evidence.values() for sentence in shown.sentences]
-        return fitted(fill, passages, [kept] * len(passages), self._lm, self._room(instance))
+        return fitted(fill, passages, [kept] * len(passages), self.lm, self._room(instance))
 
     def _room(self, instance: Instance) -> int:
         """Tokens to keep free: an option that is a sentence can have many."""
-        lm = self._lm
-        if self._form != "likelihood" or not isinstance(lm, WindowedModel):
+        lm = self.lm
+        if self.form != "likelihood" or not isinstance(lm, WindowedModel):
             return _ANSWER_TOKENS
         longest = max(len(lm.token_ids(f" {option.text}")) for option in instance.options)
         return max(_ANSWER_TOKENS, longest + 1)
@@ -328,20 +328,20 @@ class Asker:
         if case.task is Task.KF:
             return "kf"
         name = {CLOSED_BOOK: "closed", REMOVES: "alone"}.get(case.system)
-        return _PREFIXES[self._form] + (name or case.task.value.lower())
+        return _PREFIXES[self.form] + (name or case.task.value.lower())
 
     def _generated(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
-        replies = generate_each(self._lm, [prompt for _, prompt, _ in asked])
+        replies = generate_each(self.lm, [prompt for _, prompt, _ in asked])
         rows = [
-            _reply_row(case, reply, self._form, cut=cut)
+            _reply_row(case, reply, self.form, cut=cut)
             for (case, _, cut), reply in zip(asked, replies, strict=True)
         ]
-        if self._form == "free" and self._judge is not None:
+        if self.form == "free" and self._judge is not None:
             rows = _judged(self._judge, [case for case, _, _ in asked], rows)
         return {row.row_id: row for row in rows}
 
     def _scored(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
-        lm, rows = self._lm, {}
+        lm, rows = self.lm, {}
         if asked and not isinstance(lm, ScoringLanguageModel):
             raise LanguageModelError("the model does not score options")
         # One call per instance and size of prompt: all tasks of an instance have the same

@@ -5,9 +5,9 @@ run ─► conflict_run ─► ConflictSummary ─► conflict_document ─► a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....calibration import Interval
 from ....guard.decision import Route
@@ -29,13 +29,12 @@ from ...report.text import decimal, one_line
 from ...run.grouping import grouped
 from ..parts import MODEL_SYSTEM, closing_sections
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
-from ._scoring import ConflictSummary, Measured
+from ._scoring import ConflictSummary, Found
 from .items import EvidenceKind, Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
 
 _MARKS = {
     EvidenceKind.NC: ("o", Colour.BLUE),
@@ -50,22 +49,19 @@ _LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
 def task_plot(summary: ConflictSummary) -> Plot | None:
     """Plot accuracy by task and evidence; None where nothing was measured."""
     found = {
-        (cell.task, cell.evidence): cell["accuracy"]
-        for cell in summary.cells
+        place: cell["accuracy"]
+        for place, cell in summary.cells.items()
         if cell["accuracy"].value is not None
     }
-    tasks = [task for task in Task if any(task is one for one, _ in found)]
+    tasks = list(dict.fromkeys(task for task, _ in found))
     kinds = [kind for kind in EvidenceKind if any(kind is one for _, one in found)]
 
     def draw(figure: Figure) -> None:
         points = {
-            (tasks.index(task), kinds.index(kind)): share
-            for (task, kind), share in found.items()
-            if task is not None
+            (tasks.index(task), kinds.index(kind)): share for (task, kind), share in found.items()
         }
         series = [(kind.value, *_MARKS[kind]) for kind in kinds]
-        names = [task.value for task in tasks]
-        _draw_legend(figure, _draw_dots(figure, points, series, names, "share right"))
+        _draw_legend(figure, _draw_dots(figure, points, series, tasks, "share right"))
 
     if not found:
         return None
@@ -81,12 +77,13 @@ def task_plot(summary: ConflictSummary) -> Plot | None:
 def suppression_plot(summary: ConflictSummary) -> Plot | None:
     """Plot instruction, removal and guards; None where nothing was measured."""
     found = summary.suppressions
-    kinds = [kind for kind in EvidenceKind if any(one.evidence is kind for one in found)]
-    systems = list(dict.fromkeys([MODEL_SYSTEM, REMOVES, *(one.system for one in found)]))
+    kinds = list(dict.fromkeys(kind for kind, _ in found))
+    systems = list(dict.fromkeys([MODEL_SYSTEM, REMOVES, *(system for _, system in found)]))
 
     def draw(figure: Figure) -> None:
         points = {
-            (kinds.index(one.evidence), systems.index(one.system)): one["accuracy"] for one in found
+            (kinds.index(kind), systems.index(system)): one["accuracy"]
+            for (kind, system), one in found.items()
         }
         # Guards are numbered: their names come from files of the user's.
         names = ["told to ignore it", "passage removed", *map("guard {}".format, range(1, 99))]
@@ -95,10 +92,13 @@ def suppression_plot(summary: ConflictSummary) -> Plot | None:
             (names[number], "sDov^P"[min(number, 5)], colours[min(number, 2)])
             for number in range(len(systems))
         ]
-        axis = "own knowledge asked for (PK): share right"
-        axes = _draw_dots(figure, points, series, [kind.value for kind in kinds], axis)
+        axes = _draw_dots(
+            figure, points, series, kinds, "own knowledge asked for (PK): share right"
+        )
         for height, kind in enumerate(kinds):
-            base = next(one["closed_book"].value for one in found if one.evidence is kind)
+            base = next(
+                one["closed_book"].value for (other, _), one in found.items() if other is kind
+            )
             if base is not None:
                 label = "closed book" if height == 0 else ""
                 axes.plot([base, base], [height - 0.38, height + 0.38], color=Colour.GREY,
@@ -162,133 +162,138 @@ _KIND_NAMES = {
     EvidenceKind.HPCE: "the same with a rationale",
     EvidenceKind.LPC: "contradicts it, implausibly",
 }
-TASK_NAMES = {
+_TASK_NAMES = {
     Task.KF: "copy the answering sentence",
     Task.CK: "answer from the context only",
     Task.PK: "answer from own knowledge only",
     Task.PCK: "give both views",
     Task.RAG: "two passages, no instruction which to prefer",
 }
-_ROUTES = {
-    Route.FOLLOW_CONTEXT: "Passage kept",
-    Route.ANSWER: "Passage removed",
-    Route.ABSTAIN: "Abstained",
+_SYSTEM_NAMES = {
+    MODEL_SYSTEM: "told to ignore the passage",
+    CLOSED_BOOK: "closed book",
+    REMOVES: "passage removed",
 }
+_Columns = Mapping[str, tuple[Any, Callable[[Any], Cell]]]
 
 
-def system_name(system: str) -> str:
-    """Name a system in plain text."""
-    names = {
-        MODEL_SYSTEM: "told to ignore the passage",
-        CLOSED_BOOK: "closed book",
-        REMOVES: "passage removed",
-    }
-    return names.get(system, f"guard {system}")
+def _count(number: int) -> Cell:
+    return Cell(str(number))
 
 
-def task_table(summary: ConflictSummary, share: str, notes: tuple[Text, ...] = ()) -> Table | None:
+def _table(
+    name: str, lines: Mapping[str, Mapping[Any, Any]], columns: _Columns, notes: str = ""
+) -> Table | None:
+    """Make a table; None without lines.
+
+    Args:
+        name: heading of the lines' names.
+        lines: values of each line by key.
+        columns: by heading the key of the value, and what makes its cell.
+        notes: name of the notes' text.
+    """
+    cells = [
+        (heading, [make(found.get(key)) for found in lines.values()])
+        for heading, (key, make) in columns.items()
+    ]
+    texts: tuple[Text, ...] = TEXTS.terms(notes) if notes else ()
+    return Table.from_columns(name, list(lines), cells, notes=texts) if lines else None
+
+
+def _by_task(found: Iterable[tuple[tuple[Task, EvidenceKind], Any]]) -> dict[Task, Found]:
+    lines: dict[Task, Found] = {}
+    for (task, kind), value in found:
+        lines.setdefault(task, {})[kind] = value
+    return lines
+
+
+def task_table(summary: ConflictSummary, share: str, notes: str = "") -> Table | None:
     """Make the table of accuracy by task and evidence, or that of the high-confidence subset."""
-    found = {
-        (cell.task, cell.evidence): cell[share]
-        for cell in summary.cells
+    found = (
+        (place, cell[share])
+        for place, cell in summary.cells.items()
         if share != "confident" or cell[share].n
-    }
-    tasks = [task for task in Task if any(task is other for other, _ in found)]
-    columns = {
-        f"{kind.value}: {_KIND_NAMES[kind]}": [
-            Cell.estimate(found.get((task, kind))) for task in tasks
-        ]
-        for kind in summary.run.kinds
-    }
-    return _table("Task", [f"{task.value}: {TASK_NAMES[task]}" for task in tasks], columns, notes)
+    )
+    lines = {f"{task}: {_TASK_NAMES[task]}": line for task, line in _by_task(found).items()}
+    columns = {_kind_name(kind): (kind, Cell.estimate) for kind in summary.run.kinds}
+    return _table("Task", lines, columns, notes)
+
+
+def _kind_name(kind: EvidenceKind) -> str:
+    return f"{kind}: {_KIND_NAMES[kind]}"
 
 
 def cost_table(summary: ConflictSummary) -> Table | None:
     """Make the table of what contradiction costs, by task."""
-    by_place = {(task, kind): value for task, kind, value in summary.differences}
-    tasks = list(dict.fromkeys(task for task, _ in by_place))
-    columns = {
-        kind.value: [Cell.difference(by_place.get((task, kind))) for task in tasks]
-        for kind in summary.run.kinds
-        if kind is not EvidenceKind.NC
-    }
-    return _table("NC minus …", [task.value for task in tasks], columns, TEXTS.terms("cost"))
+    lines = {task.value: line for task, line in _by_task(summary.differences.items()).items()}
+    kinds = (kind for kind in summary.run.kinds if kind is not EvidenceKind.NC)
+    columns = {kind.value: (kind, Cell.difference) for kind in kinds}
+    return _table("NC minus …", lines, columns, "cost")
+
+
+def _of_system(kind: EvidenceKind, system: str) -> str:
+    return f"{kind}, {_SYSTEM_NAMES.get(system, f'guard {system}')}"
 
 
 def suppression_table(summary: ConflictSummary) -> Table | None:
     """Make the table of instruction, removal and guards, by evidence."""
-    found = summary.suppressions
-    columns = {
-        "PK right": _estimates(found, "accuracy"),
-        "Closed book right": _estimates(found, "closed_book"),
-        "Difference, points": [Cell.difference(one["difference"]) for one in found],
-        "Suppression score": _estimates(found, "score"),
+    lines = {_of_system(*place): found for place, found in summary.suppressions.items()}
+    columns: _Columns = {
+        "PK right": ("accuracy", Cell.estimate),
+        "Closed book right": ("closed_book", Cell.estimate),
+        "Difference, points": ("difference", Cell.difference),
+        "Suppression score": ("score", Cell.estimate),
     }
-    names = [f"{one.evidence.value}, {system_name(one.system)}" for one in found]
-    return _table("Evidence and system", names, columns, TEXTS.terms("suppression"))
+    return _table("Evidence and system", lines, columns, "suppression")
 
 
 def route_table(summary: ConflictSummary) -> Table | None:
     """Make the table of what guards did with the passages."""
-    found = {
-        f"{kind.value}, {system_name(name)}": kinds[kind]
+    lines = {
+        _of_system(kind, name): kinds[kind]
         for name, kinds in summary.routes.items()
         for kind in summary.run.kinds
         if kind in kinds
     }
     columns = {
-        title: [Cell(str(counts[route])) for counts in found.values()]
-        for route, title in _ROUTES.items()
+        "Passage kept": (Route.FOLLOW_CONTEXT, _count),
+        "Passage removed": (Route.ANSWER, _count),
+        "Abstained": (Route.ABSTAIN, _count),
     }
-    return _table("Evidence and guard", list(found), columns, TEXTS.terms("routes"))
+    return _table("Evidence and guard", lines, columns, "routes")
 
 
 def preference_table(summary: ConflictSummary) -> Table | None:
     """Make the table of which of two passages is followed."""
-    found = summary.preferences
+    lines = {_kind_name(kind): found for kind, found in summary.preferences.items()}
     columns = {
-        "Goes with the contradicting passage": _estimates(found, "follows"),
-        "Names both answers": _estimates(found, "both"),
-        "Names neither": _estimates(found, "neither"),
+        "Goes with the contradicting passage": ("follows", Cell.estimate),
+        "Names both answers": ("both", Cell.estimate),
+        "Names neither": ("neither", Cell.estimate),
     }
-    names = [f"{one.evidence.value}: {_KIND_NAMES[one.evidence]}" for one in found]
-    return _table("Beside the passage that agrees", names, columns, TEXTS.terms("preference"))
+    return _table("Beside the passage that agrees", lines, columns, "preference")
 
 
 def plausibility_table(summary: ConflictSummary) -> Table | None:
     """Make the table by measured plausibility."""
-    names = [f"{decimal(band.low, 2)}–{decimal(band.high, 2)}" for band in summary.bands]
+    lines = {f"{decimal(one['low'], 2)}–{decimal(one['high'], 2)}": one for one in summary.bands}
     columns = {
-        "CK right: passage followed": [Cell.estimate(band.follows) for band in summary.bands],
-        "PK right: passage ignored": [Cell.estimate(band.ignores) for band in summary.bands],
+        "CK right: passage followed": ("follows", Cell.estimate),
+        "PK right: passage ignored": ("ignores", Cell.estimate),
     }
-    return _table("Plausibility of the answer", names, columns, TEXTS.terms("plausibility"))
+    return _table("Plausibility of the answer", lines, columns, "plausibility")
 
 
 def evidence_table(summary: ConflictSummary) -> Table | None:
     """Make the table of passages made and used."""
-    found = summary.evidence
-    columns = {
-        "Passages": [Cell(str(one.made)) for one in found],
-        "Used": [Cell(str(one.used)) for one in found],
-        "Checks disagree": [Cell(str(one.doubted)) for one in found],
-        "Mean plausibility": [Cell(decimal(one.plausibility, 2)) for one in found],
+    lines = {_kind_name(kind): found for kind, found in summary.evidence.items()}
+    columns: _Columns = {
+        "Passages": ("made", _count),
+        "Used": ("used", _count),
+        "Checks disagree": ("doubted", _count),
+        "Mean plausibility": ("plausibility", lambda value: Cell(decimal(value, 2))),
     }
-    return _table("Kind", [f"{one.kind.value}: {_KIND_NAMES[one.kind]}" for one in found], columns)
-
-
-def _estimates(found: Sequence[Measured], name: str) -> list[Cell]:
-    return [Cell.estimate(one[name]) for one in found]
-
-
-def _table(
-    name: str,
-    names: Sequence[str],
-    columns: Mapping[str, Sequence[Cell]],
-    notes: tuple[Text, ...] = (),
-) -> Table | None:
-    """Make a table of its columns; None without lines."""
-    return Table.from_columns(name, names, [*columns.items()], notes=notes) if names else None
+    return _table("Kind", lines, columns)
 
 
 _SHOWN, _PASSAGE = 4, 600
@@ -304,19 +309,25 @@ _KINDS = (
 def shown_groups(summary: ConflictSummary) -> list[Section]:
     """Choose a few wrong replies of each task."""
     instances = {instance.key: instance for instance in summary.run.instances}
-    wrong = [
-        row
-        for row in summary.run.rows
-        if row.system == MODEL_SYSTEM and row.correct is False and row.evidence is not None
-    ]
+    wrong = grouped(
+        (
+            row
+            for row in summary.run.rows
+            if row.system == MODEL_SYSTEM and row.correct is False and row.evidence is not None
+        ),
+        lambda row: row.task,
+    )
     return [
         Section(
-            f"{title}: {len(rows)}",
-            (meaning, Cases(tuple(_shown(row, instances[row.key]) for row in _spread(rows)))),
+            f"{title}: {len(wrong[task])}",
+            (
+                meaning,
+                Cases(tuple(_shown(row, instances[row.key]) for row in _spread(wrong[task]))),
+            ),
             folded=True,
         )
         for task, title, meaning in _KINDS
-        if (rows := [row for row in wrong if row.task is task])
+        if task in wrong
     ]
 
 
@@ -333,7 +344,7 @@ def _shown(row: ConflictRow, instance: Instance) -> Case:
     assert row.evidence is not None  # closed book is not among them
     chosen = "none that could be read" if row.letters is None else ", ".join(row.letters) or "none"
     reply = one_line(row.response, _PASSAGE) if row.response else f"options chosen: {chosen}"
-    options = zip("ABCD", instance.options, strict=True) if row.task is not Task.KF else ()
+    options = instance.lettered if row.task is not Task.KF else ()
     return Case(
         question=instance.question,
         note=f"{row.task.value} over {row.evidence.value}",
@@ -357,7 +368,13 @@ def conflict_document(summary: ConflictSummary) -> Document:
         title="Context against memory",
         subtitle=TEXTS.text("subtitle", run),
         headline=headline(summary),
-        warnings=warnings(summary),
+        warnings=TEXTS.paragraphs(
+            "warnings",
+            run,
+            failed=sum(summary.failures.values()),
+            cut=sum(row.cut for row in run.rows if row.system not in run.guards),
+            unread=sum(cell["unread"] for cell in summary.cells.values()),
+        ),
         sections=_sections(summary),
         values=summary.to_dict(),
     )
@@ -366,18 +383,21 @@ def conflict_document(summary: ConflictSummary) -> Document:
 def headline(summary: ConflictSummary) -> list[str]:
     """Write the opening sentences, the most important one first."""
     plausible = {
-        one.system: one for one in summary.suppressions if one.evidence is EvidenceKind.HPC
+        system: found
+        for (kind, system), found in summary.suppressions.items()
+        if kind is EvidenceKind.HPC
     }
-    routes = {name: kinds.get(EvidenceKind.HPC) for name, kinds in summary.routes.items()}
     guards = [
-        (found, routes[name])
-        for name, found in plausible.items()
-        if routes.get(name) and found["accuracy"].value is not None
+        (name, plausible[name], kinds[EvidenceKind.HPC])
+        for name, kinds in summary.routes.items()
+        if EvidenceKind.HPC in kinds
+        and name in plausible
+        and plausible[name]["accuracy"].value is not None
     ]
     shares: dict[Task, list[tuple[EvidenceKind, float]]] = {}
-    for cell in summary.cells:
-        if cell.task is not None and (value := cell["accuracy"].value) is not None:
-            shares.setdefault(cell.task, []).append((cell.evidence, value))
+    for (task, kind), cell in summary.cells.items():
+        if (value := cell["accuracy"].value) is not None:
+            shares.setdefault(task, []).append((kind, value))
     followed = shares.get(Task.CK, [])
     compared = len(followed) > 1 and followed[0][0] is EvidenceKind.NC
     lines = TEXTS.paragraphs(
@@ -388,20 +408,8 @@ def headline(summary: ConflictSummary) -> list[str]:
         followed if compared else [],
         summary.plausible_preference,
     )
-    tasks = [(task.value, TASK_NAMES[task], found) for task, found in shares.items()]
+    tasks = [(task.value, _TASK_NAMES[task], found) for task, found in shares.items()]
     return lines or TEXTS.paragraphs("shares", tasks) or TEXTS.paragraphs("nothing")
-
-
-def warnings(summary: ConflictSummary) -> list[str]:
-    """List what to know before trusting the numbers."""
-    run = summary.run
-    return TEXTS.paragraphs(
-        "warnings",
-        run,
-        failed=sum(summary.failures.values()),
-        cut=sum(row.cut for row in run.rows if row.system not in run.guards),
-        unread=sum(cell.counts["unread"] for cell in summary.cells),
-    )
 
 
 def _sections(summary: ConflictSummary) -> list[Section | None]:
@@ -411,7 +419,7 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
         Section("What was tested", (TEXTS.text("tested"),)),
         _section(
             "Accuracy by task and evidence",
-            task_table(summary, "accuracy", TEXTS.terms("accuracy")),
+            task_table(summary, "accuracy", "accuracy"),
             before=(task_plot(summary),),
             after=(
                 _section("What contradiction costs", cost_table(summary)),
@@ -447,21 +455,20 @@ def _section(
 def _evidence(summary: ConflictSummary) -> Section:
     source = summary.run.manifest.settings["beliefs"]
     unused = tuple(
-        f"{one.kind.value}: {reason}: {number}"
-        for one in summary.evidence
-        for reason, number in one.refused.items()
+        f"{kind}: {reason}: {number}"
+        for kind, found in summary.evidence.items()
+        for reason, number in found["refused"].items()
     )
     why = [(TEXTS.text("why", source, key), str(n)) for key, n in summary.beliefs.items()]
     right = TEXTS.terms("letters", summary.letters)
+    bullets = Prose(unused, bullets=True)
     return Section(
         "Beliefs and evidence",
         (
             TEXTS.text("beliefs", source),
             Facts(tuple(why)),
             evidence_table(summary),
-            Section("Passages that are not used", (Prose(unused, bullets=True),), folded=True)
-            if unused
-            else None,
+            Section("Passages that are not used", (bullets,), folded=True) if unused else None,
             Prose((*right, *explained("intervals", "clear")), small=True),
         ),
     )

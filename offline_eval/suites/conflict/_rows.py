@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
+from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
@@ -272,6 +273,11 @@ class Instance(Stored):
     options: Annotated[tuple[Option, ...], Field(min_length=4, max_length=4)]
     evidence: dict[EvidenceKind, Shown]
     agreeing_first: bool
+
+    @property
+    def lettered(self) -> list[tuple[str, Option]]:
+        """The options after their letters."""
+        return list(zip(MultipleChoice.LETTERS, self.options, strict=False))
 
 
 class ConflictRow(Stored):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import product
 from typing import Any, cast
 
 from ....calibration import Interval
@@ -114,81 +114,56 @@ def conflict_run(run: Run) -> ConflictRun:
         InputError: there is no row yet, or a file is missing, broken or written by a newer
             knowgate; names file and line.
     """
-    root, manifest = run.folder, cast(ConflictManifest, run.manifest)
+    root = run.folder
+    planned_there = INSTANCES.path(root).exists()
     read = ConflictRun(
-        manifest,
+        cast(ConflictManifest, run.manifest),
         tuple(run[BELIEFS].rows()),
         tuple(run[EVIDENCE].rows()),
-        tuple(run[INSTANCES].rows()) if INSTANCES.path(root).exists() else (),
+        tuple(run[INSTANCES].rows()) if planned_there else (),
         tuple(run[ROWS].rows()),
     )
-    _check(read, root)
-    return read
-
-
-def _check(run: ConflictRun, root: Path) -> None:
-    known = run.planned_ids
-    for row in run.rows:
-        if row_id(row.system, row.task, row.evidence, row.key) not in known:
+    for row in read.rows:
+        if row_id(row.system, row.task, row.evidence, row.key) not in read.planned_ids:
             raise InputError(
                 f"row {row.row_id[:80]!r} answers no question of the run",
                 where=str(root / "rows"),
                 hint=HINT,
             )
-    if not run.rows and (run.instances or not (root / "instances.jsonl").exists()):
+    if not read.rows and (read.instances or not planned_there):
         raise InputError(
             "the run is not finished (no task was asked yet)",
             where=str(root),
             hint="start the same `knowgate eval conflict` again to continue it",
         )
+    return read
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Shares of one line of the report, Wilson intervals over questions with a reply.
-
-    Attributes:
-        evidence: kind of the passages.
-        shares: by name; a difference is paired by question.
-        task: that was asked; None where the line is about one task anyway.
-        system: that was asked, or stood in front.
-        counts: rows without a reply (`errors`), replies from which no letter could be read
-            (`unread`; they count as wrong), rows whose passages were shortened (`cut`).
-    """
-
-    evidence: EvidenceKind
-    shares: Mapping[str, Interval]
-    task: Task | None = None
-    system: str = MODEL_SYSTEM
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Interval:
-        """The share of that name."""
-        return self.shares[name]
+Found = dict[str, Any]
+"""A line of the report: intervals and counts by name."""
 
 
-def accuracy_cells(run: ConflictRun) -> list[Measured]:
+def accuracy_cells(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Found]:
     """Every task over every kind of evidence, in their orders.
 
-    `accuracy`, and `confident`: the same on questions of the high-confidence subset.
+    `accuracy`, and `confident`: the same on questions of the high-confidence subset, with Wilson
+    intervals over questions with a reply. `errors` counts rows without a reply, `unread` replies
+    from which no letter could be read (they count as wrong), `cut` rows whose passages were
+    shortened.
     """
-    confident, found = confident_keys(run), []
-    for task in run.tasks:
-        for kind in run.kinds:
-            rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
-            right = run.right(task, kind)
-            errors = sum(row.error is not None for row in rows)
-            unread = sum(row.letters is None for row in rows) - errors
-            shares = {
-                "accuracy": _share(right.values()),
-                "confident": _share(value for key, value in right.items() if key in confident),
-            }
-            counts = {
-                "unread": unread if task in CHOICE_TASKS else 0,
-                "errors": errors,
-                "cut": sum(row.cut for row in rows),
-            }
-            found.append(Measured(kind, shares, task, counts=counts))
+    confident, found = confident_keys(run), {}
+    for task, kind in product(run.tasks, run.kinds):
+        rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
+        right = run.right(task, kind)
+        errors = sum(row.error is not None for row in rows)
+        unread = sum(row.letters is None for row in rows) - errors
+        found[task, kind] = {
+            "accuracy": _share(right.values()),
+            "confident": _share(value for key, value in right.items() if key in confident),
+            "unread": unread if task in CHOICE_TASKS else 0,
+            "errors": errors,
+            "cut": sum(row.cut for row in rows),
+        }
     return found
 
 
@@ -203,24 +178,23 @@ def confident_keys(run: ConflictRun) -> frozenset[str]:
     return frozenset(key for key in keys if all(found.get(key) for found in right))
 
 
-def preferences(run: ConflictRun) -> list[Measured]:
+def preferences(run: ConflictRun) -> dict[EvidenceKind, Found]:
     """RAG over each kind that contradicts; empty where RAG was not asked.
 
     `follows`: of the replies that take one of the two sides those that take that of the
     contradicting passage; where options were scored, the likelier side is taken. `both` and
     `neither`: of all replies those that name both answers, or none of them.
     """
-    found = []
+    found = {}
     for kind in run.kinds:
         sides = run.sides(kind) if kind in CONFLICTS else []
         if sides:
             letters = [(set(row.letters or ()), set(row.right)) for row, _ in sides]
-            shares = {
+            found[kind] = {
                 "follows": _share(side for _, side in sides if side is not None),
                 "both": _share(right <= taken for taken, right in letters),
                 "neither": _share(not right & taken for taken, right in letters),
             }
-            found.append(Measured(kind, shares))
     return found
 
 
@@ -240,11 +214,8 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     """True where a reply takes the contradicting side, False for the other; None for neither
     or both.
     """
-    own = next(
-        letter
-        for letter, option in zip(MultipleChoice.LETTERS, instance.options, strict=False)
-        if option.role == "belief"
-    )
+    roles = {option.role: letter for letter, option in instance.lettered}
+    own = roles["belief"]
     other = next((letter for letter in row.right if letter != own), None)
     if other is None:
         return None
@@ -255,15 +226,15 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     return other in taken if len(taken) == 1 else None
 
 
-def suppressions(run: ConflictRun) -> list[Measured]:
-    """Per system and kind that contradicts; empty where PK was not asked.
+def suppressions(run: ConflictRun) -> dict[tuple[EvidenceKind, str], Found]:
+    """Per kind that contradicts and system; empty where PK was not asked.
 
     `accuracy` of PK; `closed_book`: of the same questions without passage or instruction;
     `score`: of the questions right without a passage those that stay right (1: the passage is
     ignored, 0: it always wins); `difference`: accuracy minus that of closed book.
     """
     alone, removed = (run.right(Task.PK, None, system) for system in (CLOSED_BOOK, REMOVES))
-    found = []
+    found = {}
     for kind in (kind for kind in run.kinds if kind in CONFLICTS):
         with_kind = {one.key for one in run.instances if kind in one.evidence}
         for system in (MODEL_SYSTEM, REMOVES, *run.guards):
@@ -272,13 +243,12 @@ def suppressions(run: ConflictRun) -> list[Measured]:
                 right = {key: value for key, value in removed.items() if key in with_kind}
             if right:
                 both = {key: value for key, value in right.items() if key in alone}
-                shares = {
+                found[kind, system] = {
                     "accuracy": _share(both.values()),
                     "closed_book": _share(alone[key] for key in both),
                     "score": _share(value for key, value in both.items() if alone[key]),
                     "difference": _difference(both, alone),
                 }
-                found.append(Measured(kind, shares, system=system))
     return found
 
 
@@ -288,46 +258,29 @@ def guard_routes(run: ConflictRun) -> dict[str, dict[EvidenceKind, dict[Route, i
     By guard, kind of evidence and route; decisions that failed are in none.
     """
     found: dict[str, dict[EvidenceKind, dict[Route, int]]] = {name: {} for name in run.guards}
-    for name in run.guards:
-        for kind in EvidenceKind:
-            rows = run.at.get((name, Task.PK, kind), {}).values()
-            counts = Counter(row.route for row in rows if row.route is not None)
-            if counts:
-                found[name][kind] = {route: counts[route] for route in Route}
+    for name, kind in product(run.guards, EvidenceKind):
+        rows = run.at.get((name, Task.PK, kind), {}).values()
+        counts = Counter(row.route for row in rows if row.route is not None)
+        if counts:
+            found[name][kind] = {route: counts[route] for route in Route}
     return found
 
 
-def evidence_differences(run: ConflictRun) -> list[tuple[Task, EvidenceKind, Interval]]:
+def evidence_differences(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Interval]:
     """How much a task loses from NC to each kind that contradicts, paired by question."""
-    found = []
-    for task in run.tasks:
-        base = run.right(task, EvidenceKind.NC)
-        for kind in CONFLICTS:
-            values = _difference(base, run.right(task, kind))
-            if values.n:
-                found.append((task, kind, values))
-    return found
+    found = {
+        (task, kind): _difference(run.right(task, EvidenceKind.NC), run.right(task, kind))
+        for task, kind in product(run.tasks, CONFLICTS)
+    }
+    return {place: lost for place, lost in found.items() if lost.n}
 
 
-@dataclass(frozen=True, slots=True)
-class PlausibilityBand:
-    """Accuracy by the answer's measured plausibility, over contradicting passages.
+def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[Found]:
+    """Equal bands of an answer's measured plausibility, over contradicting passages.
 
-    Attributes:
-        low: lower end of the band.
-        high: upper end; the last band holds it.
-        follows: share of CK right: the passage is followed.
-        ignores: share of PK right: it is ignored.
+    From `low` to `high`, of which the last band holds its upper end. `follows`: share of CK right:
+    the passage is followed; `ignores`: share of PK right. Empty where nothing was measured.
     """
-
-    low: float
-    high: float
-    follows: Interval
-    ignores: Interval
-
-
-def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[PlausibilityBand]:
-    """Equal bands of [0, 1]; empty where plausibility was not measured."""
     inside: list[list[tuple[str, EvidenceKind]]] = [[] for _ in range(bands)]
     for instance in run.instances:
         for kind, shown in instance.evidence.items():
@@ -340,9 +293,12 @@ def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[PlausibilityBan
         return _share(one for one in right if one is not None)
 
     return [
-        PlausibilityBand(
-            band / bands, (band + 1) / bands, share(Task.CK, places), share(Task.PK, places)
-        )
+        {
+            "low": band / bands,
+            "high": (band + 1) / bands,
+            "follows": share(Task.CK, places),
+            "ignores": share(Task.PK, places),
+        }
         for band, places in enumerate(inside)
         if any(inside)
     ]
@@ -359,29 +315,22 @@ def _difference(first: Mapping[str, bool], second: Mapping[str, bool]) -> Interv
     return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
 
 
-class EvidenceCount:
-    """Passages of one kind.
+def evidence_counts(run: ConflictRun, kind: EvidenceKind) -> Found:
+    """Count the passages of one kind.
 
-    Args:
-        run: checked.
-        kind: of the passages.
-
-    Attributes:
-        made: that there are.
-        used: that passed all checks.
-        doubted: on which checks or judges disagree.
-        plausibility: mean of the used ones in [0, 1], None where it was not measured.
-        refused: reason → number, most frequent first; those that could not be made included.
+    `made`: that there are, `used`: that passed all checks, `doubted`: on which checks or judges
+    disagree, `plausibility`: mean of the used ones in [0, 1], None where it was not measured,
+    `refused`: reason → number, most frequent first, those that could not be made included.
     """
-
-    def __init__(self, run: ConflictRun, kind: EvidenceKind) -> None:
-        rows = [row for row in run.evidence if row.kind is kind]
-        values = [row.plausibility for row in rows if row.accepted and row.plausibility is not None]
-        self.kind, self.made = kind, sum(bool(row.passage) for row in rows)
-        self.used = sum(row.accepted for row in rows)
-        self.doubted = sum(disagree(row.checks) for row in rows)
-        self.plausibility = sum(values) / len(values) if values else None
-        self.refused = most_frequent(row.reason for row in rows if not row.accepted)
+    rows = [row for row in run.evidence if row.kind is kind]
+    values = [row.plausibility for row in rows if row.accepted and row.plausibility is not None]
+    return {
+        "made": sum(bool(row.passage) for row in rows),
+        "used": sum(row.accepted for row in rows),
+        "doubted": sum(disagree(row.checks) for row in rows),
+        "plausibility": sum(values) / len(values) if values else None,
+        "refused": most_frequent(row.reason for row in rows if not row.accepted),
+    }
 
 
 class ConflictSummary:
@@ -397,7 +346,7 @@ class ConflictSummary:
         differences: NC minus each contradicting kind, by task.
         preferences: of RAG.
         plausible_preference: HPC minus LPC.
-        suppressions: by system and kind.
+        suppressions: by kind and system.
         routes: by guard, kind and route: what guards did with PK's passages.
         bands: by measured plausibility.
         confident: questions in the high-confidence subset.
@@ -408,7 +357,7 @@ class ConflictSummary:
     def __init__(self, run: ConflictRun) -> None:
         self.run = run
         self.beliefs = most_frequent(row.why for row in run.beliefs)
-        self.evidence = [EvidenceCount(run, kind) for kind in run.kinds]
+        self.evidence = {kind: evidence_counts(run, kind) for kind in run.kinds}
         self.cells, self.differences = accuracy_cells(run), evidence_differences(run)
         self.preferences, self.plausible_preference = preferences(run), plausible_preference(run)
         self.suppressions, self.routes = suppressions(run), guard_routes(run)
@@ -422,37 +371,29 @@ class ConflictSummary:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         accuracy: dict[str, dict[str, Any]] = {}
-        for cell in self.cells:
-            assert cell.task is not None
-            own = {**cell["accuracy"].to_dict(), "confident": cell["confident"].to_dict()}
-            own |= cell.counts
-            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = own
+        for (task, kind), cell in self.cells.items():
+            rest = {name: value for name, value in cell.items() if name != "accuracy"}
+            accuracy.setdefault(task, {})[kind] = {**cell["accuracy"].to_dict(), **rest}
         suppression: dict[str, dict[str, Any]] = {}
-        for one in self.suppressions:
-            suppression.setdefault(one.system, {})[one.evidence.value] = as_json(one.shares)
-        found = {
+        for (kind, system), found in self.suppressions.items():
+            suppression.setdefault(system, {})[kind] = found
+        values = {
             "questions": self.run.manifest.questions,
             "instances": len(self.run.instances),
             "high_confidence": self.confident,
             "rows": len(self.run.rows),
             "rows_planned": len(self.run.planned_ids),
-            "failures": dict(self.failures),
-            "beliefs": dict(self.beliefs),
-            "evidence": {
-                one.kind.value: {k: v for k, v in vars(one).items() if k != "kind"}
-                for one in self.evidence
-            },
+            "failures": self.failures,
+            "beliefs": self.beliefs,
+            "evidence": self.evidence,
             "accuracy": accuracy,
-            "lost_to": {
-                f"{task.value}_{kind.value}": interval.to_dict()
-                for task, kind, interval in self.differences
-            },
-            "preference": {one.evidence.value: as_json(one.shares) for one in self.preferences},
-            "plausible_preference": self.plausible_preference.to_dict(),
+            "lost_to": {f"{task}_{kind}": lost for (task, kind), lost in self.differences.items()},
+            "preference": self.preferences,
+            "plausible_preference": self.plausible_preference,
             "suppression": suppression,
-            "guard_routes": as_json(self.routes),
-            "plausibility": as_json(self.bands),
-            "right_letters": dict(self.letters),
-            "quirks": list(self.run.manifest.quirks),
+            "guard_routes": self.routes,
+            "plausibility": self.bands,
+            "right_letters": self.letters,
+            "quirks": self.run.manifest.quirks,
         }
-        return run_values(self.run.manifest, found)
+        return run_values(self.run.manifest, as_json(values))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -22,7 +21,6 @@ from ...run.table import TableSpec
 from ...systems.factory import load_language_model, local_model
 from ...systems.logged_replies import LoggedReplies
 from ...systems.models import choose_reply
-from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
 from ._answering import (
@@ -48,58 +46,49 @@ from ._rows import (
     row_id,
 )
 from ._scoring import ConflictSummary, conflict_run
-from .beliefs import BELIEFS, BeliefCollector, conflict_prompts, find_beliefs
-from .evidence import EvidenceMaker, PassageJudge, Validator
+from .beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
+from .evidence import PassageJudge, make_evidence, validate
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, content_sha256
 
 
 class ConflictSettings(SuiteSettings):
     """What decides the rows of a run.
 
+    Attributes:
+        data: microworld, or a file or folder: ConflictQA, WikiContradict, or JSON lines with
+            question and answers.
+        replies: With --model replay: logged replies, JSON lines.
+        beliefs: given with the data, asked (yes or no for each answer), or closed_book; by default
+            given where the data have them, asked otherwise
+        tasks: Tasks, with commas between them
+        kinds: Kinds of evidence, with commas between them
+        answers: How answers are taken; by default likelihood for a model that scores options and
+            has no chat template, letters otherwise
+        editor: A model that writes evidence that the data do not have.
+        judges: A model that checks passages; name two. The first reads free answers.
+        nli: Folder of an entailment model that checks passages.
+        limit: At most that many questions.
+        seed: Random seed of the options' places.
+        prompts: Folder with prompts of your own; see the guide.
+
     Raises:
         ValueError: a value is out of range, or no kind of evidence contradicts.
     """
 
-    data: str = Field(
-        MICROWORLD,
-        description="microworld, or a file or folder: ConflictQA, WikiContradict, or JSON lines "
-        "with question and answers.",
-    )
-    replies: Path | None = Field(
-        None, description="With --model replay: logged replies, JSON lines."
-    )
-    beliefs: BeliefSource | None = Field(
-        None,
-        description="given with the data, asked (yes or no for each answer), or closed_book; by "
-        "default given where the data have them, asked otherwise",
-    )
-    tasks: tuple[Task, ...] = Field(tuple(Task), description="Tasks, with commas between them")
+    data: str = MICROWORLD
+    replies: Path | None = None
+    beliefs: BeliefSource | None = None
+    tasks: tuple[Task, ...] = tuple(Task)
     kinds: tuple[EvidenceKind, ...] = Field(
-        tuple(EvidenceKind),
-        description="Kinds of evidence, with commas between them",
-        json_schema_extra={"option": "--evidence"},
+        tuple(EvidenceKind), json_schema_extra={"option": "--evidence"}
     )
-    answers: AnswerForm | None = Field(
-        None,
-        description="How answers are taken; by default likelihood for a model that scores options "
-        "and has no chat template, letters otherwise",
-    )
-    editor: str | None = Field(
-        None, description="A model that writes evidence that the data do not have."
-    )
-    judges: tuple[str, ...] = Field(
-        (),
-        description="A model that checks passages; name two. The first reads free answers.",
-        json_schema_extra={"option": "--judge"},
-    )
-    nli: Path | None = Field(
-        None, description="Folder of an entailment model that checks passages."
-    )
-    limit: int | None = Field(None, ge=1, description="At most that many questions.")
-    seed: int = Field(0, description="Random seed of the options' places.")
-    prompts: Path | None = Field(
-        None, description="Folder with prompts of your own; see the guide."
-    )
+    answers: AnswerForm | None = None
+    editor: str | None = None
+    judges: tuple[str, ...] = Field((), json_schema_extra={"option": "--judge"})
+    nli: Path | None = None
+    limit: int | None = Field(None, ge=1)
+    seed: int = 0
+    prompts: Path | None = None
 
     @field_validator("tasks")
     @classmethod
@@ -125,78 +114,6 @@ _INSTANCES_AT_ONCE = 4
 _EXPLAINED_TOKENS = 320
 
 
-@dataclass(frozen=True, slots=True)
-class ConflictParts:
-    """Objects in the place of names in the settings; None for those of the settings.
-
-    Attributes:
-        data: questions.
-        judges: of the passages; the first one also reads free answers.
-    """
-
-    data: ConflictSet | None = None
-    judges: tuple[PassageJudge, ...] | None = None
-
-
-class ConflictSystem(System):
-    """A model, alone or behind a guard, with what the suite needs besides it.
-
-    Args:
-        given: what the caller named.
-        settings: of the run.
-        parts: objects in the place of names.
-    """
-
-    def __init__(self, given: System, settings: ConflictSettings, parts: ConflictParts) -> None:
-        super().__init__(given.name, given.model, given.guard, given.sha256)
-        self.source, self._given, self._parts = given.source, settings, parts
-        if settings.replies is not None:
-            self.model = read_replies(settings.replies)
-
-    @cached_property
-    def form(self) -> AnswerForm:
-        """How answers are taken."""
-        scores = isinstance(self.model, ScoringLanguageModel)
-        if self._given.answers == "likelihood" and not scores:
-            raise InputError(
-                "the model does not score options", where="answers", hint="use letters or free"
-            )
-        if self._given.answers is not None:
-            return self._given.answers
-        template = getattr(self.model, "uses_chat_template", False)
-        return "likelihood" if scores and not template else "letters"
-
-    @cached_property
-    def prompts(self) -> PromptSet:
-        """The texts."""
-        return conflict_prompts(self._given.prompts)
-
-    @cached_property
-    def editor(self) -> LanguageModel | None:
-        """What writes passages that the data do not have."""
-        return None if self._given.editor is None else _writer(self._given.editor)
-
-    @cached_property
-    def judges(self) -> tuple[PassageJudge, ...]:
-        """Judges of the passages."""
-        if self._parts.judges is not None:
-            return self._parts.judges
-        names = self._given.judges
-        return tuple(PassageJudge(name, _writer(name), self.prompts) for name in names)
-
-    @cached_property
-    def entailment(self) -> EntailmentModel | None:
-        """Whether a passage's answer follows from it; None for words alone."""
-        return None if self._given.nli is None else CrossEncoderEntailment(self._given.nli)
-
-    @cached_property
-    def asker(self) -> Asker:
-        """Makes the rows of the model."""
-        logged = isinstance(self.model, LoggedReplies)
-        judge = None if logged else next(iter(self.judges), None)
-        return Asker(self.model, self.prompts, self.form, judge)
-
-
 class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
@@ -211,9 +128,15 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
     manifest_model = ConflictManifest
     batch_size = _AT_ONCE
 
-    def __init__(self, parts: ConflictParts | None = None) -> None:
-        self._parts = parts or ConflictParts()
+    def __init__(
+        self, data: ConflictSet | None = None, judges: Sequence[PassageJudge] | None = None
+    ) -> None:
+        # In the place of the names in the settings.
+        self._given_data, self._given_judges = data, judges
         self._data = ConflictSet(())
+        self._asker: Asker
+        self._judges: Sequence[PassageJudge]
+        self._entailment: EntailmentModel | None
 
     @property
     def rows(self) -> TableSpec[ConflictRow]:
@@ -222,7 +145,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     def cases(self, settings: ConflictSettings) -> Sequence[Any]:
         """Read the questions; evidence and tasks follow from the model's beliefs."""
-        self._data = self._parts.data or ConflictItem.read(settings.data)
+        self._data = self._given_data or ConflictItem.read(settings.data)
         return self._data.items
 
     def load_model(self, settings: ConflictSettings, choice: ModelChoice) -> Any:
@@ -250,7 +173,29 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
             raise InputError(
                 "logged replies cannot be asked for beliefs", where="beliefs", hint="use given"
             )
-        return [ConflictSystem(one, settings, self._parts) for one in given]
+        if settings.replies is not None:
+            log = read_replies(settings.replies)
+            for system in given:
+                system.model = log
+        return given
+
+    def begin(
+        self,
+        settings: ConflictSettings,
+        cases: Sequence[Any],
+        systems: Sequence[System],
+        folder: Path,
+    ) -> Sequence[Any]:
+        """Load what asks and checks besides the model."""
+        del folder
+        lm, prompts = systems[0].model, conflict_prompts(settings.prompts)
+        self._judges = self._given_judges or [
+            PassageJudge(name, _writer(name), prompts) for name in settings.judges
+        ]
+        self._entailment = None if settings.nli is None else CrossEncoderEntailment(settings.nli)
+        judge = None if isinstance(lm, LoggedReplies) else next(iter(self._judges), None)
+        self._asker = Asker(lm, prompts, _form(settings.answers, lm), judge)
+        return cases
 
     def applies(self, case: Case, system: System) -> bool:
         """Guards stand before PK's passage alone."""
@@ -276,20 +221,20 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> ConflictManifest:
         """Name the model, its helpers, the prompts, and the questions by their content."""
-        first = cast(ConflictSystem, systems[0])
+        asker = self._asker
         guards = {one.name: one.sha256 for one in systems if one.guard is not None}
-        replies = [Path(first.model.path)] if isinstance(first.model, LoggedReplies) else []
+        replies = [Path(asker.lm.path)] if isinstance(asker.lm, LoggedReplies) else []
         return ConflictManifest.new(
             suite=self.name,
             settings={
                 **settings.model_dump(mode="json", include={"tasks", "kinds", "limit", "seed"}),
                 "beliefs": _beliefs(settings, cases),
-                "answers": first.form,
-                "model": first.fingerprint,
+                "answers": asker.form,
+                "model": systems[0].fingerprint,
                 "editor": settings.editor or "",
-                "judges": [judge.name for judge in first.judges],
-                "entailment": getattr(first.entailment, "fingerprint", ""),
-                "prompts": first.prompts.sha256,
+                "judges": [judge.name for judge in self._judges],
+                "entailment": getattr(self._entailment, "fingerprint", ""),
+                "prompts": asker.prompts.sha256,
                 "guards": guards,
             },
             systems=(*SYSTEMS, *guards),
@@ -302,7 +247,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
     def prepare(self, work: Work[ConflictSettings, Any]) -> None:
         """Find beliefs, make and check evidence, and plan the tasks."""
         settings = work.settings
-        instances = _instances(work)
+        instances = self._instances(work)
         beliefs = work.run[BELIEFS].rows()
         believed = sum(row.belief is not None for row in beliefs)
         work.note(
@@ -311,10 +256,43 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         )
         work.cases = tuple(planned(instances, settings.tasks, settings.kinds))
 
+    def _instances(self, work: Work[ConflictSettings, Any]) -> tuple[Instance, ...]:
+        """Return the stored instances, or make and store them, beliefs and evidence first."""
+        run, settings, asker = work.run, work.settings, self._asker
+        beliefs, evidence, stored = run[BELIEFS], run[EVIDENCE], INSTANCES.path(run.folder)
+        if work.options.retry_failed and all(row.error is not None for row in run[ROWS].rows()):
+            # Once tasks were answered that would be too late: options would move.
+            dropped = [
+                table.drop(lambda row: row.error is not None) for table in (beliefs, evidence)
+            ]
+            if any(dropped):
+                stored.unlink(missing_ok=True)
+        if stored.exists():
+            return tuple(INSTANCES.read(run.folder))
+        items: Sequence[ConflictItem] = work.cases
+        lm = None if isinstance(asker.lm, LoggedReplies) else asker.lm
+        editor = None if settings.editor is None else _writer(settings.editor)
+        collect = partial(collect_beliefs, lm, asker.prompts, _beliefs(settings, items))
+        believed = find_beliefs(collect, items, work)
+        by_key = {item.key: item for item in items}
+        progress = work.progress("making evidence")
+        for begin in range(0, len(believed), _AT_ONCE):
+            some = believed[begin : begin + _AT_ONCE]
+            wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in settings.kinds}
+            if not wanted <= set(evidence.done):
+                made = make_evidence(some, asker.prompts, settings.kinds, editor)
+                checkers = self._judges, self._entailment, lm
+                evidence.extend(validate(made, by_key, asker.prompts, *checkers))
+            progress(len(evidence.done), len(believed) * len(settings.kinds))
+        instances = make_instances(believed, evidence.rows(), settings.seed)
+        # Last and at once: a folder with instances has all that they were made from.
+        INSTANCES.write(run.folder, instances)
+        return tuple(instances)
+
     def answer(self, cases: Sequence[Case], system: System) -> Iterable[ConflictRow]:
         """Ask the model, or decide in front of its replies."""
         if system.guard is None:
-            return cast(ConflictSystem, system).asker.answer(cases)
+            return self._asker.answer(cases)
         return [_guarded(case, system) for case in cases]
 
     def failed(self, case: Case, system: System, error: Exception) -> ConflictRow:
@@ -357,35 +335,15 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         return conflict_document(summary)
 
 
-def _instances(work: Work[ConflictSettings, Any]) -> tuple[Instance, ...]:
-    """Return the stored instances, or make and store them, beliefs and evidence first."""
-    run, settings, system = work.run, work.settings, cast(ConflictSystem, work.systems[0])
-    beliefs, evidence, stored = run[BELIEFS], run[EVIDENCE], INSTANCES.path(run.folder)
-    if work.options.retry_failed and all(row.error is not None for row in run[ROWS].rows()):
-        # Once tasks were answered that would be too late: options would move.
-        dropped = [table.drop(lambda row: row.error is not None) for table in (beliefs, evidence)]
-        if any(dropped):
-            stored.unlink(missing_ok=True)
-    if stored.exists():
-        return tuple(INSTANCES.read(run.folder))
-    items: Sequence[ConflictItem] = work.cases
-    lm = None if isinstance(system.model, LoggedReplies) else system.model
-    collector = BeliefCollector(lm, system.prompts, _beliefs(settings, items))
-    believed = find_beliefs(collector, items, work)
-    maker = EvidenceMaker(system.prompts, settings.kinds, system.editor)
-    validator = Validator(system.prompts, system.judges, system.entailment, lm)
-    by_key = {item.key: item for item in items}
-    progress = work.progress("making evidence")
-    for begin in range(0, len(believed), _AT_ONCE):
-        some = believed[begin : begin + _AT_ONCE]
-        wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in settings.kinds}
-        if not wanted <= set(evidence.done):
-            evidence.extend(validator.validate(maker.make(some), by_key))
-        progress(len(evidence.done), len(believed) * len(settings.kinds))
-    instances = make_instances(believed, evidence.rows(), settings.seed)
-    # Last and at once: a folder with instances has all that they were made from.
-    INSTANCES.write(run.folder, instances)
-    return tuple(instances)
+def _form(answers: AnswerForm | None, lm: object) -> AnswerForm:
+    """Return how answers are taken."""
+    scores = isinstance(lm, ScoringLanguageModel)
+    if answers == "likelihood" and not scores:
+        raise InputError(
+            "the model does not score options", where="answers", hint="use letters or free"
+        )
+    likely = scores and not getattr(lm, "uses_chat_template", False)
+    return answers or ("likelihood" if likely else "letters")
 
 
 def _beliefs(settings: ConflictSettings, items: Sequence[ConflictItem]) -> BeliefSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,83 +28,93 @@ def conflict_prompts(folder: Path | None = None) -> PromptSet:
     return PromptSet(f"{__package__}.prompts", folder)
 
 
-class BeliefCollector:
-    """Finds beliefs out.
+_Votes = Sequence[Vote | KnowgateError]
+
+
+def collect_beliefs(
+    lm: LanguageModel | None,
+    prompts: PromptSet,
+    source: BeliefSource,
+    items: Sequence[ConflictItem],
+) -> list[BeliefRow]:
+    """Find beliefs out: a row per question, in order; a failed call costs one question.
 
     Args:
         lm: whose beliefs; may be None where they are given.
-        prompts: `belief_*` ask whether an answer is right, `closed_book` for the answer; a
-            folder with some of them, or None for the bundled ones.
+        prompts: `belief_*` ask whether an answer is right, `closed_book` for the answer.
         source: `given`: taken from the item. `asked`: every acceptable answer in every
             variant, greedily, for yes or no; by the likelihoods of yes and no where the model
             scores options. `closed_book`: the question in all its wordings, greedily; an
             answer is accepted in a wording where the reply names it.
+        items: the questions.
     """
-
-    def __init__(
-        self, lm: LanguageModel | None, prompts: PromptSet | Path | None, source: BeliefSource
-    ) -> None:
-        own = prompts if isinstance(prompts, PromptSet) else conflict_prompts(prompts)
-        self._lm, self.prompts, self._source = lm, own, source
-
-    def collect(self, items: Sequence[ConflictItem]) -> list[BeliefRow]:
-        """A row per question, in order; a failed call costs one question."""
-        if self._source == "given" or self._lm is None:
-            return [_given(item) for item in items]
-        if self._source == "closed_book":
-            return self._closed_book(self._lm, items)
-        return self._asked(self._lm, items)
-
-    def _asked(self, lm: LanguageModel, items: Sequence[ConflictItem]) -> list[BeliefRow]:
-        places = [
-            (number, variant, answer)
-            for number, item in enumerate(items)
-            for variant in self.prompts.belief_variants
-            for answer in item.acceptable
-        ]
-        prompts = [
-            variant.fill(question=items[n].question, answer=items[n].answers[answer].text)
-            for n, variant, answer in places
-        ]
-        verdicts = _verdicts(lm, prompts)
-        votes: list[list[Vote | KnowgateError]] = [[] for _ in items]
-        for (number, variant, answer), verdict in zip(places, verdicts, strict=True):
-            if isinstance(verdict, KnowgateError):
-                votes[number].append(verdict)
-                continue
-            accepted, yes, no = verdict
-            votes[number].append(
-                Vote(variant=variant.name, answer=answer, accepted=accepted, yes=yes, no=no)
+    if source == "given" or lm is None:
+        return [
+            BeliefRow(
+                key=item.key,
+                source="given",
+                belief=item.given,
+                why="none" if item.given is None else "one",
             )
-        return [_row(item, "asked", found) for item, found in zip(items, votes, strict=True)]
-
-    def _closed_book(self, lm: LanguageModel, items: Sequence[ConflictItem]) -> list[BeliefRow]:
-        prompt = self.prompts["closed_book"]
-        places = [
-            (number, wording)
-            for number, item in enumerate(items)
-            for wording in range(1, 2 + len(item.wordings))
+            for item in items
         ]
-        questions = [(item.question, *item.wordings) for item in items]
-        replies = generate_each(
-            lm, [prompt.fill(question=questions[number][wording - 1]) for number, wording in places]
-        )
-        votes: list[list[Vote | KnowgateError]] = [[] for _ in items]
-        for (number, wording), reply in zip(places, replies, strict=True):
-            if isinstance(reply, KnowgateError):
-                votes[number].append(reply)
-                continue
+    votes: list[list[Vote | KnowgateError]] = [[] for _ in items]
+    ask = _asked if source == "asked" else _named
+    for number, found in ask(lm, prompts, items):
+        votes[number] += found
+    return [_row(item, source, found) for item, found in zip(items, votes, strict=True)]
+
+
+def _asked(
+    lm: LanguageModel, prompts: PromptSet, items: Sequence[ConflictItem]
+) -> Iterator[tuple[int, _Votes]]:
+    """Ask for each answer whether it is right; yield number of the question and vote."""
+    places = [
+        (number, variant, answer)
+        for number, item in enumerate(items)
+        for variant in prompts.belief_variants
+        for answer in item.acceptable
+    ]
+    asked = [
+        variant.fill(question=items[n].question, answer=items[n].answers[answer].text)
+        for n, variant, answer in places
+    ]
+    for (number, variant, answer), verdict in zip(places, _verdicts(lm, asked), strict=True):
+        if isinstance(verdict, KnowgateError):
+            yield number, [verdict]
+        else:
+            accepted, yes, no = verdict
+            vote = Vote(variant=variant.name, answer=answer, accepted=accepted, yes=yes, no=no)
+            yield number, [vote]
+
+
+def _named(
+    lm: LanguageModel, prompts: PromptSet, items: Sequence[ConflictItem]
+) -> Iterator[tuple[int, _Votes]]:
+    """Ask each wording of each question; yield its number, and the votes of the reply."""
+    places = [
+        (number, wording, text)
+        for number, item in enumerate(items)
+        for wording, text in enumerate((item.question, *item.wordings), start=1)
+    ]
+    asked = [prompts["closed_book"].fill(question=text) for _, _, text in places]
+    for (number, wording, _), reply in zip(places, generate_each(lm, asked), strict=True):
+        if isinstance(reply, KnowgateError):
+            yield number, [reply]
+        else:
             item = items[number]
             named = answers_named(reply[0].text, [answer.names for answer in item.answers])
-            votes[number] += [
-                Vote(variant=f"wording {wording}", answer=answer, accepted=answer in named)
-                for answer in item.acceptable
-            ]
-        return [_row(item, "closed_book", found) for item, found in zip(items, votes, strict=True)]
+            yield (
+                number,
+                [
+                    Vote(variant=f"wording {wording}", answer=answer, accepted=answer in named)
+                    for answer in item.acceptable
+                ],
+            )
 
 
 def find_beliefs(
-    collector: BeliefCollector,
+    collect: Callable[[Sequence[ConflictItem]], list[BeliefRow]],
     items: Sequence[ConflictItem],
     work: Work[Any, Any],
     spec: TableSpec[BeliefRow] = BELIEFS,
@@ -112,7 +122,7 @@ def find_beliefs(
     """Collect and store what is not stored yet; return the questions with a belief.
 
     Args:
-        collector: finds beliefs.
+        collect: finds the beliefs of some questions.
         items: the questions.
         work: the run under way.
         spec: of their table.
@@ -121,8 +131,8 @@ def find_beliefs(
     for begin in range(0, len(items), _AT_ONCE):
         some = items[begin : begin + _AT_ONCE]
         if any(item.key not in table.done for item in some):
-            table.extend(collector.collect(some))
-        progress(min(begin + _AT_ONCE, len(items)), len(items))
+            table.extend(collect(some))
+        progress(begin + len(some), len(items))
     beliefs = {row.key: row.belief for row in table.rows()}
     return [
         Believed(item, belief) for item in items if (belief := beliefs.get(item.key)) is not None
@@ -150,11 +160,6 @@ def believed(votes: Sequence[Vote]) -> tuple[int | None, str]:
     return None, "several" if accepted else "none"
 
 
-def _given(item: ConflictItem) -> BeliefRow:
-    why = "none" if item.given is None else "one"
-    return BeliefRow(key=item.key, source="given", belief=item.given, why=why)
-
-
 _Verdict = tuple[bool | None, float | None, float | None]
 
 
@@ -171,15 +176,9 @@ def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[_Verdict | Know
     return each_or_error(score, prompts)
 
 
-def _row(
-    item: ConflictItem, source: BeliefSource, votes: Sequence[Vote | KnowgateError]
-) -> BeliefRow:
+def _row(item: ConflictItem, source: BeliefSource, votes: _Votes) -> BeliefRow:
     good = tuple(vote for vote in votes if isinstance(vote, Vote))
-    for error in votes:
-        if isinstance(error, KnowgateError):
-            note = RowError.of(error)
-            return BeliefRow(key=item.key, source=source, why="error", votes=good, error=note)
-    belief, why = believed(good)
-    return BeliefRow.model_validate(
-        {"key": item.key, "source": source, "belief": belief, "why": why, "votes": good}
-    )
+    failed = [RowError.of(error) for error in votes if isinstance(error, KnowgateError)]
+    belief, why = (None, "error") if failed else believed(good)
+    found = {"source": source, "belief": belief, "why": why, "votes": good}
+    return BeliefRow.model_validate({"key": item.key, **found, "error": next(iter(failed), None)})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....guard.contracts import EntailmentModel, Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
 from ....guard.matching import same_answer
+from ....guard.prompts import Prompt
 from ....guard.text import clean_text
 from ...judging.llm_judge import Criterion, NoVerdictError
 from ...judging.multiple_choice import MultipleChoice
@@ -52,87 +53,84 @@ class Believed:
         return next((a for a in self.item.answers if a.implausible and a.passages), None)
 
 
-class EvidenceMaker:
-    """Makes the passages of all kinds.
+def make_evidence(
+    believed: Sequence[Believed],
+    prompts: PromptSet,
+    kinds: Sequence[EvidenceKind],
+    editor: LanguageModel | None = None,
+) -> list[EvidenceRow]:
+    """Make the passages of all kinds: rows by question, then kind.
+
+    A passage that cannot be made says why.
 
     Args:
+        believed: the questions.
         prompts: `edit_*` for the editor, `rationale` for the template.
         kinds: that are wanted.
         editor: a language model that writes what the data do not have (a plausible passage
             for an answer without one, the implausible one, rationales); None for data and
             template alone.
     """
+    made = {EvidenceKind.NC: [_from_data(one, EvidenceKind.NC, one.own) for one in believed]}
+    if {EvidenceKind.HPC, EvidenceKind.HPCE} & set(kinds):
+        made[EvidenceKind.HPC] = _contradicting(believed, EvidenceKind.HPC, prompts, editor)
+    if EvidenceKind.HPCE in kinds:
+        made[EvidenceKind.HPCE] = _explained(believed, made[EvidenceKind.HPC], prompts, editor)
+    if EvidenceKind.LPC in kinds:
+        made[EvidenceKind.LPC] = _contradicting(believed, EvidenceKind.LPC, prompts, editor)
+    wanted = [kind for kind in EvidenceKind if kind in kinds]
+    return [made[kind][number] for number in range(len(believed)) for kind in wanted]
 
-    def __init__(
-        self,
-        prompts: PromptSet,
-        kinds: Sequence[EvidenceKind],
-        editor: LanguageModel | None = None,
-    ) -> None:
-        self._prompts, self._kinds, self._editor = prompts, tuple(kinds), editor
 
-    def make(self, believed: Sequence[Believed]) -> list[EvidenceRow]:
-        """Rows by question, then kind; one that cannot be made says why."""
-        made: dict[EvidenceKind, list[EvidenceRow]] = {
-            EvidenceKind.NC: [_from_data(one, EvidenceKind.NC, one.own) for one in believed]
-        }
-        if {EvidenceKind.HPC, EvidenceKind.HPCE} & set(self._kinds):
-            made[EvidenceKind.HPC] = self._edited(believed, EvidenceKind.HPC)
-        if EvidenceKind.HPCE in self._kinds:
-            made[EvidenceKind.HPCE] = self._explained(believed, made[EvidenceKind.HPC])
-        if EvidenceKind.LPC in self._kinds:
-            made[EvidenceKind.LPC] = self._edited(believed, EvidenceKind.LPC)
-        return [
-            made[kind][number]
-            for number in range(len(believed))
-            for kind in EvidenceKind
-            if kind in self._kinds
-        ]
+def _contradicting(
+    believed: Sequence[Believed],
+    kind: EvidenceKind,
+    prompts: PromptSet,
+    editor: LanguageModel | None,
+) -> list[EvidenceRow]:
+    """Return the passages that the data have, and what an editor writes for the others."""
+    rows: dict[int, EvidenceRow] = {}
+    asked: dict[int, str] = {}
+    for place, one in enumerate(believed):
+        answer = one.rival if kind is EvidenceKind.HPC else one.absurd
+        if answer is not None and answer.passages:
+            rows[place] = _from_data(one, kind, answer)
+        elif editor is not None and one.own.passages:
+            slots = {"question": one.item.question, "passage": one.own.passages[0]}
+            if kind is EvidenceKind.HPC:
+                asked[place] = prompts["edit_hpc"].fill(answer=one.rival.text, **slots)
+            else:
+                answers = "; ".join(answer.text for answer in one.item.answers)
+                asked[place] = prompts["edit_lpc"].fill(answers=answers, **slots)
+    if editor is not None:
+        for place, reply in zip(asked, generate_each(editor, [*asked.values()]), strict=True):
+            rows[place] = _written(believed[place], kind, reply)
+    reason = "neither the data nor an editor has such a passage"
+    return [rows.get(n) or _made(one, kind, reason=reason) for n, one in enumerate(believed)]
 
-    def _prompt(self, kind: EvidenceKind, one: Believed) -> str:
-        """Return what the editor is asked for a passage that the data do not have."""
-        texts = {"question": one.item.question, "passage": one.own.passages[0]}
-        if kind is EvidenceKind.HPC:
-            return self._prompts["edit_hpc"].fill(answer=one.rival.text, **texts)
-        answers = "; ".join(answer.text for answer in one.item.answers)
-        return self._prompts["edit_lpc"].fill(answers=answers, **texts)
 
-    def _edited(self, believed: Sequence[Believed], kind: EvidenceKind) -> list[EvidenceRow]:
-        """Return the passages that the data have, and what an editor writes for the others."""
-        rows: dict[int, EvidenceRow] = {}
-        for place, one in enumerate(believed):
-            answer = one.rival if kind is EvidenceKind.HPC else one.absurd
-            if answer is not None and answer.passages:
-                rows[place] = _from_data(one, kind, answer)
-        if self._editor is not None:
-            places = [n for n, one in enumerate(believed) if n not in rows and one.own.passages]
-            prompts = [self._prompt(kind, believed[place]) for place in places]
-            for place, reply in zip(places, generate_each(self._editor, prompts), strict=True):
-                rows[place] = _written(believed[place], kind, reply)
-        reason = "neither the data nor an editor has such a passage"
-        return [rows.get(n) or _made(one, kind, reason=reason) for n, one in enumerate(believed)]
-
-    def _explained(
-        self, believed: Sequence[Believed], plain: Sequence[EvidenceRow]
-    ) -> list[EvidenceRow]:
-        editor = self._editor
-        prompt = self._prompts["rationale" if editor is None else "edit_rationale"]
-        # Without a passage there is nothing to argue for.
-        texts = {
-            place: prompt.fill(
-                question=one.item.question, answer=row.answer or "", passage=row.passage
-            )
-            for place, (one, row) in enumerate(zip(believed, plain, strict=True))
-            if row.passage
-        }
-        found: dict[int, str | KnowgateError] = {**texts}
-        if editor is not None:
-            for place, reply in zip(texts, generate_each(editor, [*texts.values()]), strict=True):
-                found[place] = _tagged(reply, "rationale")
-        return [
-            _with_rationale(one, row, found.get(place, ""), edited=editor is not None)
-            for place, (one, row) in enumerate(zip(believed, plain, strict=True))
-        ]
+def _explained(
+    believed: Sequence[Believed],
+    plain: Sequence[EvidenceRow],
+    prompts: PromptSet,
+    editor: LanguageModel | None,
+) -> list[EvidenceRow]:
+    """Return the plausible passages with a rationale."""
+    prompt = prompts["rationale" if editor is None else "edit_rationale"]
+    # Without a passage there is nothing to argue for.
+    texts = {
+        place: prompt.fill(question=one.item.question, answer=row.answer or "", passage=row.passage)
+        for place, (one, row) in enumerate(zip(believed, plain, strict=True))
+        if row.passage
+    }
+    found: dict[int, str | KnowgateError] = {**texts}
+    if editor is not None:
+        for place, reply in zip(texts, generate_each(editor, [*texts.values()]), strict=True):
+            found[place] = _tagged(reply, "rationale")
+    return [
+        _with_rationale(one, row, found.get(place, ""), edited=editor is not None)
+        for place, (one, row) in enumerate(zip(believed, plain, strict=True))
+    ]
 
 
 _Reply = list[Generation] | KnowgateError
@@ -337,8 +335,15 @@ def _numbers(checks: Sequence[Check]) -> list[int]:
 _ENTAILED_FROM = 0.5
 
 
-class Validator:
-    """Checks passages and says which are used.
+def validate(
+    rows: Sequence[EvidenceRow],
+    items: Mapping[str, ConflictItem],
+    prompts: PromptSet,
+    judges: Sequence[PassageJudge] = (),
+    entailment: EntailmentModel | None = None,
+    lm: LanguageModel | None = None,
+) -> list[EvidenceRow]:
+    """Check passages and say which are used: the rows with checks, plausibility and verdict.
 
     A passage is used where nothing speaks against it: no check says that it does not give its
     answer, and the judges' mean plausibility is at least 3 (HPC, HPCE) or at most 2 (LPC). By
@@ -346,129 +351,100 @@ class Validator:
     and none of them has a verdict, the passage is not used.
 
     Args:
-        prompts: of the judges.
+        rows: passages, in any order.
+        items: their questions.
+        prompts: of the model under test.
         judges: language models; two or more show where they disagree.
         entailment: whether the answer follows from the passage; None for words alone.
         lm: the model under test; where it scores options, an answer's plausibility is the rank
             of its likelihood among wrong answers of its kind.
     """
-
-    def __init__(
-        self,
-        prompts: PromptSet,
-        judges: Sequence[PassageJudge] = (),
-        entailment: EntailmentModel | None = None,
-        lm: LanguageModel | None = None,
-    ) -> None:
-        self._prompts, self._judges = prompts, tuple(judges)
-        self._entailment, self._lm = entailment, lm
-
-    def validate(
-        self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
-    ) -> list[EvidenceRow]:
-        """The rows with checks, plausibility and verdict, in order."""
-        there = [row for row in rows if row.answer is not None and row.passage]
-        claims = [
-            {
-                "question": items[row.key].question,
-                "answer": row.answer or "",
-                "passage": row.passage,
-            }
-            for row in there
-        ]
-        checks = [self._offline(row, claim) for row, claim in zip(there, claims, strict=True)]
-        for judge in self._judges:
-            for found, verdict in zip(checks, judge.check("yields", claims), strict=True):
-                found.append(verdict)
-            apart = [place for place, row in enumerate(there) if row.kind is not EvidenceKind.NC]
-            verdicts = judge.check("plausibility", [claims[place] for place in apart])
-            for place, verdict in zip(apart, verdicts, strict=True):
-                checks[place].append(verdict)
-        ranks = self._ranks(there, items)
-        done = {
-            row.row_id: self._decided(row, tuple(found), ranks.get(row.row_id))
-            for row, found in zip(there, checks, strict=True)
+    there = [row for row in rows if row.answer is not None and row.passage]
+    claims = [
+        {"question": items[row.key].question, "answer": row.answer or "", "passage": row.passage}
+        for row in there
+    ]
+    checks = [_offline(row, claim, entailment) for row, claim in zip(there, claims, strict=True)]
+    for judge in judges:
+        for found, verdict in zip(checks, judge.check("yields", claims), strict=True):
+            found.append(verdict)
+        apart = [place for place, row in enumerate(there) if row.kind is not EvidenceKind.NC]
+        verdicts = judge.check("plausibility", [claims[place] for place in apart])
+        for place, verdict in zip(apart, verdicts, strict=True):
+            checks[place].append(verdict)
+    ranks = _ranks(there, items, prompts["score_closed"], lm)
+    names, done = {judge.name for judge in judges}, {}
+    for row, found in zip(there, checks, strict=True):
+        judged, reason = judged_plausibility(found), _objection(row.kind, found, names)
+        value = ranks.get(row.row_id) if judged is None else judged
+        source = "rank" if judged is None else "judges"
+        decided = {
+            "checks": tuple(found),
+            "plausibility": value,
+            "plausibility_from": "" if value is None else source,
+            "accepted": not reason,
+            "reason": reason,
         }
-        return [done.get(row.row_id, row) for row in rows]
+        done[row.row_id] = row.model_copy(update=decided)
+    return [done.get(row.row_id, row) for row in rows]
 
-    def _offline(self, row: EvidenceRow, claim: Claim) -> list[Check]:
-        found = []
-        if names_answer(row.passage, [claim["answer"], *row.aliases]):
-            found.append(Check(judge="words", criterion="yields", outcome="yes"))
-        if self._entailment is not None:
+
+def _offline(row: EvidenceRow, claim: Claim, entailment: EntailmentModel | None) -> list[Check]:
+    found = []
+    if names_answer(row.passage, [claim["answer"], *row.aliases]):
+        found.append(Check(judge="words", criterion="yields", outcome="yes"))
+    if entailment is not None:
+        outcome, error = None, None
+        try:
             hypothesis = f"{claim['question']} {claim['answer']}"
-            outcome, error = None, None
-            try:
-                verdict = self._entailment.entails(claim["passage"], hypothesis)
-                outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
-            except KnowgateError as failed:
-                error = RowError.of(failed)
-            found.append(
-                Check(judge="entailment", criterion="yields", outcome=outcome, error=error)
-            )
-        return found
+            verdict = entailment.entails(claim["passage"], hypothesis)
+            outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
+        except KnowgateError as failed:
+            error = RowError.of(failed)
+        found.append(Check(judge="entailment", criterion="yields", outcome=outcome, error=error))
+    return found
 
-    def _decided(
-        self, row: EvidenceRow, checks: tuple[Check, ...], rank: float | None
-    ) -> EvidenceRow:
-        judged = judged_plausibility(checks)
-        value, source = (rank, "rank") if judged is None else (judged, "judges")
-        reason = self._objection(row.kind, checks)
-        return row.model_copy(
-            update={
-                "checks": checks,
-                "plausibility": value,
-                "plausibility_from": "" if value is None else source,
-                "accepted": not reason,
-                "reason": reason,
-            }
-        )
 
-    def _objection(self, kind: EvidenceKind, checks: tuple[Check, ...]) -> str:
-        names = {judge.name for judge in self._judges}
-        wanted = ("yields",) if kind is EvidenceKind.NC else ("yields", "plausibility")
-        for criterion in wanted if names else ():
-            verdicts = [
-                check.outcome
-                for check in checks
-                if check.judge in names and check.criterion == criterion
-            ]
-            if not any(verdicts):
-                return f"no judge has a verdict on {criterion}"
-        if any(check.criterion == "yields" and check.outcome == "no" for check in checks):
-            unlike = disagree([check for check in checks if check.criterion == "yields"])
-            return "checks disagree on the answer" if unlike else "does not give its answer"
-        mean = mean_verdict(checks)
-        if mean is not None and kind is EvidenceKind.LPC and mean > IMPLAUSIBLE_TO:
-            return "too plausible"
-        if mean is not None and kind is not EvidenceKind.LPC and mean < PLAUSIBLE_FROM:
-            return "not plausible"
-        return ""
+def _objection(kind: EvidenceKind, checks: Sequence[Check], judges: Set[str]) -> str:
+    """Return why a passage is not used; empty if it is."""
+    for criterion in ("yields",) if kind is EvidenceKind.NC else ("yields", "plausibility"):
+        own = [c for c in checks if c.judge in judges and c.criterion == criterion]
+        if judges and not any(check.outcome for check in own):
+            return f"no judge has a verdict on {criterion}"
+    yields = [check for check in checks if check.criterion == "yields"]
+    if any(check.outcome == "no" for check in yields):
+        return "checks disagree on the answer" if disagree(yields) else "does not give its answer"
+    mean = mean_verdict(checks)
+    if mean is not None and kind is EvidenceKind.LPC and mean > IMPLAUSIBLE_TO:
+        return "too plausible"
+    if mean is not None and kind is not EvidenceKind.LPC and mean < PLAUSIBLE_FROM:
+        return "not plausible"
+    return ""
 
-    def _ranks(
-        self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
-    ) -> dict[str, float | None]:
-        lm, ranks = self._lm, dict[str, float | None]()
-        if isinstance(lm, ScoringLanguageModel) and isinstance(lm, WindowedModel):
-            # Without others to compare with there is no rank, and no need to ask.
-            by_key = grouped((row for row in rows if items[row.key].distractors), lambda r: r.key)
 
-            def score(keys: Sequence[str]) -> list[dict[str, float | None] | KnowgateError]:
-                return [self._ranks_of(lm, items[key], by_key[key]) for key in keys]
+def _ranks(
+    rows: Sequence[EvidenceRow],
+    items: Mapping[str, ConflictItem],
+    prompt: Prompt,
+    lm: LanguageModel | None,
+) -> dict[str, float | None]:
+    """Return the rank of each answer's likelihood, by row."""
+    if not (isinstance(lm, ScoringLanguageModel) and isinstance(lm, WindowedModel)):
+        return {}
+    # Without others to compare with there is no rank, and no need to ask.
+    by_key = grouped((row for row in rows if items[row.key].distractors), lambda row: row.key)
 
-            for found in each_or_error(score, list(by_key)):
-                # Without a rank the passage is used all the same: only the number is missing.
-                ranks |= {} if isinstance(found, KnowgateError) else found
-        return ranks
-
-    def _ranks_of(
-        self, lm: Any, item: ConflictItem, rows: Sequence[EvidenceRow]
-    ) -> dict[str, float | None]:
-        answers = {row.row_id: row.answer or "" for row in rows}
+    def of_question(key: str) -> dict[str, float | None]:
+        item, answers = items[key], {row.row_id: row.answer or "" for row in by_key[key]}
         texts = list(dict.fromkeys([*answers.values(), *item.distractors]))
-        prompt = self._prompts["score_closed"].fill(question=item.question)
-        logs = option_likelihoods(lm, [prompt], texts)[0]
+        logs = option_likelihoods(lm, [prompt.fill(question=item.question)], texts)[0]
         lengths = [max(1, len(lm.token_ids(f" {text}"))) for text in texts]
         values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
         others = [values[text] for text in item.distractors if text not in answers.values()]
         return {name: likelihood_rank(values[text], others) for name, text in answers.items()}
+
+    ranks: dict[str, float | None] = {}
+    for found in each_or_error(lambda keys: list(map(of_question, keys)), list(by_key)):
+        # Without a rank the passage is used all the same: only the number is missing.
+        ranks |= {} if isinstance(found, KnowgateError) else found
+    return ranks

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
-
-from pydantic import Field
 
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
@@ -21,7 +20,7 @@ from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..conflict.beliefs import BELIEFS, BeliefCollector, find_beliefs
+from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
 from ..conflict.evidence import Believed
 from ..conflict.items import ConflictItem, content_sha256
 from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
@@ -78,43 +77,34 @@ def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
     return found
 
 
-PROMPTS_PACKAGE = f"{__package__}.prompts"
-
-
-class BiasJudge:
-    """A language model as a judge.
+def judge_replies(
+    lm: LanguageModel, cases: Sequence[BiasCase], prompts: PromptSet
+) -> list[bool | KnowgateError]:
+    """Judge whether each reply is right, in order; a failure costs one case.
 
     Args:
-        name: as the artefact calls it.
-        lm: that is asked, greedily. One that scores options and has no chat template is not
+        lm: the judge, asked greedily. One that scores options and has no chat template is not
             asked for a tag: yes or no is taken by likelihood.
-        prompts: `judge_right` and `score_right`; the bundled ones by default.
+        cases: with the replies.
+        prompts: `judge_right` and `score_right`.
     """
 
-    def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet | None = None) -> None:
-        self.name, self.lm = name, lm
-        self.prompts = prompts or PromptSet(PROMPTS_PACKAGE)
-        self.scores = isinstance(lm, ScoringLanguageModel) and not getattr(
-            lm, "uses_chat_template", False
-        )
-
-    def judge(self, cases: Sequence[BiasCase]) -> list[bool | KnowgateError]:
-        """Judge whether each reply is right, in order; a failure costs one case."""
-        prompt = self.prompts["score_right" if self.scores else "judge_right"]
-        texts = [
-            prompt.fill(context=case.context, question=case.question, reply=case.reply)
+    def filled(name: str) -> list[str]:
+        return [
+            prompts[name].fill(context=case.context, question=case.question, reply=case.reply)
             for case in cases
         ]
-        if self.scores:
-            return each_or_error(self._score, texts)
-        return [
-            reply if isinstance(reply, KnowgateError) else _verdict(reply[0].text)
-            for reply in generate_each(self.lm, texts)
-        ]
 
-    def _score(self, texts: Sequence[str]) -> list[bool | KnowgateError]:
-        assert isinstance(self.lm, ScoringLanguageModel)
-        return [yes > no for yes, no in YesNo.likelihoods(self.lm, texts)]
+    def score(texts: Sequence[str]) -> list[bool | KnowgateError]:
+        assert isinstance(lm, ScoringLanguageModel)
+        return [yes > no for yes, no in YesNo.likelihoods(lm, texts)]
+
+    if isinstance(lm, ScoringLanguageModel) and not getattr(lm, "uses_chat_template", False):
+        return each_or_error(score, filled("score_right"))
+    return [
+        reply if isinstance(reply, KnowgateError) else _verdict(reply[0].text)
+        for reply in generate_each(lm, filled("judge_right"))
+    ]
 
 
 def _verdict(reply: str) -> bool | KnowgateError:
@@ -133,29 +123,25 @@ class BiasSettings(SuiteSettings):
     """What decides the verdicts.
 
     Attributes:
-        judge: name of the judge, with or without `llm:`.
-        data: `microworld`, or a file or folder of questions.
-        beliefs: how the judge's beliefs are found.
-        prompts: folder with the user's own prompts.
+        judge: A model as `knowgate judge` names it: llm:MODEL, or MODEL alone.
+        data: microworld, or a file or folder as for `knowgate eval conflict`.
+        beliefs: How the judge's beliefs are found, given: with the data
+        prompts: Folder with prompts of your own; see the guide.
     """
 
-    judge: str = Field(
-        description="A model as `knowgate judge` names it: llm:MODEL, or MODEL alone."
-    )
-    data: str = Field(
-        _MICROWORLD, description="microworld, or a file or folder as for `knowgate eval conflict`."
-    )
-    beliefs: Literal["given", "asked", "closed_book"] = Field(
-        "asked", description="How the judge's beliefs are found, given: with the data"
-    )
-    prompts: Path | None = Field(
-        None, description="Folder with prompts of your own; see the guide."
-    )
+    judge: str
+    data: str = _MICROWORLD
+    beliefs: Literal["given", "asked", "closed_book"] = "asked"
+    prompts: Path | None = None
 
     @property
     def name(self) -> str:
         """Name of the judge, as the artefact has it."""
         return PREFIX + self.judge.removeprefix(PREFIX)
+
+
+def _prompts(settings: BiasSettings) -> PromptSet:
+    return PromptSet(f"{__package__}.prompts", settings.prompts)
 
 
 _BELIEFS = replace(BELIEFS, hint="run `knowgate eval judge-bias` again into another folder")
@@ -190,8 +176,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
             lm = HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
-        prompts = PromptSet(PROMPTS_PACKAGE, settings.prompts)
-        return [System(settings.name, BiasJudge(settings.name, lm, prompts))]
+        return [System(settings.name, lm)]
 
     def folder(self, out: Path) -> Path:
         """Return `bias` for `bias.json`."""
@@ -202,25 +187,20 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         del system
         return case.case_id
 
-    def asks_whole_batches(self, system: System) -> bool:
-        """As for every suite, by the model of the judge."""
-        return hasattr(system.model.lm, "batch_size")
-
     def manifest(
         self, settings: BiasSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> Manifest:
         """Name the judge, its prompts, and the questions by their content."""
-        judge: BiasJudge = systems[0].model
         return Manifest.new(
             suite=self.name,
             settings={
-                "judge": judge.name,
-                "model": judge.lm.fingerprint,
+                "judge": settings.name,
+                "model": systems[0].fingerprint,
                 "beliefs": settings.beliefs,
                 "data": settings.data if settings.data == _MICROWORLD else Path(settings.data).name,
                 "limit": settings.limit,
-                "prompts": judge.prompts.sha256,
-                "belief_prompts": BeliefCollector(None, settings.prompts, "given").prompts.sha256,
+                "prompts": _prompts(settings).sha256,
+                "belief_prompts": conflict_prompts(settings.prompts).sha256,
             },
             questions=len(cases),
             questions_sha256=content_sha256(cases),
@@ -233,8 +213,9 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
             InputError: it believes nothing of which there is a passage for and against.
         """
         settings = work.settings
-        collector = BeliefCollector(work.systems[0].model.lm, settings.prompts, settings.beliefs)
-        work.cases = bias_cases(find_beliefs(collector, work.cases, work, _BELIEFS))
+        lm, prompts = work.systems[0].model, conflict_prompts(settings.prompts)
+        collect = partial(collect_beliefs, lm, prompts, settings.beliefs)
+        work.cases = bias_cases(find_beliefs(collect, work.cases, work, _BELIEFS))
         if not work.cases:
             raise InputError(
                 "the judge has no belief on any question with a passage for and against it",
@@ -244,7 +225,8 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
 
     def answer(self, cases: Sequence[BiasCase], system: System) -> Iterable[BiasRow]:
         """Ask the judge; a failure costs one case."""
-        for case, verdict in zip(cases, system.model.judge(cases), strict=True):
+        verdicts = judge_replies(system.model, cases, _prompts(system.settings))
+        for case, verdict in zip(cases, verdicts, strict=True):
             if isinstance(verdict, KnowgateError):
                 yield self.failed(case, system, verdict)
             else:

@@ -18,8 +18,8 @@ from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
 from ...report.document import as_json
 from ...run.grouping import error_types, grouped
-from ...run.measured_run import MeasuredRun, Review, RunCalibration
-from ...run.questions import CaseKind, MeasuredRow
+from ...run.measured_run import MeasuredRun, Review
+from ...run.questions import CaseKind, MeasuredRow, RunCalibration
 from ..parts import run_values
 
 SERVED = "served"

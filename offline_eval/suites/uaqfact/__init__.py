@@ -8,8 +8,8 @@ Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerab
 from __future__ import annotations
 
 from ..registry import register
-from ._suite import UAQFACT
+from ._suite import UaqFact
 
 __all__: list[str] = []  # asked for by its name: `find_suite("uaqfact")`
 
-register(UAQFACT)
+register(UaqFact)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import resources
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ from ...run import RowError, Stored
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
-from ...systems.logged_replies import LogEntry, LoggedReplies
+from ...systems.logged_replies import Entry, LoggedReplies
 from .._prompts import PromptSet, fits, option_likelihoods
 from ..parts import MODEL_SYSTEM
 
@@ -192,7 +192,7 @@ def find_reply(replies: LoggedReplies, planned: Case) -> str | None:
     return replies.find((planned.form, "qid", item.qid), fields)
 
 
-def _entry(line: Mapping[str, Any]) -> LogEntry | None:
+def _entry(line: Mapping[str, Any]) -> Entry | None:
     if line.get("system", MODEL_SYSTEM) != MODEL_SYSTEM or line.get("error"):
         return None
     response, form = line.get("response"), line.get("form")
@@ -204,11 +204,11 @@ def _entry(line: Mapping[str, Any]) -> LogEntry | None:
     if not isinstance(form, str):
         raise InputError("neither 'form' nor 'task' names a form of question")
     if isinstance(line.get("key"), str):
-        return LogEntry((form, "key", line["key"]), response)
+        return (form, "key", line["key"]), response, {}
     if not isinstance(line.get("qid"), str):
         raise InputError("neither 'key' nor 'qid'")
     fields = {**line, "language": line.get("language", line.get("lan"))}
-    return LogEntry((form, "qid", line["qid"]), response, fields, unique=False)
+    return (form, "qid", line["qid"]), response, fields
 
 
 NO_ANSWER = "##None##"
@@ -247,37 +247,35 @@ def clue_facts(item: UaqItem) -> list[str]:
     return [f"{clue.question} {', '.join(clue.answers[:_MOST_ANSWERS])}" for clue in item.clues]
 
 
-class FactRetriever:
-    """The nearest facts by TF-IDF over letter sequences: any language, no model, the same always.
+def fact_retriever(items: Iterable[UaqItem], k: int) -> Callable[[UaqItem], list[str]]:
+    """Return what finds the nearest facts for a question, by TF-IDF over letter sequences.
+
+    In any language, without a model, the same always; ties in the order of the collection.
 
     Args:
         items: whose facts make up the collection, each language one of its own.
         k: facts per question.
     """
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    def __init__(self, items: Iterable[UaqItem], k: int) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
+    collections: dict[str, tuple[list[str], Any, Any]] = {}
+    for language, some in grouped(items, lambda item: item.language).items():
+        facts = list(dict.fromkeys(fact for item in some for fact in clue_facts(item)))
+        if facts:
+            vectorizer = TfidfVectorizer(
+                analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32
+            )
+            # Facts as columns: a row of the product is then one question's scores.
+            collections[language] = facts, vectorizer, vectorizer.fit_transform(facts).T.tocsr()
 
-        self._k = k
-        self._collections: dict[str, tuple[list[str], Any, Any]] = {}
-        for language, some in grouped(items, lambda item: item.language).items():
-            facts = list(dict.fromkeys(fact for item in some for fact in clue_facts(item)))
-            if facts:
-                vectorizer = TfidfVectorizer(
-                    analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32
-                )
-                # Facts as columns: a row of the product is then one question's scores.
-                matrix = vectorizer.fit_transform(facts).T.tocsr()
-                self._collections[language] = facts, vectorizer, matrix
-
-    def retrieve(self, items: Sequence[UaqItem]) -> list[list[str]]:
-        """The facts for each question, nearest first; ties in the order of the collection."""
-        return [self._nearest(item) if item.language in self._collections else [] for item in items]
-
-    def _nearest(self, item: UaqItem) -> list[str]:
-        facts, vectorizer, matrix = self._collections[item.language]
+    def nearest(item: UaqItem) -> list[str]:
+        if item.language not in collections:
+            return []
+        facts, vectorizer, matrix = collections[item.language]
         scores = (vectorizer.transform([item.question]) @ matrix).toarray()[0]
-        return [facts[at] for at in np.argsort(-scores, kind="stable")[: self._k]]
+        return [facts[at] for at in np.argsort(-scores, kind="stable")[:k]]
+
+    return nearest
 
 
 _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
@@ -296,7 +294,7 @@ class Asker:
         data: with the few-shot examples.
         prompts: texts.
         shots: examples wanted per prompt.
-        retriever: for the form `retrieved`; None where that is not asked.
+        facts: retrieved per question in the form `retrieved`.
         choose_by: see `UaqSettings`.
     """
 
@@ -307,23 +305,23 @@ class Asker:
         prompts: Prompts,
         *,
         shots: int,
-        retriever: FactRetriever | None,
+        facts: int,
         choose_by: str,
     ) -> None:
-        self._model, self._data, self._prompts = model, data, prompts
-        self._shots, self._retriever, self._choose_by = shots, retriever, choose_by
+        self.model, self.prompts, self.choose_by = model, prompts, choose_by
+        self._data, self._shots, self._facts = data, shots, facts
         self._fits = fits(model, _ANSWER_TOKENS)
 
     def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
-        form, log = batch[0].form, self._model
+        form, log = batch[0].form, self.model
         if isinstance(log, LoggedReplies):
             return [_row(one, log.generation(find_reply(log, one))) for one in batch]
-        if form == "choice" and isinstance(self._model, ScoringLanguageModel):
+        if form == "choice" and isinstance(self.model, ScoringLanguageModel):
             best = self._likeliest([one.item for one in batch if isinstance(one.item, ChoiceItem)])
             return [_scored_row(one, found) for one, found in zip(batch, best, strict=True)]
         asked = [self._asked(one) for one in batch]
-        replies = generate_each(self._model, [prompt for prompt, _ in asked])
+        replies = generate_each(self.model, [prompt for prompt, _ in asked])
         return [
             _row(one, reply, shots)
             for one, (_, shots), reply in zip(batch, asked, replies, strict=True)
@@ -332,9 +330,11 @@ class Asker:
     def facts(self, case: Case) -> list[str]:
         """What is handed over with a question of task 3: the facts behind it, or retrieved ones."""
         assert isinstance(case.item, UaqItem)
-        if case.form == "retrieved" and self._retriever is not None:
-            return self._retriever.retrieve([case.item])[0]
-        return clue_facts(case.item)
+        return self._retrieve(case.item) if case.form == "retrieved" else clue_facts(case.item)
+
+    @cached_property
+    def _retrieve(self) -> Callable[[UaqItem], list[str]]:
+        return fact_retriever(self._data.items, self._facts)
 
     def _asked(self, case: Case) -> Asked:
         item = case.item
@@ -344,7 +344,7 @@ class Asker:
             return self._after_examples(item, with_clue=case.form == "clue")
         # No examples, as none has facts.
         lines = "\n".join(f"- {fact}" for fact in self.facts(case)) or "-"
-        prompt = self._prompts.of("facts", item.language)
+        prompt = self.prompts.of("facts", item.language)
         return prompt.fill(examples="", facts=lines, question=item.question), 0
 
     def _after_examples(self, item: UaqItem, *, with_clue: bool) -> Asked:
@@ -362,7 +362,7 @@ class Asker:
                 clue = f" {self._clue(example)}" if with_clue else ""
                 wanted = example.answers[0].label if example.answers else NO_ANSWER
                 examples.append(f"{question}{example.question}\n{answer}{clue} {wanted}\n\n")
-        prompt = self._prompts.of("answer", item.language)
+        prompt = self.prompts.of("answer", item.language)
         after = f" {self._clue(item)}" if with_clue else ""
         for shots in range(len(examples), -1, -1):
             shown = "".join(examples[:shots])
@@ -377,7 +377,7 @@ class Asker:
             f"option_{letter.lower()}": option
             for letter, option in zip(LETTERS, item.options, strict=True)
         }
-        prompt = self._prompts.of("choice", item.language)
+        prompt = self.prompts.of("choice", item.language)
         return prompt.fill(question=item.question, **options)
 
     def _clue(self, item: UaqItem) -> str:
@@ -397,20 +397,20 @@ class Asker:
         for number, clue in enumerate(item.clues[:2], start=1):
             values[f"question_{number}"] = clue.question
             values[f"answers_{number}"] = ", ".join(clue.answers[:_MOST_ANSWERS])
-        return self._prompts.of(f"clue_{item.type.value}", item.language).fill(**values)
+        return self.prompts.of(f"clue_{item.type.value}", item.language).fill(**values)
 
     def _likeliest(self, items: Sequence[ChoiceItem]) -> list[int | KnowgateError]:
         """Return the place of each question's likeliest option."""
-        if self._choose_by == "letter":
+        if self.choose_by == "letter":
             letters = [f"({letter})" for letter in LETTERS]
-            score = partial(_places, self._model, letters, [1] * len(letters))
+            score = partial(_places, self.model, letters, [1] * len(letters))
             return each_or_error(score, [self._choice(item) for item in items])
         found: list[int | KnowgateError] = []
         for item in items:
             # The likeliest per character as the answer to the bare question.
-            prompt = self._prompts.of("answer", item.language)
+            prompt = self.prompts.of("answer", item.language)
             lengths = [len(option) + 1 for option in item.options]
-            score = partial(_places, self._model, item.options, lengths)
+            score = partial(_places, self.model, item.options, lengths)
             found += each_or_error(score, [prompt.fill(examples="", question=item.question)])
         return found
 

@@ -21,9 +21,8 @@ from ..parts import MODEL_SYSTEM, closing_sections, run_values
 from ._asking import Form, UaqRow
 from ._scoring import (
     ALL,
-    ChoiceLine,
+    Line,
     ScoredReply,
-    ScoreLine,
     UaqRun,
     score_choices,
     score_run,
@@ -54,31 +53,31 @@ class UaqSummary:
         self.failures = error_types(run.rows)
 
     @property
-    def whole(self) -> tuple[ScoreLine, ...]:
+    def whole(self) -> list[Line]:
         """One line per system and form, over all types and languages."""
-        return tuple(line for line in self.strict if line.language == line.type == ALL)
+        return _whole(self.strict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         # What gates ask for by short names: the model as it is, in its first form.
-        aliases: dict[str, Any] = {}
-        if self.whole:
-            aliases = self.whole[0].metrics.to_dict()
-            del aliases["questions"]
-        elif self.choices:
-            aliases = {"kpr": self.choices[0].kpr.to_dict()}
-        found = {
+        first = [*self.whole, *self.choices, {}][0]
+        names = ("r_ua", "r_ab", "r_delta", "accuracy", "kpr", "krr") if self.whole else ("kpr",)
+        values = {
             "questions": len(self.run.data.items),
             "languages": list(self.run.data.languages),
             "rows": len(self.run.rows),
             "rows_planned": self.run.manifest.rows,
             "failures": dict(self.failures),
-            **aliases,
-            "lines": [line.to_dict() for line in (*self.strict, *self.published)],
-            "task2": [as_json(vars(line)) for line in self.choices],
+            **{name: first[name] for name in names if name in first},
+            "lines": [*self.strict, *self.published],
+            "task2": self.choices,
             "quirks": list(self.run.manifest.quirks),
         }
-        return run_values(self.run.manifest, found)
+        return run_values(self.run.manifest, as_json(values))
+
+
+def _whole(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if line["language"] == line["type"] == ALL]
 
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
@@ -95,68 +94,65 @@ TYPE_NAMES = {
     "dilemma": "two wrong options",
 }
 _HOW = "How it was asked"
+_Column = tuple[str, list[Cell]]
 
 
-def line_name(line: ScoreLine) -> str:
+def line_name(line: Line) -> str:
     """Name a line's system and form."""
-    system = "" if line.system == MODEL_SYSTEM else f"guard {line.system}, "
-    return f"{system}{FORM_NAMES[line.form]}"
+    system = "" if line["system"] == MODEL_SYSTEM else f"guard {line['system']}, "
+    return f"{system}{FORM_NAMES[line['form']]}"
 
 
-def metric_table(lines: Sequence[ScoreLine], name: Callable[[ScoreLine], str] = line_name) -> Table:
+def _type_name(line: Line) -> str:
+    return TYPE_NAMES[line["type"]] + ("" if line["language"] == ALL else f", {line['language']}")
+
+
+def _column(lines: Sequence[Line], name: str, heading: str, better: int = 0) -> _Column:
+    return heading, Cell.column([line[name] for line in lines], better=better)
+
+
+def metric_table(lines: Sequence[Line], name: Callable[[Line], str] = line_name) -> Table:
     """Make the table of rates, one line per system and form."""
-    metrics = [line.metrics for line in lines]
     columns = [
-        ("Abstained, unanswerable", Cell.column([one.r_ua for one in metrics], better=1)),
-        ("Abstained, answerable", Cell.column([one.r_ab for one in metrics], better=-1)),
-        ("Difference (RΔ)", [Cell.difference(one.r_delta, better=1) for one in metrics]),
-        ("Right, answerable", Cell.column([one.accuracy for one in metrics], better=1)),
-        ("KPR", Cell.column([one.kpr for one in metrics])),
-        ("KRR", Cell.column([one.krr for one in metrics], decimal)),
-        ("Questions", [Cell(str(one.questions)) for one in metrics]),
+        _column(lines, "r_ua", "Abstained, unanswerable", 1),
+        _column(lines, "r_ab", "Abstained, answerable", -1),
+        ("Difference (RΔ)", [Cell.difference(line["r_delta"], better=1) for line in lines]),
+        _column(lines, "accuracy", "Right, answerable", 1),
+        _column(lines, "kpr", "KPR"),
+        ("KRR", Cell.column([line["krr"] for line in lines], decimal)),
+        ("Questions", [Cell(str(line["questions"])) for line in lines]),
     ]
     return Table.from_columns(_HOW, [name(line) for line in lines], columns)
 
 
-def _type_name(line: ScoreLine | ChoiceLine) -> str:
-    return TYPE_NAMES[line.type] + ("" if line.language == ALL else f", {line.language}")
-
-
 def rule_table(summary: UaqSummary) -> Table:
     """Make the table of the strict rules beside the published ones."""
-    published = {
-        (line.system, line.form): line.metrics
-        for line in summary.published
-        if line.language == line.type == ALL
-    }
-    pairs = [(line.metrics, published[line.system, line.form]) for line in summary.whole]
-    columns = []
-    for title, name in (
-        ("Abstained, unanswerable", "r_ua"),
-        ("Abstained, answerable", "r_ab"),
-        ("Right, answerable", "accuracy"),
-    ):
-        for rule, heading in enumerate((f"{title}: strict", "published")):
-            shares = [getattr(pair[rule], name).value for pair in pairs]
-            columns.append((heading, [Cell(percent(share)) for share in shares]))
+    columns = [
+        (heading, [Cell(percent(line[name].value)) for line in lines])
+        for title, name in (
+            ("Abstained, unanswerable", "r_ua"),
+            ("Abstained, answerable", "r_ab"),
+            ("Right, answerable", "accuracy"),
+        )
+        for heading, lines in (
+            (f"{title}: strict", summary.whole),
+            ("published", _whole(summary.published)),
+        )
+    ]
     names = [line_name(line) for line in summary.whole]
     return Table.from_columns(_HOW, names, columns, notes=explained("uaqfact_rules"))
 
 
-def choice_table(lines: Sequence[ChoiceLine]) -> Table:
+def choice_table(lines: Sequence[Line]) -> Table:
     """Make the table of task 2."""
     columns = [
-        ("Right", Cell.column([line.accuracy for line in lines])),
-        ("KPR", Cell.column([line.kpr for line in lines])),
-        ("Questions", [Cell(str(line.accuracy.n)) for line in lines]),
-        ("No letter read", [Cell(str(line.unread)) for line in lines]),
+        _column(lines, "accuracy", "Right"),
+        _column(lines, "kpr", "KPR"),
+        ("Questions", [Cell(str(line["accuracy"].n)) for line in lines]),
+        ("No letter read", [Cell(str(line["unread"])) for line in lines]),
     ]
-    return Table.from_columns(
-        "Facts asked",
-        [_type_name(line) for line in lines],
-        columns,
-        notes=(*TEXTS.terms("choices"), *explained("kpr")),
-    )
+    notes = (*TEXTS.terms("choices"), *explained("kpr"))
+    return Table.from_columns("Facts asked", list(map(_type_name, lines)), columns, notes=notes)
 
 
 if TYPE_CHECKING:
@@ -170,26 +166,34 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
     lines = [
         line
         for line in summary.strict
-        if line.language == ALL and line.metrics.r_ua.value is not None
+        if line["language"] == ALL and line["r_ua"].value is not None
     ]
     if not lines:
         return None
-    names = _names(lines)
+    # Guards are numbered: their names come from files of the user's.
+    systems = list(
+        dict.fromkeys(line["system"] for line in lines if line["system"] != MODEL_SYSTEM)
+    )
+    named = {system: f"guard {number}, " for number, system in enumerate(systems, start=1)}
+    names = [
+        named.get(line["system"], "")
+        + (FORM_NAMES[line["form"]] if line["type"] == ALL else f"– {TYPE_NAMES[line['type']]}")
+        for line in lines
+    ]
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        drawn: tuple[Any, ...] = (
+            (left, "r_ua", "o", Colour.BLUE, "unanswerable"),
+            (left, "r_ab", "s", Colour.VERMILION, "answerable"),
+            (right, "accuracy", "D", Colour.BLUE, ""),
+        )
         for height, line in enumerate(lines):
-            metrics = line.metrics
-            ends = [rate.value for rate in (metrics.r_ua, metrics.r_ab) if rate.value is not None]
+            ends = [line[name].value for name in ("r_ua", "r_ab") if line[name].value is not None]
             left.plot(ends, [height] * len(ends), color=Colour.GREY, linewidth=1.2, zorder=1)
-            labels = ("unanswerable", "answerable") if height == 0 else ("", "")
-            Plot.draw_interval(
-                left, metrics.r_ua, height, marker="o", colour=Colour.BLUE, label=labels[0]
-            )
-            Plot.draw_interval(
-                left, metrics.r_ab, height, marker="s", colour=Colour.VERMILION, label=labels[1]
-            )
-            Plot.draw_interval(right, metrics.accuracy, height, marker="D", colour=Colour.BLUE)
+            for axes, name, marker, colour, label in drawn:
+                style = {"marker": marker, "colour": colour, "label": "" if height else label}
+                Plot.draw_interval(axes, line[name], height, **style)
         left.set_xlabel("share abstained")
         right.set_xlabel("answerable: share right")
         left.set_yticks(range(len(names)), names)
@@ -208,16 +212,6 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
         draw=draw,
         size=(8.4, _FRAME + _LINE * len(lines)),
     )
-
-
-def _names(lines: Sequence[ScoreLine]) -> list[str]:
-    # Guards are numbered: their names come from files of the user's.
-    guards = list(dict.fromkeys(line.system for line in lines if line.system != MODEL_SYSTEM))
-    return [
-        ("" if line.system == MODEL_SYSTEM else f"guard {guards.index(line.system) + 1}, ")
-        + (FORM_NAMES[line.form] if line.type == ALL else f"– {TYPE_NAMES[line.type]}")
-        for line in lines
-    ]
 
 
 _SHOWN = 5
@@ -287,8 +281,8 @@ def uaqfact_document(summary: UaqSummary) -> Document:
 
 def headline(summary: UaqSummary) -> list[str]:
     """Write the opening sentences, the most important one first."""
-    plain = next((line for line in summary.whole if line.system == MODEL_SYSTEM), None)
-    kpr = summary.choices[0].kpr if summary.choices else None
+    plain = next((line for line in summary.whole if line["system"] == MODEL_SYSTEM), None)
+    kpr = summary.choices[0]["kpr"] if summary.choices else None
     found = TEXTS.paragraphs("headline", plain, summary.whole, kpr)
     return found or TEXTS.paragraphs("nothing")
 
@@ -306,13 +300,13 @@ def warnings(summary: UaqSummary) -> list[str]:
         summary.run,
         failed=sum(summary.failures.values()),
         short=0 if settings.get("model") == "replay" else short,
-        few=any(line.metrics.questions < _FEW for line in summary.whole),
+        few=any(line["questions"] < _FEW for line in summary.whole),
     )
 
 
 def _sections(summary: UaqSummary) -> list[Section | None]:
     choices, replied = summary.choices, bool(summary.whole)
-    parts = [line for line in summary.strict if not line.language == line.type == ALL]
+    parts = [line for line in summary.strict if line not in summary.whole]
     terms = explained("intervals", "best", "clear_above", "r_delta", "kpr", "krr")
     by_part = metric_table(parts, lambda line: f"{line_name(line)}: {_type_name(line)}")
     abstaining = (

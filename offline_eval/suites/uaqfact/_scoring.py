@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
-from ...report.document import as_json
 from ...run.grouping import grouped
 from ..parts import MODEL_SYSTEM
 from ._absence import (
@@ -90,8 +89,18 @@ def passed_questions(
     }
 
 
-class RefusalMetrics:
-    """Rates of one system on one set of questions, with 95 % intervals.
+Line = dict[str, Any]
+"""A line of the report: what it is about, intervals and counts by name."""
+
+
+def refusal_metrics(
+    replies: Sequence[ScoredReply],
+    passed: Mapping[str, bool] | None = None,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Line:
+    """Return rates of one system on one set of questions, with 95 % intervals.
 
     Rates have Wilson intervals; RΔ and KRR percentile bootstrap intervals over clusters,
     in which a question stays together with its twins. Undefined ones have the value None.
@@ -102,93 +111,62 @@ class RefusalMetrics:
         resamples: of the bootstrap.
         seed: likewise.
 
-    Attributes:
-        questions: with a reply.
-        r_ua, r_ab, r_delta, accuracy: see the module.
-        kpr: None where task 2 was not asked.
-        krr: likewise, or where KPR is 0.
+    Returns:
+        `questions` with a reply; `r_ua`, `r_ab`, `r_delta`, `accuracy`: see the module; `kpr`,
+        None where task 2 was not asked; `krr`, None likewise, or where KPR is 0.
     """
-
-    def __init__(
-        self,
-        replies: Sequence[ScoredReply],
-        passed: Mapping[str, bool] | None = None,
-        *,
-        resamples: int = 1000,
-        seed: int = 0,
-    ) -> None:
-        ua = [reply for reply in replies if reply.unanswerable]
-        ab = [reply for reply in replies if not reply.unanswerable]
-        chosen = {} if passed is None else {r.key: passed[r.key] for r in ua if r.key in passed}
-        counts = _cluster_counts(replies, chosen)
-        draws = _draws(counts, resamples, seed)
-        self.questions = len(replies)
-        self.r_ua = _rate([reply.refused for reply in ua])
-        self.r_ab = _rate([reply.refused for reply in ab])
-        self.r_delta = _bootstrapped(counts, draws, _r_delta)
-        self.accuracy = _rate([bool(reply.correct) for reply in ab])
-        self.kpr = _rate(list(chosen.values()))
-        self.krr = _bootstrapped(counts, draws, _krr)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        found: dict[str, Any] = as_json(vars(self))
-        return found
-
-
-Counts = NDArray[np.float64]
-"""Columns: unanswerable abstained from and in all, answerable likewise, passed and all asked."""
-
-
-def _cluster_counts(replies: Sequence[ScoredReply], passed: Mapping[str, bool]) -> Counts:
-    rows: dict[str, list[float]] = {}
-    for reply in replies:
-        row = rows.setdefault(reply.cluster, [0.0] * 6)
-        at = 0 if reply.unanswerable else 2
-        row[at] += reply.refused
-        row[at + 1] += 1
-        if reply.key in passed:
-            row[4] += passed[reply.key]
-            row[5] += 1
-    return np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), 6)
-
-
-def _draws(counts: Counts, resamples: int, seed: int) -> Counts:
-    """Column sums of each resample, shape (resamples, 6)."""
-    if not len(counts):
-        return np.zeros((0, 6))
-    return QuestionResamples(range(len(counts)), resamples=resamples, seed=seed).totals(counts)
-
-
-def _r_delta(sums: Counts) -> float | None:
-    if not sums[1] or not sums[3]:
-        return None
-    return float(sums[0] / sums[1] - sums[2] / sums[3])
-
-
-def _krr(sums: Counts) -> float | None:
-    delta = _r_delta(sums)
-    if delta is None or not sums[5]:
-        return None
-    return krr_value(delta, float(sums[4] / sums[5]))
-
-
-def _bootstrapped(
-    counts: Counts, draws: Counts, statistic: Callable[[Counts], float | None]
-) -> Interval:
-    value = statistic(counts.sum(axis=0)) if len(counts) else None
-    if value is None:
-        return Interval()
-    seen = [found for found in map(statistic, draws) if found is not None]
-    if not seen or min(seen) == max(seen):
-        # All draws agree: resampling says nothing about chance.
-        return Interval(value, None, None, len(counts))
-    low, high = np.quantile(seen, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return Interval(value, min(value, float(low)), max(value, float(high)), len(counts))
+    ua = [reply for reply in replies if reply.unanswerable]
+    ab = [reply for reply in replies if not reply.unanswerable]
+    chosen = {one.key: passed[one.key] for one in ua if one.key in passed} if passed else {}
+    r_delta, krr = _bootstrapped(replies, chosen, resamples, seed)
+    return {
+        "questions": len(replies),
+        "r_ua": _rate([reply.refused for reply in ua]),
+        "r_ab": _rate([reply.refused for reply in ab]),
+        "r_delta": r_delta,
+        "accuracy": _rate([bool(reply.correct) for reply in ab]),
+        "kpr": _rate(list(chosen.values())),
+        "krr": krr,
+    }
 
 
 def _rate(flags: Sequence[bool]) -> Interval:
     return Interval.wilson(sum(flags), len(flags))
+
+
+def _bootstrapped(
+    replies: Sequence[ScoredReply], passed: Mapping[str, bool], resamples: int, seed: int
+) -> tuple[Interval, Interval]:
+    """Return RΔ and KRR with intervals over clusters."""
+    # Unanswerable abstained from and in all, answerable likewise, passed and all asked.
+    rows: dict[str, NDArray[np.float64]] = {}
+    for one in replies:
+        row = rows.setdefault(one.cluster, np.zeros(6))
+        at = 0 if one.unanswerable else 2
+        row[at : at + 2] += (one.refused, 1)
+        if one.key in passed:
+            row[4:] += (passed[one.key], 1)
+    if not rows:
+        return Interval(), Interval()
+    counts = np.array(list(rows.values()))
+    drawn = QuestionResamples(range(len(counts)), resamples=resamples, seed=seed).totals(counts)
+    sums = np.vstack([counts.sum(axis=0), drawn])
+    with np.errstate(all="ignore"):
+        ua, ab, kpr = (sums[:, at] / sums[:, at + 1] for at in (0, 2, 4))
+        krr = np.where(kpr > 0, 1 / (1 + np.exp(-(ua - ab) / kpr)), np.nan)
+    return _interval(ua - ab, len(counts)), _interval(krr, len(counts))
+
+
+def _interval(values: NDArray[np.float64], n: int) -> Interval:
+    """Return the interval of an estimate, which comes first, from its draws."""
+    value, seen = float(values[0]), values[1:][~np.isnan(values[1:])]
+    if math.isnan(value):
+        return Interval()
+    if not len(seen) or seen.min() == seen.max():
+        # All draws agree: resampling says nothing about chance.
+        return Interval(value, None, None, n)
+    low, high = np.quantile(seen, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return Interval(value, min(value, float(low)), max(value, float(high)), n)
 
 
 _HINT = "run `knowgate eval uaqfact` again into another folder"
@@ -251,65 +229,12 @@ _RULES: Mapping[RuleName, tuple[RefusalRule, Callable[[UaqItem, str], bool]]] = 
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreLine:
-    """The metrics of one system in one form on one part of the questions.
-
-    Attributes:
-        system: `model` or a guard's name.
-        form: how questions were put.
-        rule: `strict` or `published`.
-        language: `en`, `zh`, or `all`.
-        type: `inter`, `time`, `dilemma`, or `all`.
-        errors: questions without a reply, left out.
-        metrics: of the others.
-    """
-
-    system: str
-    form: Form
-    rule: RuleName
-    language: str
-    type: str
-    errors: int
-    metrics: RefusalMetrics
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        names = [one.name for one in fields(self) if one.name != "metrics"]
-        return {name: getattr(self, name) for name in names} | self.metrics.to_dict()
-
-
-class ChoiceLine:
-    """Four-option questions answered rightly (task 2), on one part of them.
-
-    Args:
-        language: of the part, or `all`.
-        type: of the part, or `all`.
-        rows: of the part.
-        known: of each unanswerable question of the part, whether all facts behind it are known.
-
-    Attributes:
-        accuracy: of the questions with a reply.
-        kpr: unanswerable questions behind which all facts are known, whatever else was asked.
-        unread: replies from which no single letter could be read; they count as wrong.
-        errors: questions without a reply, left out.
-    """
-
-    def __init__(
-        self, language: str, type: str, rows: Sequence[UaqRow], known: Sequence[bool]
-    ) -> None:
-        asked = [row for row in rows if row.error is None]
-        self.language, self.type = language, type
-        self.accuracy = Interval.wilson(sum(bool(row.right) for row in asked), len(asked))
-        self.kpr = Interval.wilson(sum(known), len(known))
-        self.unread = sum(row.letter is None for row in asked)
-        self.errors = len(rows) - len(asked)
-
-
-def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:
+def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[Line]:
     """Lines in the order of systems, forms, languages and types; `all` comes first.
 
-    A type or language stands alone only where there are several.
+    A type or language stands alone only where there are several. Each line names `system`, `form`,
+    `rule`, `language` and `type`, counts the questions without a reply (`errors`), and has the
+    metrics of the others.
     """
     replies = [row for row in run.rows if row.form != "choice"]
     scored = verdicts(replies, {item.key: item for item in run.data.items}, rule)
@@ -317,24 +242,38 @@ def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:
     passed, lines = _passed(run), []
     for system, form in product(run.manifest.systems, _FORMS):
         rows = asked.get((system, form), [])
-        for language, question_type in _parts(rows):
-            chosen = [row for row in rows if _in(row, language, question_type)]
+        for language, kind in _parts(rows):
+            chosen = [row for row in rows if _in(row, language, kind)]
             answered = [scored[row.row_id] for row in chosen if row.error is None]
-            errors, metrics = len(chosen) - len(answered), RefusalMetrics(answered, passed)
-            lines.append(ScoreLine(system, form, rule, language, question_type, errors, metrics))
+            line: Line = {"system": system, "form": form, "rule": rule, "language": language}
+            line |= {"type": kind, "errors": len(chosen) - len(answered)}
+            lines.append(line | refusal_metrics(answered, passed))
     return lines
 
 
-def score_choices(run: UaqRun) -> list[ChoiceLine]:
-    """Task 2 by language and type; `all` comes first."""
+def score_choices(run: UaqRun) -> list[Line]:
+    """Four-option questions answered rightly (task 2), by language and type; `all` comes first.
+
+    `accuracy`: of the questions with a reply; `kpr`: unanswerable questions behind which all facts
+    are known, whatever else was asked; `unread`: replies from which no single letter could be read,
+    which count as wrong; `errors`: questions without a reply, left out.
+    """
     rows = [row for row in run.rows if row.form == "choice" and row.system == MODEL_SYSTEM]
     passed = _passed(run) or {}
     linked = [item for item in run.data.items if item.key in passed]
     lines = []
-    for language, question_type in _parts(rows):
-        chosen = [row for row in rows if _in(row, language, question_type)]
-        known = [passed[item.key] for item in linked if _in(item, language, question_type)]
-        lines.append(ChoiceLine(language, question_type, chosen, known))
+    for language, kind in _parts(rows):
+        chosen = [row for row in rows if _in(row, language, kind)]
+        asked = [row for row in chosen if row.error is None]
+        line: Line = {
+            "language": language,
+            "type": kind,
+            "accuracy": _rate([bool(row.right) for row in asked]),
+            "kpr": _rate([passed[item.key] for item in linked if _in(item, language, kind)]),
+            "unread": sum(row.letter is None for row in asked),
+            "errors": len(chosen) - len(asked),
+        }
+        lines.append(line)
     return lines
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
 from ...systems.models import choose_reply
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, Work, check_replies
+from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, check_replies
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,
@@ -28,7 +27,6 @@ from ._asking import (
     TASK3_FORMS,
     Asker,
     Case,
-    FactRetriever,
     Form,
     Prompts,
     UaqManifest,
@@ -50,35 +48,34 @@ _AT_ONCE = 64
 class UaqSettings(SuiteSettings):
     """What decides the rows of a run.
 
+    Attributes:
+        data: Folder with task1, task2, task3; published or generated.
+        replies: With --model replay: logged replies, JSON lines.
+        tasks: Of 1, 2 and 3, separated by commas.
+        languages: en, zh, or both with a comma; all there are by default.
+        forms: How task 3 gives the facts
+        shots: Few-shot examples per prompt.
+        limit: At most that many questions of each type, kind and language.
+        facts: Retrieved facts per question.
+        choose_by: Task 2 of a model with likelihoods: letter of an option, as published, or text of
+            the options after the bare question. By default text for the embedded model, which was
+            never taught letters
+        prompts: Folder with prompts of your own; see the guide.
+
     Raises:
         ValueError: a value is out of range, or values do not fit together.
     """
 
-    data: Path = Field(description="Folder with task1, task2, task3; published or generated.")
-    replies: Path | None = Field(
-        None, description="With --model replay: logged replies, JSON lines."
-    )
-    tasks: tuple[int, ...] = Field(UaqData.TASKS, description="Of 1, 2 and 3, separated by commas.")
-    languages: tuple[str, ...] | None = Field(
-        None,
-        description="en, zh, or both with a comma; all there are by default.",
-        json_schema_extra={"option": "--lang"},
-    )
-    forms: tuple[Form, ...] = Field(("clue",), description="How task 3 gives the facts")
-    shots: int = Field(4, ge=0, description="Few-shot examples per prompt.")
-    limit: int | None = Field(
-        None, ge=1, description="At most that many questions of each type, kind and language."
-    )
-    facts: int = Field(5, ge=1, description="Retrieved facts per question.")
-    choose_by: Literal["letter", "text"] | None = Field(
-        None,
-        description="Task 2 of a model with likelihoods: letter of an option, as published, or "
-        "text of the options after the bare question. By default text for the embedded model, "
-        "which was never taught letters",
-    )
-    prompts: Path | None = Field(
-        None, description="Folder with prompts of your own; see the guide."
-    )
+    data: Path
+    replies: Path | None = None
+    tasks: tuple[int, ...] = UaqData.TASKS
+    languages: tuple[str, ...] | None = Field(None, json_schema_extra={"option": "--lang"})
+    forms: tuple[Form, ...] = ("clue",)
+    shots: int = Field(4, ge=0)
+    limit: int | None = Field(None, ge=1)
+    facts: int = Field(5, ge=1)
+    choose_by: Literal["letter", "text"] | None = None
+    prompts: Path | None = None
 
     @field_validator("tasks")
     @classmethod
@@ -115,59 +112,6 @@ class UaqSettings(SuiteSettings):
         return self
 
 
-class UaqCases(tuple[Case, ...]):
-    """Everything that is asked, with the data that it was planned from."""
-
-    data: UaqData
-
-    @classmethod
-    def of(cls, cases: Iterable[Case], data: UaqData) -> UaqCases:
-        """Keep the data beside what was planned from them."""
-        found = cls(cases)
-        found.data = data
-        return found
-
-
-class UaqSystem(System):
-    """A model, alone or behind a guard.
-
-    Args:
-        given: what the caller named.
-        settings: of the run.
-        data: the questions.
-        prompts: texts; by default those that suit the model.
-    """
-
-    def __init__(
-        self, given: System, settings: UaqSettings, prompts: Prompts | None = None
-    ) -> None:
-        super().__init__(given.name, given.model, given.guard, given.sha256)
-        self.source, self.data, self._given = given.source, UaqData((), (), {}, {}), settings
-        embedded = given.source == EMBEDDED
-        self.choose_by = settings.choose_by or ("text" if embedded else "letter")
-        self.prompts = prompts or (
-            embedded_prompts()
-            if embedded and settings.prompts is None
-            else Prompts(settings.prompts)
-        )
-        if settings.replies is not None:
-            self.model = read_replies(settings.replies)
-
-    @cached_property
-    def asker(self) -> Asker:
-        """Makes the rows of the model."""
-        given, items = self._given, self.data.items
-        retriever = FactRetriever(items, given.facts) if "retrieved" in given.forms else None
-        return Asker(
-            self.model,
-            self.data,
-            self.prompts,
-            shots=given.shots,
-            retriever=retriever,
-            choose_by=self.choose_by,
-        )
-
-
 class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     """Unanswerable factual questions (UAQFact), and their answerable twins.
 
@@ -181,19 +125,21 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     manifest_model = UaqManifest
     batch_size = _AT_ONCE
 
-    def cases(self, settings: UaqSettings) -> UaqCases:
+    def __init__(self, prompts: Prompts | None = None) -> None:
+        self._prompts, self._data = prompts, UaqData((), (), {}, {})
+        self._asker: Asker
+
+    def cases(self, settings: UaqSettings) -> Sequence[Case]:
         """Read and plan the questions."""
-        data = UaqData.read(settings.data, languages=settings.languages, tasks=settings.tasks)
-        return UaqCases.of(planned(data, settings.tasks, settings.forms), data)
+        tasks = settings.tasks
+        self._data = UaqData.read(settings.data, languages=settings.languages, tasks=tasks)
+        return tuple(planned(self._data, tasks, settings.forms))
 
     def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Keep the first questions of each type, kind and language, and what belongs to them."""
-        assert isinstance(cases, UaqCases)
-        if limit is None:
-            return cases
-        data = limited(cases.data, limit)
+        data = self._data = limited(self._data, limit)
         keys = {item.key for item in data.items} | {choice.key for choice in data.choices}
-        return UaqCases.of((case for case in cases if case.item.key in keys), data)
+        return tuple(case for case in cases if case.item.key in keys)
 
     def systems(
         self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]
@@ -203,7 +149,23 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         check_replies(given, settings.replies)
         if any(one.guard is not None for one in given) and 3 not in settings.tasks:
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
-        return [one if isinstance(one, UaqSystem) else UaqSystem(one, settings) for one in given]
+        if settings.replies is not None:
+            log = read_replies(settings.replies)
+            for system in given:
+                system.model = log
+        embedded = given[0].source == EMBEDDED
+        prompts = Prompts(settings.prompts)
+        if embedded and settings.prompts is None:
+            prompts = embedded_prompts()
+        self._asker = Asker(
+            given[0].model,
+            self._data,
+            self._prompts or prompts,
+            shots=settings.shots,
+            facts=settings.facts,
+            choose_by=settings.choose_by or ("text" if embedded else "letter"),
+        )
+        return given
 
     def applies(self, case: Case, system: System) -> bool:
         """Guards stand before task 3 alone."""
@@ -218,19 +180,11 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         for _, some in groupby(cases, key=lambda case: case.form):
             yield from super().batches(list(some), system)
 
-    def prepare(self, work: Work[UaqSettings, Case]) -> None:
-        """Give the systems the data."""
-        assert isinstance(work.cases, UaqCases)
-        for system in work.systems:
-            assert isinstance(system, UaqSystem)
-            system.data = work.cases.data
-
     def answer(self, cases: Sequence[Case], system: System) -> Iterable[UaqRow]:
         """Ask the model, or decide in front of its replies."""
-        assert isinstance(system, UaqSystem)
         if system.guard is None:
-            return system.asker.answer(cases)
-        return [_guarded(case, system) for case in cases]
+            return self._asker.answer(cases)
+        return [_guarded(case, system, self._asker.facts(case)) for case in cases]
 
     def failed(self, case: Case, system: System, error: Exception) -> UaqRow:
         """Make the row of a question without a reply."""
@@ -242,26 +196,24 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
     ) -> Manifest:
         """Name the questions that were read, not the folder: it may hold other sets."""
-        assert isinstance(cases, UaqCases)
-        first = systems[0]
-        assert isinstance(first, UaqSystem)
-        inputs = [Path(first.model.path)] if isinstance(first.model, LoggedReplies) else []
-        inputs += cases.data.files
+        data, asker = self._data, self._asker
+        inputs = [Path(asker.model.path)] if isinstance(asker.model, LoggedReplies) else []
+        inputs += data.files
         stored = settings.model_dump(mode="json", exclude={"data", "replies", "prompts"})
         guards = {one.name: one.sha256 for one in systems if one.guard is not None}
         return UaqManifest.new(
             suite=self.name,
             settings={
                 **stored,
-                "languages": list(cases.data.languages),
-                "choose_by": first.choose_by,
-                "model": first.fingerprint,
-                "prompts": first.prompts.sha256,
+                "languages": list(data.languages),
+                "choose_by": asker.choose_by,
+                "model": systems[0].fingerprint,
+                "prompts": asker.prompts.sha256,
                 "guards": guards,
             },
             systems=tuple(one.name for one in systems),
             inputs=tuple(InputFile.of(path) for path in inputs),
-            quirks=tuple(cases.data.quirks),
+            quirks=tuple(data.quirks),
             rows=sum(self.applies(case, one) for one in systems for case in cases),
         )
 
@@ -269,21 +221,19 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         self, settings: UaqSettings, cases: Sequence[Case]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store the questions: a run folder has all that it names."""
-        del settings
-        assert isinstance(cases, UaqCases)
-        data = cases.data
-        return {QUESTIONS: lambda path: write_layout(data, path)}
+        del settings, cases
+        return {QUESTIONS: lambda path: write_layout(self._data, path)}
 
     def dry_run(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
     ) -> DryRun:
         """Count the questions by task, type, kind and language."""
-        del settings, systems
-        assert isinstance(cases, UaqCases)
+        del settings, cases, systems
+        data = self._data
         lines: list[tuple[str, ...]] = []
         counts: dict[str, Any] = {}
-        total = dict.fromkeys(cases.data.languages, 0)
-        for task, question_type, kind, language, number in cases.data.counts():
+        total = dict.fromkeys(data.languages, 0)
+        for task, question_type, kind, language, number in data.counts():
             lines.append((task, question_type, kind or "–", language, str(number)))
             by_type: dict[str, Any] = counts.setdefault(task, {}).setdefault(language, {})
             if kind:
@@ -293,8 +243,8 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             if task == "task1":
                 total[language] += number
         notes = [f"total {language}: {number}" for language, number in total.items()]
-        notes += [f"note: {quirk}" for quirk in cases.data.quirks]
-        values = {"total": total, "counts": counts, "quirks": list(cases.data.quirks)}
+        notes += [f"note: {quirk}" for quirk in data.quirks]
+        values = {"total": total, "counts": counts, "quirks": list(data.quirks)}
         columns = ("task", "type", "kind", "language", "questions")
         return DryRun(columns, tuple(lines), tuple(notes), values)
 
@@ -312,7 +262,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         return uaqfact_document(summary)
 
 
-def _guarded(case: Case, system: UaqSystem) -> UaqRow:
+def _guarded(case: Case, system: System, facts: Sequence[str]) -> UaqRow:
     """Decide on a question and its facts; the model's own replies stand behind the decision."""
     item = case.item
     assert isinstance(item, UaqItem)  # task 2 has no guard
@@ -320,7 +270,7 @@ def _guarded(case: Case, system: UaqSystem) -> UaqRow:
     alone = system.earlier.get(row_id(MODEL_SYSTEM, "question", item.key), behind)
     own = {"row_id": row_id(system.name, case.form, item.key), "system": system.name}
     try:
-        decision = system.guard.decide(item.question, system.asker.facts(case))
+        decision = system.guard.decide(item.question, facts)
     except KnowgateError as error:
         failed: UaqRow = behind.model_copy(
             update={**own, "response": None, "error": RowError.of(error)}
@@ -337,6 +287,3 @@ def _guarded(case: Case, system: UaqSystem) -> UaqRow:
         update={**own, "route": decision.route, "reason": str(decision.reason), **reply}
     )
     return decided
-
-
-UAQFACT = UaqFact()

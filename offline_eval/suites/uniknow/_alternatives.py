@@ -7,7 +7,6 @@ and articles an answer falls back to its length and figures.
 from __future__ import annotations
 
 import heapq
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +21,8 @@ from ._matching import (
     CJK,
     NUMBER,
     holds_answer,
-    is_one,
     nearby_numbers,
     nearby_years,
-    number_distance,
-    number_form,
     number_value,
     occurrences,
     words_of,
@@ -36,10 +32,8 @@ from ._windows import NearestPassages
 _COMPARED = 400  # answers at most that one is compared with
 _NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
 _LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
-_NEAREST_NUMBERS = 5
 # Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
-_FARTHEST = math.log(5)  # between a number and the one in its place
 _WHOLE = 100.0  # per cent
 _VAGUE = listed("vague") | {""}
 _SAME_THING = {"nation": "country", "town": "city", "village": "city"}
@@ -93,22 +87,16 @@ class Alternatives:
         self._nearest, self._seed = nearest, seed
         self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
         self._of_kind: Mapping[AnswerKind, list[StatedAnswer]] = defaultdict(list)
-        self._numbers: Mapping[str, dict[str, float]] = defaultdict(dict)
         for one in stated:
             self._alike[_sort_key(one.shape)].append(one)
             self._of_kind[one.shape.kind].append(one)
-            if one.shape.kind in NUMERIC_KINDS:
-                number = NUMBER.findall(one.text)[0].lower()
-                if (value := number_value(number)) is not None:
-                    form = number_form(number, year=one.shape.kind is AnswerKind.YEAR)
-                    self._numbers[form][number] = value
 
     def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
         """Return answers of the same kind and grammatical form, the best first; may be none."""
         if stated.shape.words > _LONGEST:
             return []
         if stated.shape.kind in NUMERIC_KINDS:
-            return list(self._other_numbers(stated))[:most]
+            return list(_other_numbers(stated))[:most]
         rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
         pool = [one for one in self._alike[_sort_key(stated.shape)] if one is not stated]
         if len(pool) > _COMPARED:
@@ -148,29 +136,23 @@ class Alternatives:
         others = (one.text for one in pool if is_another(stated, one.text, one.question))
         return [Alternative(text, (text,)) for text in islice(others, most)]
 
-    def _other_numbers(self, stated: StatedAnswer) -> Iterator[Alternative]:
-        """Return numbers of similar size: those of the data set first, then generated ones."""
-        own = NUMBER.findall(stated.text)
-        value = number_value(own[0]) if len(own) == 1 else None
-        if value is None or is_one(own[0]):
-            return
-        year = stated.shape.kind is AnswerKind.YEAR
-        form = number_form(own[0], year=year)
-        near = sorted(
-            (number_distance(value, other, year=year), number)
-            for number, other in self._numbers[form].items()
-            if other != value and not is_one(number)
-        )
-        near = [one for one in near if year or one[0] <= _FARTHEST]
-        picked = [number for _, number in near[: 2 * _NEAREST_NUMBERS]]
-        rng = Random(f"uniknow/numbers/{self._seed}/{stated.question.id}")  # noqa: S311
-        first = picked[:_NEAREST_NUMBERS]
-        rng.shuffle(first)
-        for number in (*first, *picked[_NEAREST_NUMBERS:], *_made(stated, own[0], value)):
-            text = stated.text.replace(own[0], number)
-            if is_another(stated, text):
-                answers = (text,) if text == number else (text, number)
-                yield Alternative(text, answers, number)
+
+def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:
+    """Return the answer with other numbers of similar size."""
+    own = NUMBER.findall(stated.text)
+    value = number_value(own[0]) if len(own) == 1 else None
+    # After "one" nouns are in the singular.
+    if value is None or canonical_answer(own[0]) in {"1", "1st", "1%"}:
+        return
+    if stated.shape.kind is AnswerKind.YEAR:
+        numbers = nearby_years(value)
+    else:
+        share = re.search(r"%|\bper ?cent", stated.text) is not None and value <= _WHOLE
+        numbers = nearby_numbers(own[0], value, most=_WHOLE if share else None)
+    for number in numbers:
+        text = stated.text.replace(own[0], number)
+        if is_another(stated, text):
+            yield Alternative(text, (text,) if text == number else (text, number), number)
 
 
 def is_another(stated: StatedAnswer, text: str, owner: Question | None = None) -> bool:
@@ -224,20 +206,9 @@ def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
 
 
 def _fits_in_place(own: AnswerShape, other: AnswerShape) -> bool:
-    """Return whether the neighbouring words allow the exchange."""
-    if abs(own.words - other.words) > (2 if own.kind in _NAMES else 1):
-        return False
-    if "joined" in (own.before, own.after) or "joined" in (other.before, other.after):
-        return (own.before, own.after) == (other.before, other.after)
-    if own.kind is not AnswerKind.PHRASE:
-        return True
-    if (own.before == "to") != (other.before == "to"):
-        return False
-    if (own.after == "word") != (other.after == "word"):
-        return False
-    return own.opening == "determiner" or (own.before == "determiner") == (
-        other.before == "determiner"
-    )
+    """Return whether length and neighbours allow the exchange."""
+    most = 2 if own.kind in _NAMES else 1
+    return abs(own.words - other.words) <= most and not (own.joined or other.joined)
 
 
 def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
@@ -283,8 +254,6 @@ def _fit(stated: StatedAnswer, other: StatedAnswer) -> float:
     asked = own.asked == theirs.asked and own.asked not in _VAGUE - {"who", "where"}
     return (
         2.0 * asked
-        + 1.0 * (own.before == theirs.before)
-        + 0.5 * (own.after == theirs.after)
         - 0.5 * abs(own.words - theirs.words)
         - 0.02 * abs(len(stated.text) - len(other.text))
     )
@@ -296,14 +265,6 @@ def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
     if kind in _NAMES:
         return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
     return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
-
-
-def _made(stated: StatedAnswer, number: str, value: float) -> list[str]:
-    """Generate other numbers of the same form; the data set need not have them."""
-    if stated.shape.kind is AnswerKind.YEAR:
-        return nearby_years(value)
-    share = re.search(r"%|\bper ?cent", stated.text) is not None and value <= _WHOLE
-    return nearby_numbers(number, value, most=_WHOLE if share else None)
 
 
 _ARTICLE_BEFORE = re.compile(r"\b([Aa])(n?)(\s+)$")

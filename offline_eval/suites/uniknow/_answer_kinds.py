@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from ....guard.language import word_list
 from ._matching import CJK, NUMBER
 
 
@@ -36,8 +37,9 @@ def listed(name: str) -> frozenset[str]:
 
 
 NUMERIC_KINDS = frozenset({AnswerKind.YEAR, AnswerKind.NUMBER, AnswerKind.QUANTITY})
-_MONTH = re.compile(rf"\b(?:{'|'.join(_WORDS['months'].split())})\b", re.IGNORECASE)
-_WEEKDAY = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
+_MONTH = re.compile(rf"\b(?:{'|'.join(word_list('dates', 'months'))})\b", re.IGNORECASE)
+_WEEKDAY = re.compile(rf"\b(?:{'|'.join(word_list('dates', 'weekdays'))})\b", re.IGNORECASE)
+_JOINS = tuple("-–—/")
 _DETERMINERS, _PREPOSITIONS, _BE = listed("determiners"), listed("prepositions"), listed("be")
 _EVENTS, _WHERE = listed("events"), listed("where")
 _STOPS = _BE | _PREPOSITIONS | _DETERMINERS | listed("auxiliaries")
@@ -56,7 +58,6 @@ _PEOPLE = tuple(_WORDS["people_endings"].split())
 _OPENINGS = {
     name: listed(name) for name in ("determiners", "prepositions", "pronouns", "comparatives")
 }
-_NEIGHBOURS = {name: listed(name) for name in ("determiners", "prepositions", "be", "joining")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ class AnswerShape:
         kind: what it is.
         pattern: form of its figures and months, e.g. `M 9, 9999`; empty without any.
         words: how many; two Chinese characters count as one.
-        opening: class of its first word: a closed class such as `determiner`, else as `ending`.
+        opening: class of its first word: a closed class such as `determiner`, else as `ending`;
+            of a phrase, `to` or a determiner in front of it counts as its own.
         ending: class of its last word: `s` (plural), `ing`, `ed`, `ly`, adjective or other.
         capital: whether its first word and whether its last one begin with a capital.
-        before: class of the word before it.
-        after: class of the word after it.
+        joined: whether a hyphen or a slash binds it to a neighbour.
         asked: what the question asks for: its question word, or the noun after `which`.
     """
 
@@ -81,8 +82,7 @@ class AnswerShape:
     opening: str
     ending: str
     capital: tuple[bool, bool]
-    before: str
-    after: str
+    joined: bool
     asked: str
 
 
@@ -97,22 +97,24 @@ def answer_shape(question: str, answer: str, before: str = "", after: str = "") 
 
     Example:
         >>> shape = answer_shape("Who wrote it?", "Mary Shelley", "It was written by ", " in 1816.")
-        >>> shape.kind.value, shape.before, shape.after
-        ('person', 'preposition', 'preposition')
+        >>> shape.kind.value, shape.words, shape.asked
+        ('person', 2, 'who')
     """
     words = answer.split()
     first, last = (words[0], words[-1]) if words else ("", "")
     asked = _asked(question)
     kind = _kind(answer, asked, question)
+    opening, leading = _opening(first, alone=len(words) < 2), "".join(before.split()[-1:]).lower()
+    if kind is AnswerKind.PHRASE and (leading == "to" or leading in _DETERMINERS):
+        opening = "to" if leading == "to" else "determiner"
     return AnswerShape(
         kind=kind,
         pattern=_pattern(answer),
         words=word_count(answer),
-        opening=_opening(first, alone=len(words) < 2),
+        opening=opening,
         ending=_ending(last),
         capital=(first[:1].isupper(), last[:1].isupper()),
-        before=_neighbour(before.split()[-1:], before[-1:]),
-        after=_neighbour(after.split()[:1], after[:1]),
+        joined=before[-1:] in _JOINS or after[:1] in _JOINS,
         asked=asked,
     )
 
@@ -240,24 +242,6 @@ def _ending(word: str) -> str:
     if lower.endswith(_ADJECTIVES) and len(lower) > 4:
         return "adjective"
     return "other"
-
-
-def _neighbour(words: list[str], edge: str) -> str:
-    """Return the class of the word next to the answer; `edge` is the adjacent character."""
-    if not words:
-        return "end"
-    lower = words[0].lower().strip("\"'“”‘’()[]")
-    if edge and not edge.isspace() and not edge.isalnum():
-        return "joined" if edge in "-–—/'’" else "stop"
-    bare = lower.rstrip(",.;:!?")
-    if bare != lower and not edge.isspace():
-        return "stop"
-    for name, members in _NEIGHBOURS.items():
-        if lower in members:
-            return name.removesuffix("s")
-    if lower == "to":
-        return "to"
-    return "stop" if lower.endswith((".", ",", ";", ":", "!", "?")) else "word"
 
 
 def word_count(text: str) -> int:

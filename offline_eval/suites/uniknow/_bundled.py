@@ -7,6 +7,7 @@ very prompt that it is evaluated with. `facts.toml` says where the questions com
 
 from __future__ import annotations
 
+import os
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,25 +31,18 @@ class CannotBuildError(Exception):
     """A context cannot be built; the message is the reason. Never leaves the suite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """A text with the answer that it states.
-
-    Attributes:
-        text: the passage.
-        answers: what it says the answer is, with aliases.
-    """
-
-    text: str
-    answers: tuple[str, ...]
+Stated = tuple[str, tuple[str, ...]]
+"""A text with the answer that it states, and its aliases."""
 
 
 class ContextSource(ABC):
     """Makes the passages of one data set; each method may raise `CannotBuildError`.
 
     Args:
-        nearest: ranks passages for the questions that are asked; None if nothing is retrieved.
+        asked: questions, and other short texts to be compared.
+        encoder: of them and of the passages; None if nothing is retrieved.
         seed: of random choices.
+        on_progress: called while texts are encoded.
 
     Attributes:
         unit: what passages are called in reasons.
@@ -56,20 +50,30 @@ class ContextSource(ABC):
 
     unit: ClassVar[str]
 
-    def __init__(self, nearest: NearestPassages | None, seed: int) -> None:
-        self._nearest, self._seed = nearest, seed
+    def __init__(
+        self,
+        asked: Sequence[str],
+        encoder: TextEmbedder | None,
+        *,
+        seed: int = 0,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._seed = seed
+        self._nearest: NearestPassages | None = None
+        if encoder is not None:
+            self._nearest = NearestPassages(self.passages(), asked, encoder, on_progress)
+
+    @abstractmethod
+    def passages(self) -> list[str]:
+        """Return the passages among which misleading ones are retrieved."""
 
     @abstractmethod
     def original(self, question: Question) -> Stated:
         """Return a passage that holds a gold answer."""
 
     @abstractmethod
-    def conflicting(self, question: Question) -> Stated:
-        """Return the same passage with another plausible answer, and without a gold one."""
-
-    @abstractmethod
-    def untrue(self, question: Question) -> Stated:
-        """Return the same passage with an implausible false answer."""
+    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
+        """Return that passage with another answer, plausible or not, and without a gold one."""
 
     @abstractmethod
     def random(self, question: Question, count: int) -> list[str]:
@@ -77,10 +81,8 @@ class ContextSource(ABC):
 
     def retrieved(self, question: Question, count: int) -> list[str]:
         """Return the highest-ranked passages without a gold answer, best first."""
-        if self._nearest is None:
-            raise CannotBuildError("no retriever was set up")
-        ranked = self._nearest.ranked(question.question)
-        return first_without_answer(question, ranked, count, of=self.unit)
+        assert self._nearest is not None
+        return self.without_answer(question, self._nearest.ranked(question.question), count)
 
     def distractors(self, question: Question, count: int) -> list[str]:
         """Return as many misleading as random passages, all different, in a shuffled order."""
@@ -92,37 +94,12 @@ class ContextSource(ABC):
         Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
         return passages
 
-
-def nearest_passages(
-    texts: Sequence[str],
-    questions: Sequence[Question],
-    encoder: TextEmbedder | None,
-    on_progress: OnProgress | None,
-) -> NearestPassages | None:
-    """Return what ranks texts for questions; None without an encoder."""
-    if encoder is None:
-        return None
-    return NearestPassages(texts, [one.question for one in questions], encoder, on_progress)
-
-
-def first_without_answer(
-    question: Question, texts: Iterable[str], count: int, *, of: str
-) -> list[str]:
-    """Return the first `count` texts that do not hold an answer.
-
-    Args:
-        question: whose answers must not be there.
-        texts: in order of preference.
-        count: how many are needed.
-        of: what the texts are, for the reason.
-
-    Raises:
-        CannotBuildError: there are fewer.
-    """
-    found = list(islice((t for t in texts if not holds_answer(t, question.answers)), count))
-    if len(found) < count:
-        raise CannotBuildError(f"too few {of} leave out the answer")
-    return found
+    def without_answer(self, question: Question, texts: Iterable[str], count: int) -> list[str]:
+        """Return the first `count` texts, in order of preference, that do not hold an answer."""
+        found = list(islice((t for t in texts if not holds_answer(t, question.answers)), count))
+        if len(found) < count:
+            raise CannotBuildError(f"too few {self.unit} leave out the answer")
+        return found
 
 
 MICROWORLD = "microworld"
@@ -158,74 +135,45 @@ def fact_of(world: World, question: Question) -> Fact:
     return world.fact(question.id.rpartition(".q")[0])
 
 
-def microworld_prompts() -> PromptSet:
-    """Return the prompts that the microworld's model was trained on.
-
-    Its training held no closed-book prompt that allows `unknown`. The one here reuses the
-    sentence from the prompt with a context: of 200 withheld facts the model then says
-    `unknown` to 18; to 11 if the sentence does not mention a context, and to 23 if an empty
-    `Context:` follows it, which would no longer be a closed-book prompt.
-    """
-    return PromptSet(
-        closed_book=World.prompt("closed_book"),
-        with_context=World.prompt("with_context"),
-        closed_book_or_unknown=prompt_text("microworld_closed_book_or_unknown"),
-        with_context_or_unknown=World.prompt("with_context_or_unknown"),
-    )
-
-
 class MicroworldContexts(ContextSource):
-    """Build contexts from the world's own documents.
-
-    Args:
-        nearest: see `ContextSource`, as for `seed`.
-        seed: picks the random documents.
-        world: source of facts and documents.
-    """
+    """Build contexts from the world's own documents."""
 
     unit = "documents"
 
-    def __init__(self, nearest: NearestPassages | None, seed: int, world: World) -> None:
-        super().__init__(nearest, seed)
-        self._world = world
+    def passages(self) -> list[str]:
+        """Return all documents."""
+        return [document.text for document in default_world().documents]
 
     def original(self, question: Question) -> Stated:
         """Return the document about the fact's subject."""
-        fact = fact_of(self._world, question)
-        return Stated(self._world.document_for(fact).text, question.answers)
+        world = default_world()
+        return world.document_for(fact_of(world, question)).text, question.answers
 
-    def conflicting(self, question: Question) -> Stated:
-        """Return the same document with another value of the same kind."""
-        return self._contradicted(question, plausible=True)
-
-    def untrue(self, question: Question) -> Stated:
-        """Return the same document with an absurd value."""
-        return self._contradicted(question, plausible=False)
+    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
+        """Return the same document with another value of the same kind, or an absurd one."""
+        world = default_world()
+        fact = fact_of(world, question)
+        value = world.contradicting_value(fact, plausible=plausible)
+        aliases = world.aliases(value, fact.value_kind) if plausible else ()
+        return world.contradiction(fact, plausible=plausible).text, (value, *aliases)
 
     def random(self, question: Question, count: int) -> list[str]:
         """Return documents that name neither the subject nor the value."""
-        fact = fact_of(self._world, question)
+        world = default_world()
+        fact = fact_of(world, question)
         rng = Random(f"uniknow/random/{self._seed}/{fact.id}")  # noqa: S311
         found: dict[str, None] = {}
         for _ in range(20 * count):
             if len(found) == count:
                 break
-            found[self._world.irrelevant_document(fact, "random", rng).text] = None
+            found[world.irrelevant_document(fact, "random", rng).text] = None
         if len(found) < count:
             raise CannotBuildError("too few documents leave out the subject and the answer")
         return list(found)
 
-    def _contradicted(self, question: Question, *, plausible: bool) -> Stated:
-        fact = fact_of(self._world, question)
-        value = self._world.contradicting_value(fact, plausible=plausible)
-        aliases = self._world.aliases(value, fact.value_kind) if plausible else ()
-        text = self._world.contradiction(fact, plausible=plausible).text
-        return Stated(text, (value, *aliases))
-
 
 FACTS = "facts"
 FACTS_FILE = Path(__file__).parent / "facts.toml"
-_SINGLES = "singles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +211,11 @@ class _ListedFact:
     @property
     def text(self) -> str:
         """The passage."""
-        return _filled(self.passage, self.answers[0])
+        return self.stating(self.answers[0])
+
+    def stating(self, answer: str) -> str:
+        """The passage with some answer."""
+        return _capitalised(self.passage.replace("{answer}", answer))
 
 
 @cache
@@ -271,7 +223,12 @@ def listed_facts() -> Mapping[str, _ListedFact]:
     """Return the bundled facts by id."""
     content = tomllib.loads(FACTS_FILE.read_text(encoding="utf-8"))
     found = [fact for relation in content["relation"] for fact in _of_relation(relation)]
-    found += _singles(content[_SINGLES])
+    for line in content["singles"]["facts"].strip().splitlines():
+        name, *questions, listed, passage, other = line.split(" ; ")
+        answers = tuple(listed.split(" | "))
+        passage = passage.replace(answers[0], "{answer}")
+        source = content["singles"]["source"]
+        found.append(_ListedFact(name, name, source, tuple(questions), passage, answers, (other,)))
     return {fact.id: fact for fact in found}
 
 
@@ -280,39 +237,17 @@ def _of_relation(relation: Mapping[str, Any]) -> Iterator[_ListedFact]:
     facts = [line.split(" = ") for line in relation["facts"].strip().splitlines()]
     answers = [tuple(listed.split(" | ")) for _, listed in facts]
     for number, (subject, _) in enumerate(facts):
-        group = subject.removeprefix("the city of ").casefold()
-        passage = passages[number % len(passages)].replace("{subject}", subject)
+        texts = (text.replace("{subject}", subject) for text in relation["questions"])
         others = dict.fromkeys(one[0] for one in answers if not set(one) & set(answers[number]))
         yield _ListedFact(
             id=f"{relation['name']}.{subject.casefold().replace(' ', '_')}",
-            group=group,
+            group=subject.removeprefix("the city of ").casefold(),
             source=relation["source"],
-            questions=tuple(
-                _capitalised(text.replace("{subject}", subject)) for text in relation["questions"]
-            ),
-            passage=passage,
+            questions=tuple(map(_capitalised, texts)),
+            passage=passages[number % len(passages)].replace("{subject}", subject),
             answers=answers[number],
             others=tuple(others),
         )
-
-
-def _singles(singles: Mapping[str, Any]) -> Iterator[_ListedFact]:
-    for line in singles["facts"].strip().splitlines():
-        name, *questions, listed, passage, other = line.split(" ; ")
-        answers = tuple(listed.split(" | "))
-        yield _ListedFact(
-            id=name,
-            group=name,
-            source=singles["source"],
-            questions=tuple(questions),
-            passage=passage.replace(answers[0], "{answer}"),
-            answers=answers,
-            others=(other,),
-        )
-
-
-def _filled(passage: str, answer: str) -> str:
-    return _capitalised(passage.replace("{answer}", answer))
 
 
 def _capitalised(text: str) -> str:
@@ -340,47 +275,69 @@ def fact_questions(*, seed: int = 0) -> tuple[Question, ...]:
     )
 
 
-def fact_prompts() -> PromptSet:
-    """Return prompts that the model continues, with examples of short answers."""
-    return PromptSet(**{one.name: prompt_text(f"{FACTS}_{one.name}") for one in fields(PromptSet)})
-
-
 class FactContexts(ContextSource):
     """Build contexts from the passages of the list."""
 
     unit = "passages of the list"
 
+    def passages(self) -> list[str]:
+        """Return all passages."""
+        return [fact.text for fact in listed_facts().values()]
+
     def original(self, question: Question) -> Stated:
         """Return the passage that states the fact."""
-        return Stated(listed_facts()[question.id].text, question.answers)
+        return listed_facts()[question.id].text, question.answers
 
-    def conflicting(self, question: Question) -> Stated:
-        """Return the same passage with the answer to another question of the relation."""
-        return self._contradicted(question, listed_facts()[question.id].others)
-
-    def untrue(self, question: Question) -> Stated:
-        """Return the same passage with the answer of another relation."""
-        own = question.id.partition(".")[0]
-        others = (
-            fact.answers[0]
-            for fact in listed_facts().values()
-            if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
-        )
-        return self._contradicted(question, tuple(dict.fromkeys(others)))
+    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
+        """Return the same passage with another answer of the relation, or of another one."""
+        fact = listed_facts()[question.id]
+        others = fact.others if plausible else _answers_beyond(question)
+        shuffled = list(others)
+        Random(f"uniknow/other/{self._seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
+        for other in shuffled:
+            text = fact.stating(other)
+            if not holds_answer(text, question.answers):
+                return text, (other,)
+        raise CannotBuildError("no other answer can take the answer's place")
 
     def random(self, question: Question, count: int) -> list[str]:
         """Return passages about other subjects, without the answer."""
         others = (one for one in listed_facts().values() if one.group != question.group)
         texts = list(dict.fromkeys(fact.text for fact in others))
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
-        return first_without_answer(question, texts, count, of=self.unit)
+        return self.without_answer(question, texts, count)
 
-    def _contradicted(self, question: Question, others: Sequence[str]) -> Stated:
-        fact = listed_facts()[question.id]
-        shuffled = list(others)
-        Random(f"uniknow/other/{self._seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
-        for other in shuffled:
-            text = _filled(fact.passage, other)
-            if not holds_answer(text, question.answers):
-                return Stated(text, (other,))
-        raise CannotBuildError("no other answer can take the answer's place")
+
+def _answers_beyond(question: Question) -> Iterable[str]:
+    """Return the answers of other relations whose passages do not hold the question's answer."""
+    own = question.id.partition(".")[0]
+    others = (
+        fact.answers[0]
+        for fact in listed_facts().values()
+        if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
+    )
+    return dict.fromkeys(others)
+
+
+def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
+    """Return the prompts of a data set.
+
+    Those of the list of facts are continued, with examples of short answers; all files have
+    prompts for models that follow instructions.
+
+    The microworld's model was trained on its prompts, without a closed-book one that allows
+    `unknown`. The one here reuses the sentence from the prompt with a context: of 200 withheld
+    facts the model then says `unknown` to 18; to 11 if the sentence does not mention a context,
+    and to 23 if an empty `Context:` follows it, which would no longer be a closed-book prompt.
+    """
+    names = [one.name for one in fields(PromptSet)]
+    if os.fspath(spec) == FACTS:
+        return PromptSet(*(prompt_text(f"{FACTS}_{name}") for name in names))
+    if os.fspath(spec) != MICROWORLD:
+        return PromptSet(*map(prompt_text, names[:4]))
+    return PromptSet(
+        closed_book=World.prompt("closed_book"),
+        with_context=World.prompt("with_context"),
+        closed_book_or_unknown=prompt_text("microworld_closed_book_or_unknown"),
+        with_context_or_unknown=World.prompt("with_context_or_unknown"),
+    )

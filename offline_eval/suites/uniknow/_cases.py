@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +14,6 @@ from ....calibration import CalibrationRecord
 from ....guard.decision import Scenario
 from ....guard.text import clean_text
 from ...run import Stored
-from ...testbed import World
 from ._matching import is_right
 
 
@@ -166,31 +165,20 @@ class Dataset:
         name: used in tables and case ids.
         questions: with unique ids.
         prompts: what its questions are asked with.
-        world: the microworld that it was drawn from; None for all other data.
-        most_passages: how many passages of 100 words the model that belongs to the data
-            can read at once; None if no model belongs to it.
+        bundled: name of the bundled data set that it is; empty for a file.
     """
 
     name: str
     questions: tuple[Question, ...]
     prompts: PromptSet
-    world: World | None = None
-    most_passages: int | None = None
+    bundled: str = ""
 
 
-@cache
 def prompt_text(name: str) -> str:
     """Return the text of a prompt file of the suite."""
     return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def instructed_prompts() -> PromptSet:
-    """Return the prompts for models that follow instructions: for all data but the microworld."""
-    names = ("closed_book", "with_context", "closed_book_or_unknown", "with_context_or_unknown")
-    return PromptSet(*map(prompt_text, names))
-
-
-START_AGAIN = "remove the run folder and start again"
 Part = Literal["training", "evaluation"]
 QuestionKey = tuple[str, str]
 # Replies and data may hold characters that UTF-8 cannot.
@@ -317,6 +305,10 @@ class Case(_OfQuestion):
         return template.format(context=self.context, question=self.question)
 
 
+Method = Callable[[Sequence[Case]], list[Reply]]
+"""A way to answer cases: one reply per case, in order; of a case that failed, with its error."""
+
+
 class UniKnowSignal(_OfQuestion):
     """A line of `signals.jsonl`: the signals of one question with one context.
 
@@ -346,6 +338,11 @@ class UniKnowSignal(_OfQuestion):
     context_reply: _Text | None
     scores: tuple[FiniteFloat | None, ...] = ()
     error: _Text | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether both signals were measured."""
+        return self.raw_relevance is not None and self.raw_confidence is not None
 
     def record(self) -> CalibrationRecord:
         """Return what a policy is calibrated on."""

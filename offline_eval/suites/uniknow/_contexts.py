@@ -13,26 +13,19 @@ from ...run import Stored
 from ...run.calls import OnProgress
 from .._prompts import WindowedModel
 from ..parts import stage_progress
-from ._alternatives import (
-    Alternative,
-    Alternatives,
-    StatedAnswer,
-    replace_answer,
-    stated_answer,
-)
+from ._alternatives import Alternatives, StatedAnswer, replace_answer, stated_answer
 from ._bundled import (
     FACTS,
+    MICROWORLD,
+    MOST_PASSAGES,
     CannotBuildError,
     ContextSource,
     FactContexts,
     MicroworldContexts,
     Stated,
-    first_without_answer,
-    listed_facts,
-    nearest_passages,
 )
 from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
-from ._windows import WINDOW_WORDS, NearestPassages, WordWeights, best_window
+from ._windows import WINDOW_WORDS, WordWeights, best_window
 
 
 class TextContexts(ContextSource):
@@ -59,47 +52,47 @@ class TextContexts(ContextSource):
     ) -> None:
         weights = WordWeights(text for question in questions for text in question.sources)
         self._stated: dict[str, StatedAnswer] = {}
-        for question in questions:
-            window = best_window(
-                question.question, question.answers, question.sources, weights, words=words
-            )
+        for one in questions:
+            window = best_window(one.question, one.answers, one.sources, weights, words=words)
             if window is not None:
-                self._stated[question.id] = stated_answer(question, window)
+                self._stated[one.id] = stated_answer(one, window)
         stated = list(self._stated.values())
         self._group_of = {one.window: one.question.group for one in reversed(stated)}
-        nearest = NearestPassages(
-            [one.window for one in stated],
-            [*(question.question for question in questions), *(one.text for one in stated)],
-            encoder,
-            on_progress,
-        )
-        super().__init__(nearest, seed)
-        self._alternatives = Alternatives(stated, nearest, seed=seed)
+        asked = [*(one.question for one in questions), *(one.text for one in stated)]
+        super().__init__(asked, encoder, seed=seed, on_progress=on_progress)
+        assert self._nearest is not None
+        self._alternatives = Alternatives(stated, self._nearest, seed=seed)
+
+    def passages(self) -> list[str]:
+        """Return all windows."""
+        return [one.window for one in self._stated.values()]
 
     def original(self, question: Question) -> Stated:
         """Return the window that best supports the answer."""
-        return Stated(self._of(question).window, question.answers)
+        return self._of(question).window, question.answers
 
-    def conflicting(self, question: Question) -> Stated:
-        """Return the same window with another answer of the same sort."""
-        stated = self._of(question)
-        proposed = self._alternatives.plausible(stated)
-        if not proposed:
-            raise CannotBuildError("no other answer of the data set is of the same sort and form")
-        return _exchanged(stated, proposed, "the answer cannot be replaced everywhere")
-
-    def untrue(self, question: Question) -> Stated:
-        """Return the same window with an answer of a wrong kind."""
+    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
+        """Return the same window with another answer of the same sort, or of a wrong kind."""
         stated = self._of(question)
         reason = "no answer of another kind can take the answer's place"
-        return _exchanged(stated, self._alternatives.implausible(stated), reason)
+        proposed = self._alternatives.implausible(stated)
+        if plausible:
+            reason = "the answer cannot be replaced everywhere"
+            proposed = self._alternatives.plausible(stated)
+            if not proposed:
+                reason = "no other answer of the data set is of the same sort and form"
+        for one in proposed:
+            text = replace_answer(stated.window, question.answers, one, stated.shape.kind)
+            if text is not None:
+                return text, one.answers
+        raise CannotBuildError(reason)
 
     def random(self, question: Question, count: int) -> list[str]:
         """Return windows of other questions, of other groups as far as there are any."""
-        order = list(dict.fromkeys(one.window for one in self._stated.values()))
+        order = list(dict.fromkeys(self.passages()))
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(order)  # noqa: S311
         order.sort(key=lambda text: self._group_of[text] == question.group)
-        return first_without_answer(question, order, count, of=self.unit)
+        return self.without_answer(question, order, count)
 
     def _of(self, question: Question) -> StatedAnswer:
         if question.id not in self._stated:
@@ -109,19 +102,8 @@ class TextContexts(ContextSource):
         return self._stated[question.id]
 
 
-def _exchanged(stated: StatedAnswer, proposed: Sequence[Alternative], reason: str) -> Stated:
-    """Return the window with the first alternative that fits; raise the reason without one."""
-    for alternative in proposed:
-        text = replace_answer(
-            stated.window, stated.question.answers, alternative, stated.shape.kind
-        )
-        if text is not None:
-            return Stated(text, alternative.answers)
-    raise CannotBuildError(reason)
-
-
 _LEAST_WORDS = 10
-_RETRIEVING = (ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K)
+_RETRIEVING = {ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K}
 # Share of the free tokens that is used: windows differ, and blank lines join them.
 _MARGIN = 0.9
 _SAMPLED_SOURCES = 200
@@ -168,13 +150,12 @@ def build_contexts(
     """Build contexts of every kind asked for, for every question of `dataset`.
 
     Args:
-        dataset: the microworld has its own documents and contradictions.
+        dataset: bundled ones have their own documents and contradictions.
         encoder: retrieves misleading passages; the embedded bi-encoder by default.
         kinds: what to build.
-        words: of a passage cut from a text, at least 10; the microworld's documents keep their
-            length.
-        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the data
-            set's model can read at once.
+        words: of a passage cut from a text, at least 10; bundled documents keep their length.
+        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the
+            microworld's model can read at once.
         seed: picks random passages, wrong answers and places; the same seed gives the same
             contexts.
         on_progress: called while texts are encoded and for each question.
@@ -183,22 +164,19 @@ def build_contexts(
         The contexts, and a problem for each that could not be built.
     """
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
-    source: ContextSource
-    questions, world = dataset.questions, dataset.world
-    own_passages = world is not None or dataset.name == FACTS
-    if encoder is None and (not own_passages or any(kind in _RETRIEVING for kind in wanted)):
+    questions = dataset.questions
+    if encoder is None and not (dataset.bundled and _RETRIEVING.isdisjoint(wanted)):
         encoder = BiEncoderScorer()
-    if world is not None:
-        texts = [document.text for document in world.documents]
-        nearest = nearest_passages(texts, questions, encoder, on_progress)
-        source = MicroworldContexts(nearest, seed, world)
-    elif own_passages:
-        texts = [fact.text for fact in listed_facts().values()]
-        source = FactContexts(nearest_passages(texts, questions, encoder, on_progress), seed)
+    asked = [one.question for one in questions]
+    source: ContextSource
+    if dataset.bundled == MICROWORLD:
+        source = MicroworldContexts(asked, encoder, seed=seed, on_progress=on_progress)
+        passages = min(passages, MOST_PASSAGES)
+    elif dataset.bundled == FACTS:
+        source = FactContexts(asked, encoder, seed=seed, on_progress=on_progress)
     else:
         assert encoder is not None
         source = TextContexts(questions, encoder, seed=seed, words=words, on_progress=on_progress)
-    passages = min(passages, dataset.most_passages or passages)
     order = [question.id for question in questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
     # The place of the right passage is balanced: each is used equally often, give or take one.
@@ -232,26 +210,26 @@ def _context(
     Raises:
         CannotBuildError: there is none.
     """
+    if kind in (ContextKind.CONFLICTING, ContextKind.UNTRUE):
+        plausible = kind is ContextKind.CONFLICTING
+        text, answers = source.contradicting(question, plausible=plausible)
+        return Context(kind, (text,), *((answers,) if plausible else ((), answers)))
     match kind:
-        case ContextKind.ORIGINAL | ContextKind.CONFLICTING:
-            stated = getattr(source, kind)(question)
-            return Context(kind, (stated.text,), stated.answers)
-        case ContextKind.UNTRUE:
-            stated = source.untrue(question)
-            return Context(kind, (stated.text,), (), stated.answers)
-        case ContextKind.RANDOM | ContextKind.RETRIEVED:
-            return Context(kind, tuple(getattr(source, kind)(question, 1)))
+        case ContextKind.RANDOM:
+            return Context(kind, tuple(source.random(question, 1)))
+        case ContextKind.RETRIEVED:
+            return Context(kind, tuple(source.retrieved(question, 1)))
         case ContextKind.NONE_OF_K:
             return Context(kind, tuple(source.distractors(question, count)))
-        case ContextKind.ONE_OF_K:
-            stated = source.original(question)
-            passages = source.distractors(question, count - 1)
-            passages.insert(turn % count, stated.text)
-            return Context(kind, tuple(passages), stated.answers)
-        case ContextKind.TWO_IN_CONFLICT:
-            both = [source.original(question), source.conflicting(question)]
-            texts = tuple(stated.text for stated in (both[::-1] if turn % 2 else both))
-            return Context(kind, texts, (*both[0].answers, *both[1].answers))
+    text, answers = source.original(question)
+    passages = [text]
+    if kind is ContextKind.ONE_OF_K:
+        passages = source.distractors(question, count - 1)
+        passages.insert(turn % count, text)
+    elif kind is ContextKind.TWO_IN_CONFLICT:
+        other, wrong = source.contradicting(question, plausible=True)
+        passages, answers = [text, other][:: -1 if turn % 2 else 1], (*answers, *wrong)
+    return Context(kind, tuple(passages), answers)
 
 
 def fitting_size(
@@ -266,19 +244,9 @@ def fitting_size(
         passages: wanted in contexts with several.
         several: whether there will be such contexts; two of them then have to fit.
     """
-    room = _words_that_fit(lm, dataset, answer_tokens)
-    if room is None:
-        return WINDOW_WORDS, passages
-    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
-    return words, max(2, min(passages, room // words))
-
-
-def _words_that_fit(lm: LanguageModel, dataset: Dataset, answer_tokens: int) -> int | None:
-    if not isinstance(lm, WindowedModel) or lm.context_window is None:
-        return None
     sources = [text for question in dataset.questions for text in question.sources]
-    if not sources:
-        return None
+    if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
+        return WINDOW_WORDS, passages
     per_word = sorted(
         len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
     )
@@ -287,4 +255,6 @@ def _words_that_fit(lm: LanguageModel, dataset: Dataset, answer_tokens: int) -> 
     questions = [question.question for question in dataset.questions]
     prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
     asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
-    return max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))
+    room = max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))
+    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
+    return words, max(2, min(passages, room // words))

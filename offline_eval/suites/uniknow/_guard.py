@@ -36,7 +36,7 @@ from ....calibration.risk.path import PathPoint
 from ....guard import Guard, GuardOptions
 from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
-from ....guard.decision import Decision, Route
+from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.fingerprint import Fingerprint
 from ....guard.policy import Policy, known_calibrator
@@ -44,9 +44,8 @@ from ....guard.routing import Calibrator, PlattCalibrator, Signals, decide_route
 from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
-from ._cases import Case, QuestionKey, Reply, UniKnowSignal
+from ._cases import Case, Method, QuestionKey, Reply, UniKnowSignal
 from ._matching import is_right
-from .methods import Method
 
 
 class SignalMeter:
@@ -57,6 +56,9 @@ class SignalMeter:
         estimator: measures confidence in the closed-book answer.
         aggregator: how passage scores become one value.
         naive: replies with the context; guards over it reuse its replies.
+
+    Attributes:
+        found: what was measured, by case id.
     """
 
     def __init__(
@@ -66,10 +68,9 @@ class SignalMeter:
         aggregator: str,
         naive: Method,
     ) -> None:
-        self.scorer, self.estimator = scorer, estimator
-        self.aggregator = aggregator
+        self.scorer, self.estimator, self.aggregator = scorer, estimator, aggregator
+        self.found: dict[str, UniKnowSignal] = {}
         self._naive = naive
-        self._signals: dict[str, UniKnowSignal] = {}
         self._confidences: dict[QuestionKey, Confidence] = {}
         # No deadline: how busy the machine is must not decide which cases count as failed.
         # Only raw values are kept; a scorer of one's own may give others than probabilities.
@@ -81,37 +82,56 @@ class SignalMeter:
             relevance_threshold=1.0,
             allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
         )
-        self._guard = Guard(
-            policy,
-            scorer=scorer,
-            options=GuardOptions(mode="shadow", deadlines={"relevance": None}),
-            metrics=False,
-        )
+        options = GuardOptions(mode="shadow", deadlines={"relevance": None})
+        self._guard = Guard(policy, scorer=scorer, options=options, metrics=False)
 
     def remember(self, signals: Iterable[UniKnowSignal]) -> None:
         """Add what was measured before, so that it is not measured again."""
         for signal in signals:
-            self._signals[signal.case_id] = signal
+            self.found[signal.case_id] = signal
             if signal.raw_confidence is not None and signal.closed_book is not None:
-                found = Confidence(signal.raw_confidence, signal.closed_book)
-                self._confidences[signal.question_key] = found
+                confidence = Confidence(signal.raw_confidence, signal.closed_book)
+                self._confidences[signal.question_key] = confidence
 
     def signals(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; what failed before is measured again."""
-        there = {name for name, signal in self._signals.items() if _complete(signal)}
-        if failed := [case for case in cases if case.case_id not in there]:
-            self.measure(failed)
-        return [self._signals[case.case_id] for case in cases]
+        there = {name for name, signal in self.found.items() if signal.complete}
+        if missing := [case for case in cases if case.case_id not in there]:
+            self.measure(missing)
+        return [self.found[case.case_id] for case in cases]
 
     def measure(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; failures are noted, never raised."""
         decisions = self._guard.decide_batch(
             [case.question for case in cases], [case.passages for case in cases]
         )
-        measured = zip(cases, decisions, self._estimated(cases), self._naive(cases), strict=True)
-        found = [_signal(*one) for one in measured]
-        self.remember(found)
-        return found
+        estimated, replies = self._estimated(cases), self._naive(cases)
+        measured = []
+        for case, decision, found, reply in zip(cases, decisions, estimated, replies, strict=True):
+            errors = [reply.error]
+            if isinstance(found, KnowgateError):
+                errors.insert(0, str(RowError.of(found)))
+            if decision.raw_relevance is None:
+                errors.insert(0, f"SignalError: relevance signal: {decision.reason}")
+            known = None if isinstance(found, KnowgateError) else found
+            signal = UniKnowSignal(
+                case_id=case.case_id,
+                **case.about,
+                part=case.part,
+                kind=case.context_kind,
+                holds_answer=bool(case.context_answers),
+                raw_relevance=decision.raw_relevance,
+                raw_confidence=known and known.value,
+                closed_book=known and known.answer,
+                closed_book_right=known and is_right(known.answer, case.answers),
+                context_right=None if reply.error else is_right(reply.text, case.expected),
+                context_reply=None if reply.error else reply.text,
+                scores=decision.scores,
+                error=next(filter(None, errors), None),
+            )
+            measured.append(signal)
+        self.remember(measured)
+        return measured
 
     def _estimated(self, cases: Sequence[Case]) -> list[Confidence | KnowgateError]:
         """Return the confidence of each case; each question is asked once."""
@@ -128,50 +148,13 @@ class SignalMeter:
             found: Sequence[Confidence | KnowgateError] = many(questions, on_error="return")
             return found
 
-        measured = map(_checked, each_or_error(call, list(new.values())))
-        found = {**self._confidences, **dict(zip(new, measured, strict=True))}
+        found: dict[QuestionKey, Confidence | KnowgateError] = {**self._confidences}
+        for key, one in zip(new, each_or_error(call, list(new.values())), strict=True):
+            usable = isinstance(one, KnowgateError) or 0.0 <= one.value <= 1.0
+            found[key] = (
+                one if usable else SignalValueError("confidence", "the value is not in [0, 1]")
+            )
         return [found[case.question_key] for case in cases]
-
-
-def _complete(signal: UniKnowSignal) -> bool:
-    """Whether both signals of a case were measured."""
-    return signal.raw_relevance is not None and signal.raw_confidence is not None
-
-
-def _signal(
-    case: Case, decision: Decision, found: Confidence | KnowgateError, reply: Reply
-) -> UniKnowSignal:
-    errors = [f"SignalError: relevance signal: {decision.reason}"]
-    if decision.raw_relevance is not None:
-        errors.clear()
-    value = answer = known = None
-    if isinstance(found, KnowgateError):
-        errors.append(str(RowError.of(found)))
-    else:
-        value, answer = found.value, found.answer
-        known = is_right(answer, case.answers)
-    failed = bool(reply.error)
-    return UniKnowSignal(
-        case_id=case.case_id,
-        **case.about,
-        part=case.part,
-        kind=case.context_kind,
-        holds_answer=bool(case.context_answers),
-        raw_relevance=decision.raw_relevance,
-        raw_confidence=value,
-        closed_book=answer,
-        closed_book_right=known,
-        context_right=None if failed else is_right(reply.text, case.expected),
-        context_reply=None if failed else reply.text,
-        scores=decision.scores,
-        error=next(filter(None, (*errors, reply.error)), None),
-    )
-
-
-def _checked(found: Confidence | KnowgateError) -> Confidence | KnowgateError:
-    if isinstance(found, KnowgateError) or 0.0 <= found.value <= 1.0:
-        return found
-    return SignalValueError("confidence", "the value is not in [0, 1]")
 
 
 def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
@@ -200,14 +183,13 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
                 chosen = next(replies)
             elif route is Route.ANSWER:
                 chosen = Reply((signal.closed_book or "").strip(), abstained=False)
+            error = chosen.error
             if measured.failed:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
-                chosen = replace(chosen, error=f"SignalError: {names} could not be measured")
+                error = f"SignalError: {names} could not be measured"
             relevance, confidence = measured.relevance, measured.confidence
-            found.append(
-                replace(chosen, route=route.value, relevance=relevance, confidence=confidence)
-            )
+            found.append(Reply(chosen.text, chosen.abstained, route, relevance, confidence, error))
         return found
 
     return answer
@@ -235,8 +217,7 @@ _LEAKING = (0.0, 0.02)
 _LEVELS = 100
 # Of the training questions; the rest is worth more in the test.
 _LEARNING_SHARE = 0.25
-# Where there is nothing to learn a path from.
-_STRICTEST = PathPoint(1.0, 1.0)
+_Path = tuple[PathPoint, ...]
 
 
 def calibrate_guard(
@@ -264,9 +245,19 @@ def calibrate_guard(
     require_share("risk", risk)
     require_share("delta", delta)
     # Sums of floats depend on their order.
-    usable = sorted(filter(_complete, signals), key=lambda signal: signal.case_id)
-    learning, testing = _parts(usable)
+    usable = sorted((one for one in signals if one.complete), key=lambda signal: signal.case_id)
+    # Question by question, whatever their groups: the testing part must be a sample of all
+    # questions that the guarantee is about.
+    keys = sorted({signal.question_key for signal in usable})
+    seed = CalibrationRecord.seed_of(map("/".join, keys))
+    Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
+    first = set(keys[: round(_LEARNING_SHARE * len(keys))])
+    learning = [signal for signal in usable if signal.question_key in first]
+    testing = [signal for signal in usable if signal.question_key not in first]
     relevance, confidence = _calibrators(learning)
+    records = {one.case_id: _record(one, relevance, confidence) for one in usable}
+    paths = _declared_paths([records[one.case_id] for one in learning])
+    tested = [records[name] for name in _one_per_question(testing)]
     binding = PolicyBinding(
         scorer=scorer,
         estimator=estimator,
@@ -275,43 +266,24 @@ def calibrate_guard(
         confidence_calibrator=confidence,
         created_by=f"knowgate {__version__}",
     )
-    learned, tested, records = (
-        [_record(one, relevance, confidence) for one in some]
-        for some in (learning, _one_per_question(testing), usable)
-    )
-    paths = _declared_paths(learned)
-    policy = _tested(paths, tested, records, binding, (risk, delta))
-    return policy.model_copy(
-        update={
-            "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
-            # Live questions are not only those that neither side answers.
-            "histograms": calibration_histograms(
-                policy, CalibrationRecord.one_per_question(records)
-            ),
-            "calibration_set_sha256": _sha256(usable),
-        }
-    )
-
-
-def _tested(
-    paths: Sequence[tuple[PathPoint, ...]],
-    tested: Sequence[CalibrationRecord],
-    usable: Sequence[CalibrationRecord],
-    binding: PolicyBinding,
-    bounds: tuple[float, float],
-) -> Policy:
-    """Test each path at its share of δ and return the policy of the best point that passes."""
-    risk, delta = bounds
     # Letting one of them through costs 1 by either route: the mean cost is their share.
     targets = [RiskTarget("cost", risk)]
 
-    def fitted(path: tuple[PathPoint, ...]) -> Policy:
+    def fitted(path: _Path) -> Policy:
         found = fit_policy(tested, targets, delta=delta / len(paths), path=path, binding=binding)
         return found.policy
 
-    path, place = _best([fitted(path) for path in paths], paths, usable)
     # Ending at the point that was chosen, the same test gives its figures.
-    return fitted(path if place is None else path[: place + 1])
+    policy = fitted(_best([fitted(path) for path in paths], paths, list(records.values())))
+    # Live questions are not only those that neither side answers.
+    compared = CalibrationRecord.one_per_question(list(records.values()))
+    return policy.model_copy(
+        update={
+            "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
+            "histograms": calibration_histograms(policy, compared),
+            "calibration_set_sha256": _sha256(usable),
+        }
+    )
 
 
 def require_share(name: str, value: float) -> None:
@@ -323,34 +295,16 @@ def require_share(name: str, value: float) -> None:
     try:
         RiskTarget("cost", value)
     except ValueError:
-        raise InputError(
-            f"must be between 0 and 1, not {value}", where=name, hint="use 0.1"
-        ) from None
-
-
-def _parts(
-    signals: Sequence[UniKnowSignal],
-) -> tuple[list[UniKnowSignal], list[UniKnowSignal]]:
-    """Split into a learning and a testing part, question by question, whatever their groups.
-
-    The testing part must be a sample of all questions that the guarantee is about.
-    """
-    keys = sorted({signal.question_key for signal in signals})
-    seed = CalibrationRecord.seed_of(map("/".join, keys))
-    Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
-    first = set(keys[: round(_LEARNING_SHARE * len(keys))])
-    learning = [signal for signal in signals if signal.question_key in first]
-    return learning, [signal for signal in signals if signal.question_key not in first]
+        what = f"must be between 0 and 1, not {value}"
+        raise InputError(what, where=name, hint="use 0.1") from None
 
 
 def _calibrators(learning: Sequence[UniKnowSignal]) -> tuple[Calibrator, Calibrator]:
     sides: dict[bool, list[float]] = {True: [], False: []}
     memory: dict[bool, dict[str, float]] = {True: {}, False: {}}
     for signal in learning:
-        assert signal.raw_relevance is not None
-        assert signal.raw_confidence is not None
-        sides[signal.holds_answer].append(signal.raw_relevance)
-        memory[bool(signal.closed_book_right)][signal.question_id] = signal.raw_confidence
+        sides[signal.holds_answer].append(signal.raw_relevance or 0.0)
+        memory[bool(signal.closed_book_right)][signal.question_id] = signal.raw_confidence or 0.0
     right, wrong = (list(memory[side].values()) for side in (True, False))
     return fit_platt(sides[True], sides[False]), fit_platt(right, wrong)
 
@@ -359,27 +313,23 @@ def _record(
     signal: UniKnowSignal, relevance: Calibrator, confidence: Calibrator
 ) -> CalibrationRecord:
     """Return the calibrated signals of a case, and which side has the answer."""
-    assert signal.raw_relevance is not None
-    assert signal.raw_confidence is not None
-    return CalibrationRecord(
-        question_id=f"{signal.dataset}/{signal.question_id}",
-        relevance=relevance.apply(signal.raw_relevance),
-        confidence=confidence.apply(signal.raw_confidence),
+    return replace(
+        signal.record(),
+        relevance=relevance.apply(signal.raw_relevance or 0.0),
+        confidence=confidence.apply(signal.raw_confidence or 0.0),
         context_right=signal.holds_answer,
         closed_book_right=bool(signal.closed_book_right),
-        group=signal.group,
-        case=signal.kind,
     )
 
 
-def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[UniKnowSignal]:
+def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[str]:
     """One case of each question that neither side answers, picked by a hash of its id."""
     neither = (one for one in signals if not one.holds_answer and not one.closed_book_right)
     by_question = grouped(neither, lambda signal: signal.question_key)
-    return [min(some, key=lambda one: _hash(one.case_id)) for some in by_question.values()]
+    return [min((one.case_id for one in some), key=_hash) for some in by_question.values()]
 
 
-def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[tuple[PathPoint, ...]]:
+def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[_Path]:
     """Paths along which one threshold stands where few leaks were seen, and the other falls.
 
     Two keep the threshold of relevance, where none and 2 % of the learning part's contexts
@@ -391,16 +341,16 @@ def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[tuple[PathPoint,
     answers = {c.question_id: (c.confidence, c.closed_book_right) for c in cases}
     unknown = [v for v, right in answers.values() if not right and v is not None]
     known = [v for v, right in answers.values() if right and v is not None]
-    follows, trusts = _levels([*holding, *without]), _levels([*known, *unknown])
     paths = []
     for share in _LEAKING:
         kept = _above(math.floor(share * len(without)), without, holding)
-        paths.append([PathPoint(kept, step) for step in trusts])
+        paths.append([PathPoint(kept, step) for step in _levels([*known, *unknown])])
     kept = _above(0, unknown, known)
-    paths.append([PathPoint(step, kept) for step in follows])
+    paths.append([PathPoint(step, kept) for step in _levels([*holding, *without])])
     closed = PathPoint(None, None)
     open_ones = [tuple(point for point in path if point != closed) for path in paths]
-    return [path for path in dict.fromkeys(open_ones) if path] or [(_STRICTEST,)]
+    # Where there is nothing to learn a path from, only what is certain passes.
+    return [path for path in dict.fromkeys(open_ones) if path] or [(PathPoint(1.0, 1.0),)]
 
 
 def _above(number: int, leaking: Sequence[float], wanted: Sequence[float]) -> float | None:
@@ -423,29 +373,24 @@ def _levels(values: Sequence[float]) -> list[float | None]:
 
 
 def _best(
-    fitted: Sequence[Policy],
-    paths: Sequence[tuple[PathPoint, ...]],
-    cases: Sequence[CalibrationRecord],
-) -> tuple[tuple[PathPoint, ...], int | None]:
-    """The path, and the place on it, of the certified point that routes most cases rightly.
+    fitted: Sequence[Policy], paths: Sequence[_Path], cases: Sequence[CalibrationRecord]
+) -> _Path:
+    """The path up to the certified point that routes most cases rightly, of equals the strictest.
 
     All certified points keep the promise together, so any choice among them does. The
-    first path and None where there is none.
+    first path where there is none.
     """
     evidence = Evidence.of(cases)
     wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
-    found: list[tuple[int, int, int]] = []
-    for number, policy in enumerate(fitted):
+    most, best = -1, paths[0]
+    for policy, path in zip(fitted, paths, strict=True):
         promise = policy.guarantee
         if promise is not None and promise.chosen is not None:
-            certified = paths[number][: promise.chosen + 1]
-            right = (evidence.route_codes(certified) == wanted).sum(axis=1)
-            place = int(np.argmax(right))  # of equals the strictest
-            found.append((int(right[place]), -number, place))
-    if not found:
-        return paths[0], None
-    _, number, place = max(found, key=lambda one: one[:2])
-    return paths[-number], place
+            codes = evidence.route_codes(path[: promise.chosen + 1])
+            right = (codes == wanted).sum(axis=1)
+            if right.max() > most:
+                most, best = int(right.max()), path[: int(right.argmax()) + 1]
+    return best
 
 
 def _in_words(found: Guarantee | None, *, delta: float, paths: int) -> Guarantee:
@@ -475,7 +420,7 @@ def _in_words(found: Guarantee | None, *, delta: float, paths: int) -> Guarantee
 def _sha256(signals: Sequence[UniKnowSignal]) -> str:
     names = ("case_id", "raw_relevance", "raw_confidence", "holds_answer", "closed_book_right")
     lines = [json.dumps([getattr(signal, name) for name in names]) for signal in signals]
-    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+    return _hash("\n".join(lines)).hex()
 
 
 def _hash(text: str) -> bytes:

@@ -8,8 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-import numpy as np
-
+from ....guard.language import NUMBERS, SCALES
 from ....guard.matching import canonical_answer, normalise_answer
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
@@ -159,13 +158,8 @@ def _normalised(text: str) -> str:
     return normalise_answer(text)
 
 
-_WORD_NUMBER = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-    "hundred thousand million billion trillion"
-)
-_WORD = _WORD_NUMBER.replace(" ", "|")
-_SMALL_WORDS = _WORD_NUMBER.split()[2:13]  # two to twelve
+_WORD = "|".join(sorted([*NUMBERS, *SCALES], key=len, reverse=True))
+_SMALL_WORDS = list(NUMBERS)[2:13]  # two to twelve
 _FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _SCALE = "(?: (?:thousand|million|billion|trillion)\\b)?"
 NUMBER = re.compile(
@@ -183,28 +177,6 @@ def number_value(number: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def number_form(number: str, *, year: bool) -> str:
-    """Name how a number is written; only numbers of one form can replace each other."""
-    if year:
-        return "year"
-    if not number[0].isdigit():
-        return "words"
-    scale = number.partition(" ")[2]
-    return f"{'decimal' if '.' in number else 'figures'} {scale}"
-
-
-def number_distance(own: float, other: float, *, year: bool) -> float:
-    """Return how far apart two numbers are: years by difference, others by their log ratio."""
-    if year or own <= 0 or other <= 0:
-        return abs(own - other)
-    return float(abs(np.log(own / other)))
-
-
-def is_one(text: str) -> bool:
-    """Return whether a number is one, so that nouns after it are in the singular."""
-    return canonical_answer(text) in {"1", "1st", "1%"}
 
 
 def nearby_years(value: float) -> list[str]:

@@ -11,15 +11,13 @@ method that always abstains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
@@ -66,12 +64,7 @@ class Outcome(StrEnum):
     OTHER = "other"
 
 
-ERROR_TYPES = (
-    Outcome.CONTEXTUAL,
-    Outcome.PARAMETRIC,
-    Outcome.FALSE_ABSTENTION,
-    Outcome.OTHER,
-)
+ERROR_TYPES = (Outcome.CONTEXTUAL, Outcome.PARAMETRIC, Outcome.FALSE_ABSTENTION, Outcome.OTHER)
 
 
 def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
@@ -114,9 +107,29 @@ def measured(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
     return [row for row in rows if row.error is None]
 
 
-# A share as estimated, and per bootstrap draw; NaN without cases.
-Sampled = tuple[float, NDArray[np.float64]]
-_Holds = Mapping[str, Callable[[UniKnowRow], bool]]
+SCORED_SCENARIOS = (
+    Scenario.CONFLICT,
+    Scenario.EXTERNAL_ONLY,
+    Scenario.PARAMETRIC_ONLY,
+    Scenario.UNKNOWN,
+)
+ALL = "all"
+_OVERALL = ("acc", "truth", "ans", "rely")
+_COUNTED = ("em", "acc", "truth", "ans", "abstained", "misled", *Outcome)
+
+
+def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
+    """Return in which of the shares a row counts."""
+    right, outcome = row.right and not row.abstained, outcome_of(row, context)
+    return [
+        row.abstained if row.scenario is Scenario.UNKNOWN else right,
+        right,
+        row.right or row.abstained,
+        not row.abstained,
+        row.abstained,
+        row.misled and not row.abstained and not row.right,
+        *(outcome is one for one in Outcome),
+    ]
 
 
 class Shares:
@@ -125,79 +138,49 @@ class Shares:
     Args:
         rows: without errors; their questions must be among those of `resamples`.
         resamples: draws over questions.
-        holds: by name, whether a row counts.
+        contexts: text of the context by case id without the method.
 
     Attributes:
-        sampled: the shares, as estimated and per draw.
-        intervals: the same, with their intervals.
+        sampled: the shares, first as estimated, then per draw; NaN without cases.
         questions: number of different ones.
         cases: number of rows.
+        em_questions: those that bound what the exact match rests on.
     """
 
     def __init__(
-        self, rows: Sequence[UniKnowRow], resamples: QuestionResamples, holds: _Holds
+        self,
+        rows: Sequence[UniKnowRow],
+        resamples: QuestionResamples,
+        contexts: Mapping[str, str],
     ) -> None:
-        counts = np.zeros((resamples.count, 1 + len(holds)))
+        counts = np.zeros((resamples.count, 1 + len(_COUNTED)))
         for row in rows:
-            held = (one(row) for one in holds.values())
+            held = _counted(row, contexts.get(row.case_key))
             counts[resamples.position(row.question_key)] += [1, *held]
-        totals, draws = counts.sum(axis=0), resamples.totals(counts)
-        self.sampled: dict[str, Sampled] = {}
-        self.intervals: dict[str, Interval] = {}
-        self.questions, self.cases = int(np.count_nonzero(counts[:, 0])), len(rows)
+        totals = np.vstack([counts.sum(axis=0), resamples.totals(counts)])
         with np.errstate(invalid="ignore", divide="ignore"):
-            for column, name in enumerate(holds, start=1):
-                share = float(totals[column] / totals[0])
-                self.add(name, (share, draws[:, column] / draws[:, 0]))
-
-    def add(self, name: str, sampled: Sampled) -> None:
-        """Add a share that is computed from others."""
-        self.sampled[name] = sampled
-        self.intervals[name] = Interval.of_draws(*sampled, self.questions)
+            shares = totals[:, 1:] / totals[:, :1]
+        found = self.sampled = dict(zip(map(str, _COUNTED), shares.T, strict=True))
+        found["rely"] = found["ans"] * found["truth"] + (1 - found["ans"]) * found["acc"]
+        self.questions, self.cases = int(np.count_nonzero(counts[:, 0])), len(rows)
+        self.em_questions = self.questions
 
     def __getitem__(self, name: str) -> Interval:
         """The share of that name."""
-        return self.intervals[name]
+        n, values = self.em_questions if name == "em" else self.questions, self.sampled[name]
+        found = Interval.of_draws(float(values[0]), values[1:], n)
+        return replace(found, n=self.questions) if n else found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return each as value, low, high and n."""
-        named = {name: share.to_dict() for name, share in self.intervals.items()}
+    def minus(self, other: Shares, name: str) -> Interval:
+        """Return how far a share is above that of others on the same questions."""
+        difference = self.sampled[name] - other.sampled[name]
+        value, draws = float(difference[0]), difference[1:]
+        return Interval.of_draws(value, draws, self.questions, difference=True)
+
+    def to_dict(self, *names: str) -> dict[str, Any]:
+        """Return some of them, each as value, low, high and n, and the numbers of cases."""
+        named = {name: self[name].to_dict() for name in names}
         return {**named, "questions": self.questions, "cases": self.cases}
-
-
-SCORED_SCENARIOS = (
-    Scenario.CONFLICT,
-    Scenario.EXTERNAL_ONLY,
-    Scenario.PARAMETRIC_ONLY,
-    Scenario.UNKNOWN,
-)
-ALL = "all"
-
-
-def _abstained(row: UniKnowRow) -> bool:
-    return row.abstained
-
-
-def _right(row: UniKnowRow) -> bool:
-    return row.right and not row.abstained
-
-
-_PARTS: _Holds = {
-    "acc": _right,
-    "truth": lambda row: row.right or row.abstained,
-    "ans": lambda row: not row.abstained,
-}
-
-
-def _shares(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, exact: _Holds | None = None
-) -> Shares:
-    """Return EM, where it is defined for all rows, Acc, Truth, Ans and Rely."""
-    found = Shares(rows, resamples, {**(exact or {}), **_PARTS})
-    parts = zip(*(found.sampled[name] for name in _PARTS), strict=True)
-    value, draws = (ans * truth + (1 - ans) * acc for acc, truth, ans in parts)
-    found.add("rely", (value, draws))
-    return found
 
 
 class MethodMetrics:
@@ -210,12 +193,10 @@ class MethodMetrics:
 
     Attributes:
         overall: over all cases except agreement, which the paper does not score; includes
-            questions of undefined knowledge.
+            questions of undefined knowledge. The shares of the outcomes add up to 1.
         including_agreement: the same with agreement.
         scenarios: by name: the four that are scored, and `agreement`. `all` has the mean of
             the four as `em`, undefined if one of them is empty, and is `overall` otherwise.
-        outcomes: share of each outcome among the cases of `overall`; they add up to 1.
-        errors: those of them that are errors.
         failed: rows with an error, of any kind of context; no metric counts them.
     """
 
@@ -227,64 +208,32 @@ class MethodMetrics:
     ) -> None:
         usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
         scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
-        self.overall, self.including_agreement = (
-            _shares(some, resamples) for some in (scored, usual)
-        )
+        self.overall = Shares(scored, resamples, contexts)
+        self.including_agreement = Shares(usual, resamples, contexts)
+        found = grouped(usual, lambda row: row.scenario)
         self.scenarios = {
-            scenario.value: _shares(
-                [row for row in usual if row.scenario == scenario],
-                resamples,
-                {"em": _abstained if scenario is Scenario.UNKNOWN else _right},
-            )
+            scenario.value: Shares(found.get(scenario, []), resamples, contexts)
             for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
         }
-        self.scenarios[ALL] = self._over_all()
-        found = {row.case_id: outcome_of(row, contexts.get(row.case_key)) for row in scored}
-        shares = Shares(
-            scored, resamples, {kind: partial(_is_outcome, found, kind) for kind in Outcome}
-        )
-        self.outcomes = {kind: shares[kind] for kind in Outcome}
-        self.errors = {kind.value: shares[kind] for kind in ERROR_TYPES}
-        self.failed = len(rows) - len(measured(rows))
-
-    def _over_all(self) -> Shares:
-        """Return the overall shares with the mean of the four scenarios as EM."""
         four = [self.scenarios[scenario] for scenario in SCORED_SCENARIOS]
-        values, draws = zip(*(one.sampled["em"] for one in four), strict=True)
-        mean: Sampled = (float(np.mean(values)), np.mean(draws, axis=0))
+        mean = self.scenarios[ALL] = copy(self.overall)
+        mean.sampled = {**mean.sampled, "em": np.mean([s.sampled["em"] for s in four], axis=0)}
         # Of the four, the one with the fewest questions bounds what their mean rests on.
-        fewest = min(one.questions for one in four)
-        interval = Interval.of_draws(*mean, fewest)
-        if fewest:
-            interval = replace(interval, n=self.overall.questions)
-        found = copy(self.overall)
-        found.sampled = {"em": mean, **found.sampled}
-        found.intervals = {"em": interval, **found.intervals}
-        return found
-
-    @property
-    def compared(self) -> dict[str, tuple[Sampled, int]]:
-        """The shares that two methods are compared by, and the questions that each rests on."""
-        found = {name: (one, self.overall.questions) for name, one in self.overall.sampled.items()}
-        for scenario in (*SCORED_SCENARIOS, ALL):
-            shares = self.scenarios[scenario]
-            found[f"em_{scenario}"] = shares.sampled["em"], shares.questions
-        return found
+        mean.em_questions = min(one.questions for one in four)
+        self.failed = len(rows) - len(measured(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics for JSON, without NaN."""
+        scenarios = {name: one.to_dict("em", *_OVERALL) for name, one in self.scenarios.items()}
+        outcomes = {str(kind): self.overall[kind].to_dict() for kind in Outcome}
         return {
-            **self.overall.to_dict(),
+            **self.overall.to_dict(*_OVERALL),
             "failed": self.failed,
-            "scenarios": {name: found.to_dict() for name, found in self.scenarios.items()},
-            "errors": {name: share.to_dict() for name, share in self.errors.items()},
-            "outcomes": {kind.value: share.to_dict() for kind, share in self.outcomes.items()},
-            "including_agreement": self.including_agreement.to_dict(),
+            "scenarios": scenarios,
+            "errors": {str(kind): outcomes[kind] for kind in ERROR_TYPES},
+            "outcomes": outcomes,
+            "including_agreement": self.including_agreement.to_dict(*_OVERALL),
         }
-
-
-def _is_outcome(found: Mapping[str, Outcome], kind: Outcome, row: UniKnowRow) -> bool:
-    return found[row.case_id] is kind
 
 
 def uniknow_metrics(
@@ -313,24 +262,17 @@ def uniknow_metrics(
     }
 
 
-_BEYOND: _Holds = {
-    "right": _right,
-    "abstained": _abstained,
-    "misled": lambda row: row.misled and not row.abstained and not row.right,
-}
-_WANTED: _Holds = {
-    "wanted": lambda row: row.abstained if row.scenario == Scenario.UNKNOWN else row.right
-}
+BeyondRates = dict[ContextKind, dict[str, dict[str, Any]]]
 
 
 def beyond_rates(
     rows: Sequence[UniKnowRow], *, bootstrap: int = 1000, seed: int = 0
-) -> dict[ContextKind, dict[str, Shares]]:
+) -> BeyondRates:
     """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
 
     `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
     other; `wanted` is abstaining in the scenario `unknown`, a right answer in the others, without
-    cases of undefined knowledge.
+    cases of undefined knowledge. Beside these intervals stand the numbers of questions and cases.
 
     Args:
         rows: of a run, in any order.
@@ -339,56 +281,42 @@ def beyond_rates(
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
 
-    def rates(own: Sequence[UniKnowRow]) -> Shares:
-        found = Shares(measured(own), resamples, _BEYOND)
-        settled = [row for row in measured(own) if row.scenario is not None]
-        found.intervals |= Shares(settled, resamples, _WANTED).intervals
-        return found
+    def rates(rows: Sequence[UniKnowRow]) -> dict[str, Any]:
+        own = measured(rows)
+        found = Shares(own, resamples, {})
+        settled = Shares([row for row in own if row.scenario is not None], resamples, {})
+        named = {"right": found["acc"], **{name: found[name] for name in ("abstained", "misled")}}
+        named["wanted"] = settled["em"]
+        return {**named, "questions": found.questions, "cases": found.cases}
 
     by_kind = {kind: [row for row in rows if row.context_kind is kind] for kind in BEYOND_KINDS}
     return {
-        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
+        kind: {
+            name: rates(measured(own))
+            for name, own in grouped(some, lambda row: row.method).items()
+        }
         for kind, some in by_kind.items()
         if some
     }
 
 
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """How far one method is above another.
-
-    Attributes:
-        method: the first method.
-        base: the method that is subtracted.
-        cases: number of cases that both answered without an error.
-        metrics: by name (`acc`, `truth`, `ans`, `rely`, `em_all`, `em_<scenario>`) the
-            difference with its interval.
-    """
-
-    method: str
-    base: str
-    cases: int
-    metrics: dict[str, Interval]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the differences for JSON, without NaN."""
-        found = {name: interval.to_dict() for name, interval in self.metrics.items()}
-        return {"cases": self.cases, **found}
-
-
 def paired_difference(
     rows: Sequence[UniKnowRow], method: str, base: str, *, bootstrap: int = 1000, seed: int = 0
-) -> PairedDifference:
+) -> tuple[int, dict[str, Interval]]:
     """Compute the difference method − base, with bootstrap intervals over questions.
 
     Both use the same draws, so that the difficulty of a question cancels out.
 
     Args:
         rows: of a run; rows of other methods and rows with errors are ignored.
-        method: see `PairedDifference`.
-        base: likewise.
+        method: the first method.
+        base: the method that is subtracted.
         bootstrap: number of draws over questions.
         seed: of the draws.
+
+    Returns:
+        The number of cases that both answered without an error, and by name (`acc`, `truth`,
+        `ans`, `rely`, `em_all`, `em_<scenario>`) the difference.
     """
     sides: list[dict[str, UniKnowRow]] = [
         {row.case_key: row for row in measured(rows) if row.method == name}
@@ -397,11 +325,9 @@ def paired_difference(
     shared = sorted(sides[0].keys() & sides[1].keys())
     own = [[side[key] for key in shared] for side in sides]
     resamples = QuestionResamples(question_keys(own[0]), resamples=bootstrap, seed=seed)
-    ours, theirs = (MethodMetrics(some, resamples, {}).compared for some in own)
-    metrics = {
-        name: Interval.of_draws(
-            value - theirs[name][0][0], draws - theirs[name][0][1], n, difference=True
-        )
-        for name, ((value, draws), n) in ours.items()
-    }
-    return PairedDifference(method, base, len(shared), metrics)
+    ours, theirs = (MethodMetrics(some, resamples, {}) for some in own)
+    found = {name: ours.overall.minus(theirs.overall, name) for name in _OVERALL}
+    for scenario in (*SCORED_SCENARIOS, ALL):
+        pair = ours.scenarios[scenario], theirs.scenarios[scenario]
+        found[f"em_{scenario}"] = pair[0].minus(pair[1], "em")
+    return len(shared), found

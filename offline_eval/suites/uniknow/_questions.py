@@ -7,7 +7,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -27,18 +27,15 @@ from ....guard.files import read_text
 from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
-from ...testbed import default_world
 from ._bundled import (
     FACTS,
     FACTS_FILE,
     MICROWORLD,
-    MOST_PASSAGES,
-    fact_prompts,
     fact_questions,
-    microworld_prompts,
     microworld_questions,
+    prompts_of,
 )
-from ._cases import Dataset, PromptSet, Question, instructed_prompts
+from ._cases import Dataset, Question
 from ._matching import occurrences
 
 _GZIP = b"\x1f\x8b"
@@ -91,10 +88,13 @@ def read_dataset(
     else:
         path = Path(spec)
         name = path.name.split(".")[0] or path.name
-        questions = _merged_questions(_asked(path), name)
+        questions = _merged_questions(list(_asked(path)), name)
         if not questions:
             raise InputError("there is no question with an answer", where=str(path), hint=_HINT)
-    return dataset_of(spec, _drawn(questions, limit, seed))
+    if limit is not None and limit < len(questions):
+        picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
+        questions = tuple(questions[index] for index in sorted(picked))
+    return dataset_of(spec, questions)
 
 
 def dataset_of(spec: str | os.PathLike[str], questions: Sequence[Question]) -> Dataset:
@@ -104,34 +104,14 @@ def dataset_of(spec: str | os.PathLike[str], questions: Sequence[Question]) -> D
         spec: as for `read_dataset`.
         questions: that were read.
     """
-    name, prompts = questions[0].dataset, prompts_of(spec)
-    if os.fspath(spec) == MICROWORLD:
-        return Dataset(name, tuple(questions), prompts, default_world(), MOST_PASSAGES)
-    return Dataset(name, tuple(questions), prompts)
-
-
-def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
-    """Return the prompts of a data set."""
-    made = {MICROWORLD: microworld_prompts, FACTS: fact_prompts}
-    return made.get(os.fspath(spec), instructed_prompts)()
+    bundled = os.fspath(spec) if os.fspath(spec) in _BUNDLED else ""
+    return Dataset(questions[0].dataset, tuple(questions), prompts_of(spec), bundled)
 
 
 def question_file(spec: str | os.PathLike[str]) -> Path | None:
     """Return the file that the questions of a data set are read from; None for the microworld."""
     name = os.fspath(spec)
     return None if name == MICROWORLD else FACTS_FILE if name == FACTS else Path(spec)
-
-
-def completes(spec: str | os.PathLike[str]) -> bool:
-    """Return whether the prompts of a data set are continued, outside of a chat template."""
-    return os.fspath(spec) == FACTS
-
-
-def _drawn(questions: tuple[Question, ...], limit: int | None, seed: int) -> tuple[Question, ...]:
-    if limit is None or limit >= len(questions):
-        return questions
-    picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
-    return tuple(questions[index] for index in sorted(picked))
 
 
 def _filled(text: str) -> str:
@@ -141,18 +121,14 @@ def _filled(text: str) -> str:
 
 
 def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
+    """Return a list; of objects with a text, their texts."""
+    listed = value if isinstance(value, list) else [value]
+    return [one["text"] if isinstance(one, dict) and "text" in one else one for one in listed]
 
 
 def _different(texts: tuple[str, ...]) -> tuple[str, ...]:
     cleaned = (" ".join(clean_text(text).split()) for text in texts)
     return tuple(dict.fromkeys(text for text in cleaned if text))
-
-
-def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
-    if not texts:
-        raise ValueError("holds no answer")
-    return texts
 
 
 def _passages(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -181,57 +157,40 @@ class _Line(BaseModel):
         return {name: field for name, field in value.items() if field is not None}
 
 
-class _PlainLine(_Line):
-    id: _Name | None = Field(None, validation_alias=AliasChoices("id", "qid", "question_id"))
+class _Entry(_Line):
+    """A question of any layout; those that have no answer are rejected or left out later."""
+
+    id: _Name | None = Field(None, validation_alias=AliasChoices("qid", "id", "question_id"))
     question: _Text
-    answers: Annotated[_Answers, AfterValidator(_some)] = Field(
-        validation_alias=AliasChoices("answers", "answer")
-    )
+    answers: _Answers = Field((), validation_alias=AliasChoices("answers", "answer"))
+    detected_answers: _Answers = ()
     context: _Passages = ()
     passages: _Passages = ()
     group: _Name | None = None
-
-
-class _AnswerText(_Line):
-    text: _Text
-
-
-class _MrqaQuestion(_Line):
-    id: _Name | None = Field(None, validation_alias=AliasChoices("qid", "id"))
-    question: _Text
-    answers: _Answers = ()
-    detected_answers: tuple[_AnswerText, ...] = ()
-
-
-class _MrqaLine(_Line):
-    context: _Text
-    qas: tuple[_MrqaQuestion, ...]
-
-
-class _SquadQuestion(_Line):
-    id: _Name | None = None
-    question: _Text
-    answers: tuple[_AnswerText, ...] = ()
     is_impossible: Any = False
 
+
+class _PlainLine(_Entry):
+    id: _Name | None = Field(None, validation_alias=AliasChoices("id", "qid", "question_id"))
+
     @model_validator(mode="after")
-    def _has_an_answer(self) -> _SquadQuestion:
-        if not self.answers and self.is_impossible is not True:
-            raise ValueError("has no answer")
+    def _has_an_answer(self) -> _PlainLine:
+        if not self.answers:
+            raise ValueError("field 'answers' holds no answer")
         return self
 
 
-class _SquadParagraph(_Line):
+class _Paragraph(_Line):
     context: _Text
-    qas: tuple[_SquadQuestion, ...]
+    qas: tuple[_Entry, ...]
 
 
-class _SquadArticle(_Line):
-    paragraphs: tuple[_SquadParagraph, ...]
+class _Article(_Line):
+    paragraphs: tuple[_Paragraph, ...]
 
 
 class _SquadFile(_Line):
-    data: tuple[_SquadArticle, ...]
+    data: tuple[_Article, ...]
 
 
 @dataclass(slots=True)
@@ -268,8 +227,11 @@ class _Asked:
 def _asked(path: Path) -> Iterator[_Asked]:
     """Yield the questions of a file, in its order; the content decides which format it is."""
     text, where = _text(path), str(path)
-    document = _whole_document(text)
-    if document is not None:
+    try:
+        document = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and "data" in document:
         yield from _squad(check_model(_SquadFile, document, where=where, hint=_HINT_SQUAD), where)
         return
     lines = list(_lines(text, where))
@@ -278,30 +240,28 @@ def _asked(path: Path) -> Iterator[_Asked]:
     first = lines[0][1]
     is_mrqa = isinstance(first, dict) and ("header" in first or {"context", "qas"} <= first.keys())
     for place, value in lines:
-        yield from _mrqa(value, place) if is_mrqa else _plain(value, place)
-
-
-def _plain(value: Any, where: str) -> Iterator[_Asked]:
-    line = check_model(_PlainLine, value, where=where, hint=_HINT_PLAIN)
-    sources = tuple(dict.fromkeys((*line.context, *line.passages)))
-    yield _Asked(line.id, line.question, line.answers, sources, line.group, where)
+        if is_mrqa:
+            yield from _mrqa(value, place)
+        else:
+            line = check_model(_PlainLine, value, where=place, hint=_HINT_PLAIN)
+            sources = tuple(dict.fromkeys((*line.context, *line.passages)))
+            yield _Asked(line.id, line.question, line.answers, sources, line.group, place)
 
 
 def _mrqa(value: Any, where: str) -> Iterator[_Asked]:
     """Yield the questions of a line; answers are those listed and those found in the context."""
     if isinstance(value, dict) and "header" in value and "context" not in value:
         return
-    line = check_model(_MrqaLine, value, where=where, hint=_HINT_MRQA)
+    line = check_model(_Paragraph, value, where=where, hint=_HINT_MRQA)
     sources = documents(line.context)
     for one in line.qas:
-        spellings = (*one.answers, *(found.text for found in one.detected_answers))
-        answers = tuple(filter(None, dict.fromkeys(tidy(answer) for answer in spellings)))
-        if not answers:
-            continue
-        held = [text for text in sources if occurrences(text, answers)]
-        group = f"line {where.rpartition(':')[2]}"  # no path of this machine in results
-        sources_held = tuple((held or sources)[:_HELD])
-        yield _Asked(one.id, tidy(one.question), answers, sources_held, group, where)
+        spellings = map(tidy, (*one.answers, *one.detected_answers))
+        answers = tuple(filter(None, dict.fromkeys(spellings)))
+        if answers:
+            held = [text for text in sources if occurrences(text, answers)]
+            group = f"line {where.rpartition(':')[2]}"  # no path of this machine in results
+            some = tuple((held or sources)[:_HELD])
+            yield _Asked(one.id, tidy(one.question), answers, some, group, where)
 
 
 def _squad(file: _SquadFile, where: str) -> Iterator[_Asked]:
@@ -309,15 +269,23 @@ def _squad(file: _SquadFile, where: str) -> Iterator[_Asked]:
     for number, article in enumerate(file.data):
         for paragraph in article.paragraphs:
             for one in paragraph.qas:
-                if one.is_impossible is not True:
-                    answers = _different(tuple(answer.text for answer in one.answers))
-                    group, context = f"article {number}", (paragraph.context,)
-                    yield _Asked(one.id, one.question, answers, context, group, where)
+                if one.is_impossible is True:
+                    continue
+                if not one.answers:
+                    what = f"question {one.question[:80]!r} has no answer"
+                    raise InputError(what, where=where, hint=_HINT_SQUAD)
+                sources = (paragraph.context,)
+                yield _Asked(one.id, one.question, one.answers, sources, f"article {number}", where)
 
 
 def _text(path: Path) -> str:
     """Return the UTF-8 text of a file, unpacked if it is a gzip file."""
-    if not (path.is_file() and _begins_with(path, _GZIP)):
+    try:
+        with path.open("rb") as stream:
+            packed = stream.read(len(_GZIP)) == _GZIP
+    except OSError:
+        packed = False  # `read_text` says why
+    if not packed:
         return read_text(path)
     try:
         with gzip.open(path, "rb") as stream:
@@ -335,23 +303,6 @@ def _text(path: Path) -> str:
         raise InputError("broken gzip file", where=str(path), hint="fetch it again") from None
 
 
-def _begins_with(path: Path, start: bytes) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(len(start)) == start
-    except OSError:
-        return False  # `read_text` says why
-
-
-def _whole_document(text: str) -> Mapping[str, Any] | None:
-    """The SQuAD-style document that the text is; None where it is something else."""
-    try:
-        value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and "data" in value else None
-
-
 def _lines(text: str, path: str) -> Iterator[tuple[str, Any]]:
     # Not splitlines(): U+2028 and friends are legal inside JSON strings.
     for number, line in enumerate(text.split("\n"), start=1):
@@ -367,7 +318,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...]:
+def _merged_questions(asked: Sequence[_Asked], name: str) -> tuple[Question, ...]:
     """Questions in the order of the file, those asked in several paragraphs once.
 
     Two are the same if they share the id, or the wording and an answer; sources and
@@ -378,15 +329,19 @@ def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...
     Raises:
         InputError: one id for two wordings.
     """
-    asked = list(asked)
     taken = {one.id for one in asked if one.id is not None}
-    groups = _Groups()
+    joined: dict[str, str] = {}  # group → the one that stands for it
     by_id: dict[str, _Asked] = {}
     by_wording: dict[str, list[_Asked]] = {}
+
+    def group_of(group: str) -> str:
+        while group in joined:
+            group = joined[group]
+        return group
+
     for number, one in enumerate(asked, start=1):
         one.id = one.id or _free_id(number, taken)
-        normalised = one.normalised
-        if not normalised:
+        if not one.normalised:
             continue
         found = by_id.get(one.id)
         if found is not None and found.wording != one.wording:
@@ -396,8 +351,8 @@ def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...
                 hint="give every question an id of its own",
             )
         alike = by_wording.setdefault(one.wording, [])
-        if found is None:
-            found = next((other for other in alike if other.normalised & normalised), None)
+        same = (other for other in alike if other.normalised & one.normalised)
+        found = found or next(same, None)
         if found is None:
             one.group = one.group or one.id
             alike.append(one)
@@ -405,17 +360,19 @@ def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...
         else:
             found.answers = tuple(dict.fromkeys((*found.answers, *one.answers)))
             found.sources = tuple(dict.fromkeys((*found.sources, *one.sources)))
-            groups.join(str(found.group), one.group or str(found.group))
+            first, second = group_of(str(found.group)), group_of(one.group or str(found.group))
+            if first != second:
+                joined[second] = first
         by_id.setdefault(one.id, found)
     return tuple(
         Question(
-            str(one.id), one.question, one.answers, name, groups.of(str(one.group)), one.sources
+            str(one.id), one.question, one.answers, name, group_of(str(one.group)), one.sources
         )
         for one in {id(found): found for found in by_id.values()}.values()
     )
 
 
-def _free_id(number: int, taken: set[str]) -> str:
+def _free_id(number: int, taken: Iterable[str]) -> str:
     name = f"q{number}"
     while name in taken:
         name += "'"
@@ -452,20 +409,3 @@ def tidy(text: str) -> str:
     text = _QUOTE_PAIR.sub('"', _TAG.sub(" ", text))
     text = _SPACE_INSIDE.sub("", " ".join(text.split()))
     return _SPACE_BEFORE.sub("", re.sub(r'(?<=["\')\]]) (?=[,.;:!?](?:\s|$))', "", text))
-
-
-class _Groups:
-    """Groups that turn out to be one; the name of the first stands for all."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, str] = {}
-
-    def of(self, name: str) -> str:
-        while (first := self._first.get(name, name)) != name:
-            name = first
-        return name
-
-    def join(self, name: str, other: str) -> None:
-        first, second = self.of(name), self.of(other)
-        if first != second:
-            self._first[second] = first

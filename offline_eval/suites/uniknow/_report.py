@@ -7,36 +7,33 @@ The same run folder gives the same bytes, wherever it is.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any
 
 from ....calibration import Interval
 from ....guard.decision import Scenario
-from ....guard.policy import Policy
 from ...report.document import Block, Case, CaseLine, Cases, Document, Passages, Prose, Section
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table
 from ...report.text import counted, decimal, estimate_text, one_line, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
-from ._cases import PAPER_KINDS, ContextKind, UniKnowRow, UniKnowSignal
+from ._cases import PAPER_KINDS, ContextKind, UniKnowRow
 from ._cases import Case as UniKnowCase
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
-from ._metrics import ERROR_TYPES, MethodMetrics, Outcome, measured, outcome_of
+from ._metrics import ERROR_TYPES, Outcome, measured, outcome_of
 from ._summary import (
     CONTENT,
+    PUBLISHED,
     SITUATIONS,
     TEXTS,
+    Methods,
     UniKnowSummary,
     in_order,
-    outcome_plot,
-    rely_plot,
+    plots,
     shown_method,
-    situation_plot,
-    variant_of,
 )
 from .plan import UniKnowRun
 
@@ -50,24 +47,38 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         None where that guard or the naive method took no part; a sentence where the stored
         signals do not give the stored decisions.
     """
-    policy = run.policy
+    if run.policy is None:
+        return None
     replies = {row.case_key: row for row in run.rows if row.method == _BASE and not row.error}
     signals = {one.case_id: one for one in run.signals}
     found, other = [], 0
-    for row in run.rows if policy is not None else ():
+    for row in run.rows:
         reply, signal = replies.get(row.case_key), signals.get(row.case_key)
         guarded = row.method == _GUARD and not row.error and row.context_kind in PAPER_KINDS
-        if guarded and reply is not None and signal is not None:
-            assert policy is not None
-            found.append(_what_if_case(run.cases[row.case_key], policy, signal, reply))
-            other += decide_signals(policy, signal)[1] != row.route
-    if policy is None or not found:
+        if not guarded or reply is None or signal is None:
+            continue
+        case = run.cases[row.case_key]
+        relevance, confidence = calibrated(run.policy, signal)
+        remembered = is_right((signal.closed_book or "").strip(), case.expected)
+        shown = WhatIfCase(
+            name=signal.case_id,
+            question=case.question,
+            relevance=relevance,
+            confidence=confidence,
+            context_right=signal.holds_answer,
+            memory_right=bool(signal.closed_book_right),
+            context_reply="abstained" if reply.abstained else "right" if reply.right else "wrong",
+            memory_reply="right" if remembered else "wrong",
+        )
+        found.append(shown)
+        other += decide_signals(run.policy, signal)[1] != row.route
+    if not found:
         return None
     if other:
         return TEXTS.text("no_what_if", other)
     block = WhatIf(
         cases=tuple(found),
-        policy=policy,
+        policy=run.policy,
         which=f"Cases of the four situations, of the method {_GUARD}",
         leave_one_out=False,
         replies=True,
@@ -76,52 +87,30 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     return block if block.sliders else None
 
 
-def _what_if_case(
-    case: UniKnowCase, policy: Policy, signal: UniKnowSignal, reply: UniKnowRow
-) -> WhatIfCase:
-    relevance, confidence = calibrated(policy, signal)
-    context: Literal["right", "wrong", "abstained"] = "right" if reply.right else "wrong"
-    from_memory = is_right((signal.closed_book or "").strip(), case.expected)
-    return WhatIfCase(
-        name=signal.case_id,
-        question=case.question,
-        relevance=relevance,
-        confidence=confidence,
-        context_right=signal.holds_answer,
-        memory_right=bool(signal.closed_book_right),
-        context_reply="abstained" if reply.abstained else context,
-        memory_reply="right" if from_memory else "wrong",
-    )
-
-
 _SHOWN = 10
 _QUESTION_LIMIT, _PASSAGE_LIMIT, _REPLY_LIMIT, _ANSWERS = 300, 700, 120, 4
-_TITLES = {
-    **{situation["name"]: situation["title"] for situation in SITUATIONS},
-    "agreement": "Both agree",
-}
-
-
+_TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
+_TITLES["agreement"] = "Both agree"
 _Judged = Sequence[tuple[UniKnowRow, Outcome]]
 
 
 def worst_cases(run: UniKnowRun) -> list[Section]:
     """Choose per kind of context the cases that most methods got wrong; ablations do not vote."""
-    votes = (row for row in measured(run.rows) if variant_of(row.method) is None)
-    by_case = grouped(votes, lambda row: row.case_key)
+    votes = (
+        (row, outcome_of(row, run.cases[row.case_key].context))
+        for row in measured(run.rows)
+        if "@" not in row.method
+    )
+    by_case = grouped(votes, lambda vote: vote[0].case_key)
+    wrong = {key: sum(one in ERROR_TYPES for _, one in judged) for key, judged in by_case.items()}
     found = []
     for kind in ContextKind:
-        wrong: dict[str, tuple[int, _Judged]] = {}
-        for key, rows in by_case.items():
-            if rows[0].context_kind is kind:
-                judged = [(row, outcome_of(row, run.cases[key].context)) for row in rows]
-                wrong[key] = sum(outcome in ERROR_TYPES for _, outcome in judged), judged
-        number = sum(count > 0 for count, _ in wrong.values())
-        chosen = sorted(wrong, key=lambda key: (-wrong[key][0], key))[: min(_SHOWN, number)]
+        own = [key for key in wrong if wrong[key] and run.cases[key].context_kind is kind]
+        chosen = sorted(own, key=lambda key: (-wrong[key], key))[:_SHOWN]
         if chosen:
             title, meaning = CONTENT["kinds"][kind]
-            cases = Cases(tuple(_shown(run.cases[key], wrong[key][1]) for key in chosen))
-            title = f"{title}: {len(chosen)} of {number} that some method got wrong"
+            cases = Cases(tuple(_shown(run.cases[key], by_case[key]) for key in chosen))
+            title = f"{title}: {len(chosen)} of {len(own)} that some method got wrong"
             found.append(Section(title, (meaning, cases), folded=True))
     return found
 
@@ -131,6 +120,9 @@ def _shown(case: UniKnowCase, judged: _Judged) -> Case:
     ordered = sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
     scenario = judged[0][0].scenario
     situation = _TITLES.get(scenario or "", "Not settled whether the model knows it")
+    wanted = _answers(case.expected)
+    if scenario == Scenario.UNKNOWN:
+        wanted = f"to abstain (the answer would be: {_answers(case.answers)})"
     replies = (
         CaseLine(
             text or "(no answer)",
@@ -144,18 +136,8 @@ def _shown(case: UniKnowCase, judged: _Judged) -> Case:
     return Case(
         question=one_line(case.question, _QUESTION_LIMIT),
         note=f"{case.case_id} · {situation}",
-        parts=(
-            CaseLine(_wanted(case, scenario), "Wanted", right=True),
-            Passages(passages),
-            *replies,
-        ),
+        parts=(CaseLine(wanted, "Wanted", right=True), Passages(passages), *replies),
     )
-
-
-def _wanted(case: UniKnowCase, scenario: str | None) -> str:
-    if scenario == Scenario.UNKNOWN:
-        return f"to abstain (the answer would be: {_answers(case.answers)})"
-    return _answers(case.context_answers or case.answers)
 
 
 def _answers(answers: Sequence[str]) -> str:
@@ -164,54 +146,50 @@ def _answers(answers: Sequence[str]) -> str:
     return " / ".join(unique[:_ANSWERS]) + rest
 
 
-_Methods = Mapping[str, MethodMetrics]
-_Columns = list[tuple[str, list[Cell]]]
+_Column = tuple[str, list[Cell]]
 
 
-def _em(methods: _Methods, heading: str) -> _Columns:
-    """Return the columns of exact match by situation."""
-    return [
-        (heading.format(**one), Cell.column(_scores(methods, one["name"]), better=1))
-        for one in SITUATIONS
-    ]
+def _em(methods: Methods, scenario: str, heading: str, better: int = 1) -> _Column:
+    """Return the column of exact match in a situation."""
+    shares = [one.scenarios[scenario]["em"] for one in methods.values()]
+    return heading, Cell.column(shares, better=better)
 
 
-def _scores(methods: _Methods, scenario: str) -> list[Interval]:
-    return [one.scenarios[scenario]["em"] for one in methods.values()]
+def _overall(
+    methods: Methods, name: str, heading: str, better: int, text: Callable[[float], str] = percent
+) -> _Column:
+    """Return the column of a share over all scored cases."""
+    return heading, Cell.column(
+        [one.overall[name] for one in methods.values()], text, better=better
+    )
 
 
-def _rely(methods: _Methods) -> tuple[str, list[Cell]]:
-    rely = [one.overall["rely"] for one in methods.values()]
-    return "Rely", Cell.column(rely, decimal, better=1)
-
-
-def situation_table(methods: _Methods) -> Table:
+def situation_table(methods: Methods) -> Table:
     """Make the table of exact match by situation."""
     columns = [
-        *_em(methods, "{title} ({letter})"),
-        ("Mean of the four (All)", Cell.column(_scores(methods, "all"), better=1)),
-        ("Both agree (not scored)", Cell.column(_scores(methods, "agreement"))),
+        *(_em(methods, one["name"], f"{one['title']} ({one['letter']})") for one in SITUATIONS),
+        _em(methods, "all", "Mean of the four (All)"),
+        _em(methods, "agreement", "Both agree (not scored)", better=0),
     ]
     notes = (*TEXTS.terms("situations"), *explained("intervals", "best"))
     return Table.from_columns("Method", list(methods), columns, notes=notes)
 
 
-def overall_table(methods: _Methods) -> Table:
+def overall_table(methods: Methods) -> Table:
     """Make the table of Rely and its parts."""
-    parts = [
-        (name.capitalize(), Cell.column([one.overall[name] for one in methods.values()], better=by))
-        for name, by in (("acc", 1), ("truth", 1), ("ans", 0))
+    columns = [
+        _overall(methods, "rely", "Rely", 1, decimal),
+        _overall(methods, "acc", "Acc", 1),
+        _overall(methods, "truth", "Truth", 1),
+        _overall(methods, "ans", "Ans", 0),
     ]
     notes = explained("acc", "truth", "ans", "rely")
-    return Table.from_columns("Method", list(methods), [_rely(methods), *parts], notes=notes)
+    return Table.from_columns("Method", list(methods), columns, notes=notes)
 
 
-def error_table(methods: _Methods) -> Table:
+def error_table(methods: Methods) -> Table:
     """Make the table of errors by type."""
-    columns = [
-        (title, Cell.column([found.errors[name] for found in methods.values()], better=-1))
-        for name, title in CONTENT["errors"].items()
-    ]
+    columns = [_overall(methods, name, title, -1) for name, title in CONTENT["errors"].items()]
     notes = (
         *TEXTS.terms("errors"),
         *explained("context_used_wrongly", "memory_used_wrongly", "needless_abstention"),
@@ -222,40 +200,38 @@ def error_table(methods: _Methods) -> Table:
 
 def difference_table(summary: UniKnowSummary) -> Table:
     """Make the table of guard minus base, on the same cases."""
-    names = ["em_all", *(f"em_{situation['name']}" for situation in SITUATIONS)]
-    headings = ("Rely", "Mean of the four", *(situation["title"] for situation in SITUATIONS))
+    names = {"em_all": "Mean of the four"}
+    names |= {f"em_{situation['name']}": situation["title"] for situation in SITUATIONS}
+    signed = partial(decimal, digits=3, signed=True)
     lines = tuple(
         Line(
-            f"{found.method} \N{MINUS SIGN} {found.base}",
-            (
-                Cell.difference(found.metrics["rely"], partial(decimal, digits=3, signed=True)),
-                *(Cell.difference(found.metrics[name]) for name in names),
-            ),
+            f"{method} \N{MINUS SIGN} {base}",
+            (Cell.difference(found["rely"], signed), *(Cell.difference(found[n]) for n in names)),
         )
-        for found in summary.differences
+        for (method, base), (_, found) in summary.differences.items()
     )
     notes = (*TEXTS.terms("differences"), *explained("clear"))
-    return Table("Compared", headings, lines, notes=notes)
+    return Table("Compared", ("Rely", *names.values()), lines, notes=notes)
 
 
-def published_table(methods: _Methods) -> Table:
+def published_table(methods: Methods) -> Table:
     """Make the table of the published numbers, with those of this run beneath."""
-    columns = [*((one["name"], one["title"]) for one in SITUATIONS), ("all", "Mean of the four")]
+    columns = {**{one["name"]: one["title"] for one in SITUATIONS}, "all": "Mean of the four"}
 
     def cell(value: float | None, own: Interval | None, text: Callable[..., str]) -> Cell:
         here = None if own is None else own.value
         return Cell(text(value), "" if here is None else f"here {text(here)}")
 
     lines = []
-    for name, published in CONTENT["published"]["methods"].items():
+    for name, published in PUBLISHED.items():
         own = methods.get(name)
         cells = [
             cell(published["em"][column], own.scenarios[column]["em"] if own else None, percent)
-            for column, _ in columns
+            for column in columns
         ]
-        rely = cell(published.get("rely_nq"), own.overall["rely"] if own else None, decimal)
+        rely = cell(published["rely_nq"], own.overall["rely"] if own else None, decimal)
         lines.append(Line(name, (*cells, rely)))
-    return Table("Method", (*(title for _, title in columns), "Rely"), tuple(lines))
+    return Table("Method", (*columns.values(), "Rely"), tuple(lines))
 
 
 # Share of a method's replies that may have failed for it still to be compared.
@@ -268,7 +244,15 @@ def headline(summary: UniKnowSummary) -> list[str]:
     lines = [_best(summary, shut=shut)]
     if not shut:
         lines += [_guarded(summary, f"guard_{base}", base) for base in ("naive", "coiecd")]
-        lines.append(_against_trained(summary))
+        # The smallest difference belongs to the best of the trained methods.
+        trained = [
+            (rely.value, base, rely)
+            for (method, base), (_, found) in summary.differences.items()
+            for rely in [found["rely"]]
+            if method == _GUARD and shown_method(base)[0] == "fine-tuned" and rely.value is not None
+        ]
+        for _, base, rely in sorted(trained, key=lambda one: one[:2])[:1]:
+            lines.append(TEXTS.text("against_trained", base, rely))
     return [line for line in lines if line]
 
 
@@ -277,7 +261,7 @@ def _best(summary: UniKnowSummary, *, shut: bool) -> str:
     rely = {
         name: found.overall["rely"]
         for name, found in summary.main.items()
-        if found.overall["rely"].value is not None
+        if found.overall.cases
         and found.failed <= _MOST_FAILED * (found.failed + found.overall.cases)
         and not (shut and name.startswith("guard_"))
     }
@@ -297,35 +281,19 @@ def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
         {name: rates["em"].value for name, rates in summary.main[method].scenarios.items()}
         for method in (guard, base)
     )
+    _, found = summary.differences.get((guard, base), (0, {}))
     losses = [
-        (situation["title"], -100 * difference.value)
-        for found in summary.differences
-        if (found.method, found.base) == (guard, base)
-        for situation in SITUATIONS
-        for difference in [found.metrics[f"em_{situation['name']}"]]
-        if difference.value is not None and difference.high is not None and difference.high < 0
+        (one["title"], -100 * difference.value)
+        for one in SITUATIONS
+        if (difference := found.get(f"em_{one['name']}", Interval())).value is not None
+        and (difference.high or 0.0) < 0
     ]
     return TEXTS.text("guarded", base, ours, theirs, losses)
 
 
-def _against_trained(summary: UniKnowSummary) -> str:
-    compared = [
-        (rely.value, found.base, rely)
-        for found in summary.differences
-        if found.method == _GUARD and shown_method(found.base)[0] == "fine-tuned"
-        for rely in [found.metrics["rely"]]
-        if rely.value is not None
-    ]
-    if not compared:
-        return ""
-    # The smallest difference belongs to the best of the trained methods.
-    _, base, rely = min(compared, key=lambda item: item[:2])
-    return TEXTS.text("against_trained", base, rely)
-
-
 def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
-    asked = Counter(row.method for row in summary.run.rows)
+    asked = grouped(summary.run.rows, lambda row: row.method)
     found = {
         one["title"]: [method.scenarios[one["name"]] for method in summary.main.values()]
         for one in SITUATIONS
@@ -335,7 +303,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
         "warnings",
         summary,
         failed=sum(sum(types.values()) for types in summary.failures.values()),
-        asked={asked[name] for name in summary.main},
+        asked={len(asked[name]) for name in summary.main},
         empty=[title for title, rates in found.items() if all(not rate.cases for rate in rates)],
         smallest=min(sizes, default=None),
     )
@@ -361,9 +329,10 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
 
 
 def _sections(summary: UniKnowSummary) -> list[Section | None]:
-    measured = {name: found for name, found in summary.main.items() if found.overall.cases}
-    meanings = tuple((name, meaning) for name in measured if (meaning := shown_method(name)[1]))
+    shown = {name: found for name, found in summary.main.items() if found.overall.cases}
+    meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
+    drawn: Mapping[str, Any] = plots(shown)
     what_if = uniknow_what_if(summary.run)
     worst: tuple[Block, ...] = (*TEXTS.paragraphs("worst"), *worst_cases(summary.run))
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
@@ -371,10 +340,10 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         _tested(summary),
         Section(
             "What each method did in each situation",
-            (situation_plot(measured), situation_table(measured), methods),
+            (drawn.get("situations"), situation_table(shown), methods),
         ),
-        Section("Reliability", (rely_plot(measured), overall_table(measured))),
-        Section("What went wrong", (outcome_plot(measured), error_table(measured))),
+        Section("Reliability", (drawn.get("acc-rely"), overall_table(shown))),
+        Section("What went wrong", (drawn.get("outcomes"), error_table(shown))),
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,
@@ -416,7 +385,8 @@ def _ablations(summary: UniKnowSummary) -> Section | None:
         return None
     bases = {name.partition("@")[0] for name in variants}
     shown = {name: found for name, found in summary.main.items() if name in bases} | variants
-    columns = [_rely(shown), *_em(shown, "{title}")]
+    columns = [_overall(shown, "rely", "Rely", 1, decimal)]
+    columns += [_em(shown, one["name"], one["title"]) for one in SITUATIONS]
     notes = Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True)
     table = Table.from_columns("Method", list(shown), columns)
     return Section("What the training needs", (table, notes))
@@ -430,7 +400,7 @@ def _beyond(summary: UniKnowSummary) -> Section | None:
     parts = []
     for kind, by_method in summary.beyond.items():
         title, meaning = CONTENT["kinds"][kind]
-        shown = {name: found for name, found in by_method.items() if variant_of(name) is None}
+        shown = {name: found for name, found in by_method.items() if "@" not in name}
         columns = [
             (heading, Cell.column([one[name] for one in shown.values()], better=better))
             for name, heading, better in headings

@@ -33,7 +33,7 @@ from ..parts import (
     model_by_name,
     require_not_tuned_on,
 )
-from ._bundled import MICROWORLD
+from ._bundled import FACTS, MICROWORLD, prompts_of
 from ._cases import (
     BEYOND_KINDS,
     PAPER_KINDS,
@@ -45,22 +45,22 @@ from ._cases import (
     UniKnowSignal,
     row_id,
 )
-from ._choosing import (
-    ALL_METHODS,
-    GUARDED,
-    Methods,
-    check_methods,
-    choose_methods,
-    is_trained,
-    wanted_methods,
-)
 from ._contexts import build_contexts, fitting_size
 from ._guard import SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
-from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
+from ._questions import dataset_of, question_file, read_dataset
 from ._report import uniknow_document
 from ._summary import UniKnowSummary
-from .methods import Trainer, reply_from
+from .methods import (
+    ALL_METHODS,
+    GUARDED,
+    Methods,
+    Trainer,
+    check_methods,
+    choose_methods,
+    is_trained,
+    untrained,
+)
 from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, UniKnowRun, make_plan
 
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
@@ -71,76 +71,62 @@ _GUARD_SCORER = "late_interaction"
 class UniKnowSettings(SuiteSettings):
     """Settings of a run of the suite.
 
+    Attributes:
+        data: microworld, facts (the bundled list of short questions), or a file of questions (MRQA,
+            SQuAD or JSON lines).
+        model: embedded, smollm2, a model folder, gguf:FILE, a hub name, provider:model, or
+            python:module:attribute.
+        methods: all, or names of methods with commas between them.
+        knowledge: File that stores what models know, shared by runs; by default in the run folder.
+        limit: Use at most that many questions.
+        questions_per_side: Evaluate at most that many known and as many unknown questions, evenly
+            spaced over the data set.
+        defined_only: Leave out questions that the model answers rightly at times; they count in Acc
+            and Rely only.
+        samples: Closed-book answers that settle what the model knows.
+        tau: Share of right answers from which on a question is known.
+        temperature: Temperature of these answers.
+        risk: Share that guards may let through where neither context nor model has the answer.
+        delta: Probability that the guarantee of the guards fails by chance.
+        ablations: Also train lm_uniknow on other data.
+        beyond: Also use contexts of several passages, and untrue ones.
+        passages_per_context: Passages of the contexts with several.
+        scorer: Scorer of the guards, by name, folder or judge:MODEL.
+        answer_tokens: The most tokens an answer of a local model may have.
+        rank: Rank of trained adapters; by default what suits.
+        epochs: Epochs of training; by default what suits.
+        training_steps: Steps after which each training ends; by default all.
+        learning_rate: Peak rate of training; by default what suits.
+        dtype: Precision of a local model: auto, or a torch name, e.g. bfloat16.
+        seed: Random seed.
+
     Raises:
         InputError: a method is unknown, or a probability or the sampling is out of range.
     """
 
-    data: str = Field(
-        MICROWORLD,
-        description="microworld, facts (the bundled list of short questions), or a file of "
-        "questions (MRQA, SQuAD or JSON lines).",
-    )
-    model: str = Field(
-        "embedded",
-        description="embedded, smollm2, a model folder, gguf:FILE, a hub name, provider:model, or "
-        "python:module:attribute.",
-    )
-    methods: tuple[str, ...] = Field(
-        (ALL_METHODS,), description="all, or names of methods with commas between them."
-    )
-    knowledge: Path | None = Field(
-        None,
-        description="File that stores what models know, shared by runs; by default in the run "
-        "folder.",
-    )
-    limit: int | None = Field(None, ge=1, description="Use at most that many questions.")
-    questions_per_side: int | None = Field(
-        None,
-        ge=1,
-        description="Evaluate at most that many known and as many unknown questions, evenly "
-        "spaced over the data set.",
-    )
-    defined_only: bool = Field(
-        False,
-        description="Leave out questions that the model answers rightly at times; they count in "
-        "Acc and Rely only.",
-    )
-    samples: int = Field(10, description="Closed-book answers that settle what the model knows.")
-    tau: float = Field(0.7, description="Share of right answers from which on a question is known.")
-    temperature: float = Field(1.0, description="Temperature of these answers.")
-    risk: float = Field(
-        0.1,
-        description="Share that guards may let through where neither context nor model has the "
-        "answer.",
-    )
-    delta: float = Field(
-        0.1, description="Probability that the guarantee of the guards fails by chance."
-    )
-    ablations: bool = Field(False, description="Also train lm_uniknow on other data.")
-    beyond: bool = Field(
-        False, description="Also use contexts of several passages, and untrue ones."
-    )
-    passages_per_context: int = Field(4, ge=2, description="Passages of the contexts with several.")
-    scorer: str = Field(
-        _GUARD_SCORER, description="Scorer of the guards, by name, folder or judge:MODEL."
-    )
-    answer_tokens: int = Field(
-        24, ge=1, description="The most tokens an answer of a local model may have."
-    )
-    rank: int | None = Field(
-        None, ge=1, description="Rank of trained adapters; by default what suits."
-    )
-    epochs: int | None = Field(None, ge=1, description="Epochs of training; by default what suits.")
-    training_steps: int | None = Field(
-        None, ge=1, description="Steps after which each training ends; by default all."
-    )
-    learning_rate: float | None = Field(
-        None, gt=0, description="Peak rate of training; by default what suits."
-    )
-    dtype: str = Field(
-        "auto", description="Precision of a local model: auto, or a torch name, e.g. bfloat16."
-    )
-    seed: int = Field(0, description="Random seed.")
+    data: str = MICROWORLD
+    model: str = "embedded"
+    methods: tuple[str, ...] = (ALL_METHODS,)
+    knowledge: Path | None = None
+    limit: int | None = Field(None, ge=1)
+    questions_per_side: int | None = Field(None, ge=1)
+    defined_only: bool = False
+    samples: int = 10
+    tau: float = 0.7
+    temperature: float = 1.0
+    risk: float = 0.1
+    delta: float = 0.1
+    ablations: bool = False
+    beyond: bool = False
+    passages_per_context: int = Field(4, ge=2)
+    scorer: str = _GUARD_SCORER
+    answer_tokens: int = Field(24, ge=1)
+    rank: int | None = Field(None, ge=1)
+    epochs: int | None = Field(None, ge=1)
+    training_steps: int | None = Field(None, ge=1)
+    learning_rate: float | None = Field(None, gt=0)
+    dtype: str = "auto"
+    seed: int = 0
 
     @field_validator("methods", mode="before")
     @classmethod
@@ -161,16 +147,6 @@ class UniKnowSettings(SuiteSettings):
     def sampling(self) -> Sampling:
         """How closed-book answers are sampled."""
         return Sampling(self.samples, self.tau, self.temperature, self.seed)
-
-    @property
-    def asks_for_all(self) -> bool:
-        """Whether methods that the model does not allow are left out instead of rejected."""
-        return ALL_METHODS in self.methods
-
-    @property
-    def kinds(self) -> tuple[ContextKind, ...]:
-        """The kinds of contexts that are built."""
-        return (*PAPER_KINDS, *BEYOND_KINDS) if self.beyond else PAPER_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,40 +169,34 @@ class Parts:
         """Return the settings of supervised training, or of preference training."""
         if self.training is not None and not preferences:
             return self.training
-        given = {
+        given: dict[str, Any] = {
             "rank": settings.rank,
             "epochs": settings.epochs,
             "most_steps": settings.training_steps,
             "learning_rate": settings.learning_rate,
         }
-        changes: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
-        usual = ScenarioTrainingSettings
-        if not isinstance(lm, HuggingFaceLM):
-            return replace(usual(), **changes)
-        if Path(lm.name) == microworld_model_path():
-            base = usual.for_embedded_preferences() if preferences else usual.for_embedded()
-            return replace(base, **changes)
-        if settings.dtype != "auto":
-            changes["dtype"] = settings.dtype
-        # Trained as it is asked.
-        return replace(usual(), chat_template=lm.uses_chat_template, **changes)
+        usual = ScenarioTrainingSettings()
+        if isinstance(lm, HuggingFaceLM):
+            if Path(lm.name) == microworld_model_path():
+                usual = usual.for_embedded_preferences() if preferences else usual.for_embedded()
+            else:
+                # Trained as it is asked.
+                given["chat_template"] = lm.uses_chat_template
+                given["dtype"] = None if settings.dtype == "auto" else settings.dtype
+        return replace(usual, **{name: value for name, value in given.items() if value is not None})
 
+    def signal_meter(self, methods: Methods, settings: UniKnowSettings) -> SignalMeter:
+        """Make what measures the guards' signals.
 
-def signal_meter(methods: Methods, scorer: RelevanceScorer) -> SignalMeter:
-    """Make what measures the guards' signals.
-
-    Confidence comes from the cascade for a model with weights, sampled consistency for others:
-    the cascade needs log-probabilities, which a remote model seldom gives.
-
-    Args:
-        methods: of the run.
-        scorer: measures relevance.
-    """
-    prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
-    kind = "cascade" if hasattr(methods.lm, "score_options") else "sampled_consistency"
-    estimator = load_estimator(kind, methods.lm, prompt=prompt)
-    aggregator = default_aggregator(scorer.fingerprint.kind)
-    return SignalMeter(scorer, estimator, aggregator, methods.remembering("naive"))
+        Confidence comes from the cascade for a model with weights, sampled consistency for others:
+        the cascade needs log-probabilities, which a remote model seldom gives.
+        """
+        scorer, lm = self.scorer or load_scorer(settings.scorer), methods.lm
+        prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
+        kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
+        aggregator = default_aggregator(scorer.fingerprint.kind)
+        naive = untrained("naive", lm, methods.prompts)
+        return SignalMeter(scorer, load_estimator(kind, lm, prompt=prompt), aggregator, naive)
 
 
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
@@ -252,13 +222,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def __init__(self, parts: Parts | None = None) -> None:
         self._parts = parts or Parts()
-        self._made: Methods | None = None
-
-    @property
-    def _methods(self) -> Methods:
-        """The methods of the run, made by `systems`."""
-        assert self._made is not None
-        return self._made
+        self._methods: Methods
 
     @property
     def rows(self) -> TableSpec[UniKnowRow]:
@@ -287,7 +251,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
                 folder or name,
                 dtype=settings.dtype,
                 max_new_tokens=settings.answer_tokens,
-                loading=LoadOptions(chat_template=False if completes(settings.data) else "auto"),
+                loading=LoadOptions(chat_template=False if settings.data == FACTS else "auto"),
             )
         return [System(name, lm)]
 
@@ -300,19 +264,15 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             InputError: a method asked for by name cannot be run on the model, or the scorer of
                 the guards was tuned on these questions.
         """
-        if not given:
-            names = wanted_methods(settings.methods, ablations=settings.ablations)
-            return [System(name) for name in names]
-        lm: LanguageModel = given[0].model
+        lm: LanguageModel | None = given[0].model if given else None
         names, left_out = choose_methods(settings.methods, lm, ablations=settings.ablations)
-        methods = Methods(lm, prompts_of(settings.data), left_out)
-        if any(name in GUARDED for name in names):
-            scorer = self._parts.scorer or load_scorer(settings.scorer)
-            # Its guards are calibrated on some of these questions, and judged on the others.
-            asked = {one.id: one.question for one in cases}
-            require_not_tuned_on(scorer, asked, str(settings.scorer))
-            methods.meter = signal_meter(methods, scorer)
-        self._made = methods
+        if lm is not None:
+            methods = self._methods = Methods(lm, prompts_of(settings.data), left_out)
+            if not set(GUARDED).isdisjoint(names):
+                meter = methods.meter = self._parts.signal_meter(methods, settings)
+                # Its guards are calibrated on some of these questions, and judged on the others.
+                asked = {one.id: one.question for one in cases}
+                require_not_tuned_on(meter.scorer, asked, settings.scorer)
         return [System(name, lm) for name in names]
 
     def row_id(self, case: Case, system: str) -> str:
@@ -338,26 +298,23 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     ) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
         methods, names = self._methods, tuple(system.name for system in systems)
-        lm, meter, parts = methods.lm, methods.meter, self._parts
-        kept = settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
-        stored: dict[str, Any] = {"dataset": cases[0].dataset}
-        stored |= {"model": lm.fingerprint, **kept}
+        lm, meter = methods.lm, methods.meter
+        stored: dict[str, Any] = {"dataset": cases[0].dataset, "model": lm.fingerprint}
+        stored |= settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         # Settings that no row depends on must not prevent a run from being resumed.
         if any(map(is_trained, names)):
-            stored["training"] = asdict(parts.training_of(lm, settings))
+            stored["training"] = asdict(self._parts.training_of(lm, settings))
         if "dpo" in names:
-            stored["preference_training"] = asdict(
-                parts.training_of(lm, settings, preferences=True)
-            )
+            found = self._parts.training_of(lm, settings, preferences=True)
+            stored["preference_training"] = asdict(found)
         stored["seed"] = settings.seed
+        prompts = sorted(asdict(methods.prompts).items())
         stored["prompts_sha256"] = {
-            name: Prompt(name, text).sha256
-            for name, text in sorted(asdict(methods.prompts).items())
-            if text
+            name: Prompt(name, text).sha256 for name, text in prompts if text
         }
-        stored["scorer"] = None if meter is None else meter.scorer.fingerprint.model_dump()
-        stored["estimator"] = None if meter is None else meter.estimator.fingerprint.model_dump()
-        stored["aggregator"] = None if meter is None else meter.aggregator
+        stored["scorer"] = meter and meter.scorer.fingerprint.model_dump()
+        stored["estimator"] = meter and meter.estimator.fingerprint.model_dump()
+        stored["aggregator"] = meter and meter.aggregator
         return UniKnowManifest.new(
             suite=self.name,
             settings=stored,
@@ -368,12 +325,12 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def prepare(self, work: Work[UniKnowSettings, Any]) -> None:
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
-        methods = self._methods
-        plan = Plan.read(work.run)
+        methods, settings, run = self._methods, work.settings, work.run
+        plan = Plan.find(run)
         if plan is None:
             plan = self._plan(work)
-            plan.write(work.run)
-        cases = work.cases = plan.evaluation
+            plan.write(run)
+        work.cases = plan.evaluation
         work.systems = [one for one in work.systems if one.name not in plan.left_out]
         for name, reason in plan.left_out.items():
             work.note(f"left out: {name} ({reason})")
@@ -381,22 +338,21 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             methods.policy = self._calibrate(work, plan, methods.meter)
             guarantee = methods.policy.guarantee
             work.note(f"the guards guarantee: {guarantee.statement if guarantee else ''}")
-        if any(system.name == "guard_coiecd" for system in work.systems):
-            self._reuse_replies(work, "coiecd")
-        if isinstance(methods.lm, HuggingFaceLM):
+        lm, parts, done = methods.lm, self._parts, run[self.rows].done
+        trained = [one.name for one in work.systems if is_trained(one.name)]
+        if trained and isinstance(lm, HuggingFaceLM):
             methods.trainer = Trainer(
-                methods.lm,
+                lm,
                 plan.training,
                 methods.prompts,
-                work.run.folder / "adapters",
-                self._parts.training_of(methods.lm, work.settings),
-                self._parts.training_of(methods.lm, work.settings, preferences=True),
-                work.settings.seed,
+                run.folder / "adapters",
+                parts.training_of(lm, settings),
+                parts.training_of(lm, settings, preferences=True),
+                settings.seed,
             )
-        done = work.run[self.rows].done
-        for system in work.systems:
-            if any(self.row_id(case, system.name) not in done for case in cases):
-                methods.train(system.name, work.options.on_progress)
+            for name in trained:
+                if any(self.row_id(case, name) not in done for case in plan.evaluation):
+                    methods.trainer.train(name, work.options.on_progress)
 
     def _plan(self, work: Work[UniKnowSettings, Any]) -> Plan:
         """Ask the model what it knows, build the contexts and split the questions.
@@ -424,7 +380,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         contexts = build_contexts(
             dataset,
             encoder=self._parts.encoder,
-            kinds=settings.kinds,
+            kinds=_kinds(settings),
             words=words,
             passages=passages,
             seed=settings.seed,
@@ -448,11 +404,6 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     ) -> Policy:
         """Measure the missing signals, fit the policy on the training questions and store it."""
         signals = self._signals(work, plan.cases, meter)
-        self._methods.remembering("naive").remember(
-            (signal.case_id, reply_from(signal.context_reply, case))
-            for signal, case in zip(signals, plan.cases, strict=True)
-            if signal.context_reply is not None
-        )
         policy = calibrate_guard(
             [signal for signal in signals if signal.part == "training"],
             scorer=meter.scorer.fingerprint,
@@ -482,23 +433,10 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             advance(first + len(batch), len(cases))
         return table.rows()
 
-    def _reuse_replies(self, work: Work[UniKnowSettings, Any], name: str) -> None:
-        """Let a guard over a method reuse the replies of that method's rows."""
-        stored = {row.case_id: row for row in work.run[ROWS].rows() if row.method == name}
-        system = work.systems[0]
-        for batch in self.batches(work.cases, system):
-            rows = {case: stored.get(self.row_id(case, name)) for case in batch}
-            if self.asks_whole_batches(system) and None in rows.values():
-                continue
-            self._methods.remembering(name).remember(
-                (case.case_id, Reply(row.answer, abstained=row.abstained))
-                for case, row in rows.items()
-                if row is not None and row.error is None
-            )
-
     def answer(self, cases: Sequence[Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""
-        replies = self._methods.make(system.name)(cases)
+        earlier = system.earlier if system.name in GUARDED else {}
+        replies = self._methods.answer(system.name, cases, earlier)
         return [
             UniKnowRow.of(system.name, case, reply)
             for case, reply in zip(cases, replies, strict=True)
@@ -513,7 +451,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> DryRun:
         """Count the cases of each method, as if all contexts could be built."""
-        most = len(cases) * len(settings.kinds)
+        most = len(cases) * len(_kinds(settings))
         counts = {system.name: most for system in systems}
         note = (
             f"{len(cases)} questions, each asked up to {settings.samples} times without a context; "
@@ -545,10 +483,15 @@ def _untrainable(plan: Plan, work: Work[UniKnowSettings, Any]) -> dict[str, str]
         return {}
     reason = "training needs questions that the model knows and ones that it does not"
     names = [system.name for system in work.systems if is_trained(system.name)]
-    if names and not work.settings.asks_for_all:
+    if names and ALL_METHODS not in work.settings.methods:
         raise InputError(
             reason,
             where=names[0],
             hint="give more questions, or leave the trained methods out by --methods",
         )
     return dict.fromkeys(names, reason)
+
+
+def _kinds(settings: UniKnowSettings) -> tuple[ContextKind, ...]:
+    """Return the kinds of contexts that are built."""
+    return (*PAPER_KINDS, *BEYOND_KINDS) if settings.beyond else PAPER_KINDS

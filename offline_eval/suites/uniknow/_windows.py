@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +58,9 @@ class NearestPassages:
 WINDOW_WORDS = 100
 # An English word takes about 1.6 characters in Chinese.
 _CHARACTER_TENTHS = 6
-_SHORTEST = 0.75  # of the window's length, so that it may end with a sentence
+_SHORTEST = 0.75  # of the window's length, for one of whole sentences
 _UNIT = re.compile(f"[{CJK}]|[^\\s{CJK}]+")
-_SENTENCE_END = re.compile(r"[.!?。！？]['\")\]”’」]*$")
+_SENTENCE = re.compile(r"\S.*?(?:[.!?]['\")\]”’」]*(?=\s|$)|[。！？]['\")\]”’」]*|$)", re.DOTALL)
 
 
 class WordWeights:
@@ -104,45 +103,30 @@ def window_around(text: str, span: tuple[int, int], *, words: int = WINDOW_WORDS
         words: the length aimed at; the window is never longer unless the answer is.
 
     Returns:
-        The window; it begins and ends with a sentence where that costs little, and is
-        the whole text where that is no longer.
+        The window, of whole sentences where that costs little; the whole text where that is
+        no longer.
     """
-    units = [match.span() for match in _UNIT.finditer(text)]
-    inside = [i for i, (start, end) in enumerate(units) if end > span[0] and start < span[1]]
-    if not inside:
-        return text[span[0] : span[1]]
-    # In tenths of a word, so that sums are exact.
-    sums = [0, *accumulate(_tenths(text[start:end]) for start, end in units)]
-    most, least, last = 10 * words, 10 * words * _SHORTEST, len(units) - 1
-
-    def length(left: int, right: int) -> int:
-        return sums[right + 1] - sums[left]
-
-    def grown(left: int, right: int, *, leftwards: bool) -> tuple[int, int]:
-        before = None
+    for unit in (_SENTENCE, _UNIT):
+        units = [match.span() for match in unit.finditer(text)]
+        sizes = [sum(map(_tenths, _UNIT.findall(text, *one))) for one in units]
+        inside = [i for i, (start, end) in enumerate(units) if end > span[0] and start < span[1]]
+        if not inside:
+            break
+        left, right = inside[0], inside[-1]
+        # In tenths of a word, so that sums are exact.
+        room, before = 10 * words - sum(sizes[left : right + 1]), (-1, -1)
         while before != (left, right):
             before = left, right
-            if leftwards and left > 0 and length(left - 1, right) <= most:
+            if left > 0 and sizes[left - 1] <= room:
                 left -= 1
-            if right < last and length(left, right + 1) <= most:
+                room -= sizes[left]
+            if right + 1 < len(units) and sizes[right + 1] <= room:
                 right += 1
-        return left, right
-
-    def ends_a_sentence(index: int) -> bool:
-        start, end = units[index]
-        # Chinese punctuation is a unit of its own, or part of the unit after it.
-        return index == last or bool(_SENTENCE_END.search(text[start:end]))
-
-    left, right = grown(inside[0], inside[-1], leftwards=True)
-    begins = (at for at in range(left, inside[0] + 1) if at == 0 or ends_a_sentence(at - 1))
-    begin = next(begins, left)
-    if begin > left and length(begin, last) >= least:
-        left, right = grown(begin, right, leftwards=False)
-    ends = (at for at in range(right, inside[-1] - 1, -1) if ends_a_sentence(at))
-    end = next(ends, right)
-    if length(left, end) >= least:
-        right = end
-    return text[units[left][0] : units[right][1]]
+                room -= sizes[right]
+        enough = 0 <= room <= 10 * words * (1 - _SHORTEST)
+        if enough or unit is _UNIT or (room >= 0 and right - left == len(units) - 1):
+            return text[units[left][0] : units[right][1]]
+    return text[span[0] : span[1]]
 
 
 def best_window(

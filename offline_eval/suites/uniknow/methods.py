@@ -1,4 +1,4 @@
-"""Methods: ways to answer a question with a context; prompted, contrastive, or trained before.
+"""Methods: ways to answer a question with a context; prompted, contrastive, trained or guarded.
 
 Training examples are made of cases, as the paper describes them for each trained method.
 
@@ -11,18 +11,21 @@ Training examples are made of cases, as the paper describes them for each traine
                 external-only ¼, unknown ¼
     dpo         as lm_uniknow                         as lm_uniknow, preferred to a wrong reply
 
-Each method is trained and asked with one and the same prompt, see `prompt_for`.
+Each method is trained and asked with one and the same prompt. The paper's ablations of its own
+method have names of their own: `lm_uniknow@abstention=0.25` has another share of the scenario
+`unknown` in the examples, `lm_uniknow@without=conflicting` leaves kinds of contexts out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios.settings import (
@@ -35,112 +38,24 @@ from ....guard.abstention.detector import load_rule
 from ....guard.contracts import LanguageModel
 from ....guard.decision import Scenario
 from ....guard.errors import InputError, KnowgateError
+from ....guard.policy import Policy
 from ...run import RowError
 from ...run.calls import OnProgress, each_or_error, generate_each
 from ...run.grouping import grouped
 from ..parts import stage_progress
-from ._cases import PAPER_KINDS, Case, ContextKind, Knowledge, PromptSet, Reply
-from ._matching import is_right
-
-_RULE = load_rule("uniknow")
-
-
-Method = Callable[[Sequence[Case]], list[Reply]]
-"""A way to answer cases: one reply per case, in order; of a case that failed, with its error."""
-
-
-def prompted(lm: LanguageModel, template: str) -> Method:
-    """Make a method that replies greedily to one prompt.
-
-    Args:
-        lm: what is asked.
-        template: with `{context}` and `{question}`.
-    """
-
-    def answer(cases: Sequence[Case]) -> list[Reply]:
-        rows = generate_each(lm, [case.fill(template) for case in cases])
-        texts = [row if isinstance(row, KnowgateError) else row[0].text for row in rows]
-        return list(map(reply_from, texts, cases))
-
-    return answer
-
-
-def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> Method:
-    """Make `naive`, with context and question, or `prompting`, which also allows `unknown`."""
-    template = prompts.with_context if name == "naive" else prompts.with_context_or_unknown
-    return prompted(lm, template)
-
-
-def reply_from(found: str | KnowgateError, case: Case) -> Reply:
-    """Turn a model's text, or its failure, into the reply to a case.
-
-    A text abstains if it holds one of the paper's abstention words, unless it is exactly
-    an expected answer or a gold one.
-    """
-    if isinstance(found, KnowgateError):
-        return Reply("", abstained=False, error=str(RowError.of(found)))
-    text = found.strip()
-    an_answer = is_right(text, case.expected) or is_right(text, case.answers)
-    return Reply(text, abstained=not an_answer and _RULE.detect(text).abstained)
-
-
-def contrastive_method(name: str, lm: Any, prompts: PromptSet) -> Method:
-    """Make context-aware, or contextual information-entropy constraint decoding.
-
-    Args:
-        name: `cad`, `coiecd`, or `coiecd_prompt` for the prompts that allow `unknown`.
-        lm: what is asked; has `generate_contrastive`, as `HuggingFaceLM` does.
-        prompts: of the data set.
-    """
-    decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
-    with_context, without = prompts.with_context, prompts.closed_book
-    if name == "coiecd_prompt":
-        with_context, without = prompts.with_context_or_unknown, prompts.closed_book_or_unknown
-
-    def call(cases: Sequence[Case]) -> list[str]:
-        filled = [[case.fill(template) for case in cases] for template in (with_context, without)]
-        found: list[str] = lm.generate_contrastive(filled[0], filled[1], decoding)
-        return found
-
-    def answer(cases: Sequence[Case]) -> list[Reply]:
-        return list(map(reply_from, each_or_error(call, cases), cases))
-
-    return answer
-
-
-class RememberingMethod:
-    """Ask another method once per case; failures are not kept.
-
-    Args:
-        method: what answers.
-    """
-
-    def __init__(self, method: Method) -> None:
-        self._method = method
-        self._replies: dict[str, Reply] = {}
-
-    def remember(self, replies: Iterable[tuple[str, Reply]]) -> None:
-        """Add replies by case id."""
-        self._replies.update((name, reply) for name, reply in replies if reply.error is None)
-
-    def __call__(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order."""
-        new = [case for case in cases if case.case_id not in self._replies]
-        found = self._method(new) if new else []
-        fresh = {case.case_id: reply for case, reply in zip(new, found, strict=True)}
-        self.remember(fresh.items())
-        return [self._replies.get(case.case_id) or fresh[case.case_id] for case in cases]
-
-
-_UNKNOWN_REPLY = "unknown"
-_QUESTIONS_PER_SIDE = 250
-# The paper's ablations of its own method.
-_ABLATED_SHARES = (0.0, 0.125, 0.25, 0.375, 0.5)
-_ABLATED_KINDS = (
-    (ContextKind.CONFLICTING,),
-    (ContextKind.RETRIEVED,),
-    (ContextKind.CONFLICTING, ContextKind.RETRIEVED),
+from ._cases import (
+    PAPER_KINDS,
+    Case,
+    ContextKind,
+    Knowledge,
+    Method,
+    PromptSet,
+    Reply,
+    UniKnowRow,
+    row_id,
 )
+from ._guard import SignalMeter, guarded
+from ._matching import is_right
 
 
 class TrainedMethod(StrEnum):
@@ -156,71 +71,291 @@ class TrainedMethod(StrEnum):
         """Whether it learns to reply `unknown`."""
         return self in (TrainedMethod.LM_UNIKNOW, TrainedMethod.DPO)
 
+    def prompt(self, prompts: PromptSet) -> str:
+        """Return the template that it is trained and asked with; `unknown` if it learns that."""
+        if self.abstains:
+            return prompts.trained_or_unknown or prompts.with_context_or_unknown
+        return prompts.trained or prompts.with_context
 
-@dataclass(frozen=True, slots=True)
-class TrainedVariant:
-    """A trained method, with its usual training or another one.
+
+_PROMPTED = ("naive", "prompting")
+_CONTRASTIVE = ("cad", "coiecd", "coiecd_prompt")
+GUARDED = ("guard_naive", "guard_coiecd")
+METHOD_NAMES = (*_PROMPTED, *_CONTRASTIVE, "retrobust", "kaft", "lm_uniknow", *GUARDED)
+ALL_METHODS = "all"
+# `dpo` is no part of `all`: it goes beyond the paper's comparison.
+_KNOWN = (*METHOD_NAMES, "dpo")
+_ABLATIONS = (
+    *(f"lm_uniknow@abstention={share:g}" for share in (0.0, 0.125, 0.25, 0.375, 0.5)),
+    *(f"lm_uniknow@without={kinds}" for kinds in ("conflicting", "retrieved")),
+    "lm_uniknow@without=conflicting+retrieved",
+)
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Check the names of methods.
+
+    Raises:
+        InputError: one is unknown, or none is named.
+    """
+    known = (*_KNOWN, ALL_METHODS)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InputError(
+            f"unknown method {unknown[0]!r}" if unknown else "no method is named",
+            where="methods",
+            hint=f"one or several of: {', '.join(known)}",
+        )
+
+
+def choose_methods(
+    names: Sequence[str], lm: LanguageModel | None, *, ablations: bool = False
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Choose the methods asked for that the model allows.
+
+    Args:
+        names: of methods, or `all`, which leaves out what the model does not allow.
+        lm: what is asked; None for one that allows all.
+        ablations: also train `lm_uniknow` on other data.
+
+    Returns:
+        The methods in the order of the rows, ablations last; and those that `all` asks for and
+        that are not possible, with the reason.
+
+    Raises:
+        InputError: a method asked for by name, or the ablations, cannot be run.
+    """
+    wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
+    wanted |= set(_ABLATIONS if ablations else ())
+    ordered = [name for name in (*_KNOWN, *_ABLATIONS) if name in wanted]
+    reasons = {name: "" if lm is None else _why_not(name, lm) for name in ordered}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    for name in left_out if ALL_METHODS not in names else ():
+        hint = "leave the method out, or use a local model"
+        raise InputError(left_out[name], where=name, hint=hint)
+    return tuple(name for name in ordered if name not in left_out), left_out
+
+
+def is_trained(name: str) -> bool:
+    """Return whether a method, or an ablation of one, trains an adapter."""
+    return name.partition("@")[0] in set(TrainedMethod)
+
+
+def _why_not(name: str, lm: LanguageModel) -> str:
+    """Return why a model does not allow a method; empty if it does."""
+    kind = type(lm).__name__
+    contrastive = name.removeprefix("guard_") in _CONTRASTIVE
+    if contrastive and not hasattr(lm, "generate_contrastive"):
+        return f"a {kind} does not show its next-token scores (it has no generate_contrastive)"
+    if is_trained(name) and not isinstance(lm, HuggingFaceLM):
+        return f"the weights of a {kind} cannot be trained here"
+    if is_trained(name) and not Path(getattr(lm, "name", "")).is_dir():
+        return "training needs the folder of the model"
+    return ""
+
+
+_RULE = load_rule("uniknow")
+
+
+def reply_from(found: str | KnowgateError, case: Case) -> Reply:
+    """Turn a model's text, or its failure, into the reply to a case.
+
+    A text abstains if it holds one of the paper's abstention words, unless it is exactly
+    an expected answer or a gold one.
+    """
+    if isinstance(found, KnowgateError):
+        return Reply("", abstained=False, error=str(RowError.of(found)))
+    text = found.strip()
+    an_answer = is_right(text, case.expected) or is_right(text, case.answers)
+    return Reply(text, abstained=not an_answer and _RULE.detect(text).abstained)
+
+
+def prompted(lm: LanguageModel, template: str, cases: Sequence[Case]) -> list[Reply]:
+    """Reply greedily to one prompt."""
+    rows = generate_each(lm, [case.fill(template) for case in cases])
+    texts = [row if isinstance(row, KnowgateError) else row[0].text for row in rows]
+    return list(map(reply_from, texts, cases))
+
+
+def untrained(name: str, lm: Any, prompts: PromptSet) -> Method:
+    """Make a method that asks the model as it is.
+
+    `naive` gets context and question, `prompting` may also reply `unknown`; `cad` is
+    context-aware decoding, `coiecd` contextual information-entropy constraint decoding, and
+    `coiecd_prompt` the same with the prompts that allow `unknown`.
+
+    Args:
+        name: of the method.
+        lm: what is asked; for decoding it has `generate_contrastive`, as `HuggingFaceLM` does.
+        prompts: of the data set.
+    """
+    with_context, without = prompts.with_context, prompts.closed_book
+    if name in ("prompting", "coiecd_prompt"):
+        with_context, without = prompts.with_context_or_unknown, prompts.closed_book_or_unknown
+    if name in _PROMPTED:
+        return partial(prompted, lm, with_context)
+
+    def call(cases: Sequence[Case]) -> list[str]:
+        filled = [[case.fill(template) for case in cases] for template in (with_context, without)]
+        found: list[str] = lm.generate_contrastive(*filled, name.removesuffix("_prompt"))
+        return found
+
+    return lambda cases: list(map(reply_from, each_or_error(call, cases), cases))
+
+
+@dataclass
+class Methods:
+    """Make and ask the methods of a run.
 
     Attributes:
-        method: what is trained.
-        abstention_share: share of the scenario `unknown` in the examples, in [0, 1), the
-            others in equal parts; None for the usual quarter. Only for methods that abstain.
-        without_kinds: kinds of contexts that are left out of the training.
+        lm: what is asked.
+        prompts: of the data set.
+        left_out: methods that were asked for and that the model does not allow, with the reason.
+        trainer: of trained methods; None if there are none.
+        meter: measured the guards' signals; None if there are no guards.
+        policy: of the guards; None likewise.
     """
 
-    method: TrainedMethod
-    abstention_share: float | None = None
-    without_kinds: tuple[ContextKind, ...] = ()
+    lm: LanguageModel
+    prompts: PromptSet
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    trainer: Trainer | None = None
+    meter: SignalMeter | None = None
+    policy: Policy | None = None
+    _loaded: tuple[str, Method] | None = None
 
-    @property
-    def name(self) -> str:
-        """Name of the variant in rows.
+    def answer(
+        self, name: str, cases: Sequence[Case], earlier: Mapping[str, UniKnowRow]
+    ) -> list[Reply]:
+        """Ask a method.
 
-        Example:
-            >>> TrainedVariant(TrainedMethod.LM_UNIKNOW, abstention_share=0.25).name
-            'lm_uniknow@abstention=0.25'
+        Args:
+            name: of the method.
+            cases: that it answers.
+            earlier: rows of other methods, by id: a guard uses their replies again.
+
+        Raises:
+            InputError: it cannot be trained, or the guard's parts do not belong together.
         """
-        if self.abstention_share is not None:
-            return f"{self.method}@abstention={self.abstention_share:g}"
-        if self.without_kinds:
-            return f"{self.method}@without={'+'.join(self.without_kinds)}"
-        return self.method.value
+        if is_trained(name):
+            return self._trained(name)(cases)
+        if name not in GUARDED:
+            return self._once(name, {}, cases)
+        assert self.meter is not None
+        assert self.policy is not None
+        base = partial(self._once, name.removeprefix("guard_"), earlier)
+        return guarded(base, self.policy, self.meter)(cases)
+
+    def _once(
+        self, name: str, earlier: Mapping[str, UniKnowRow], cases: Sequence[Case]
+    ) -> list[Reply]:
+        """Ask an untrained method for what no stored row or signal holds."""
+        known: dict[str, Reply] = {}
+        for case in cases:
+            row = earlier.get(row_id(name, case))
+            signal = self.meter and self.meter.found.get(case.case_id)
+            if name == "naive" and signal and signal.context_reply is not None:
+                known[case.case_id] = reply_from(signal.context_reply, case)
+            elif row is not None and row.error is None:
+                known[case.case_id] = Reply(row.answer, abstained=row.abstained)
+        new = [case for case in cases if case.case_id not in known]
+        fresh = untrained(name, self.lm, self.prompts)(new) if new else []
+        known |= {case.case_id: reply for case, reply in zip(new, fresh, strict=True)}
+        return [known[case.case_id] for case in cases]
+
+    def _trained(self, name: str) -> Method:
+        """Load the adapted model of a method; only the last one is kept in memory."""
+        assert self.trainer is not None
+        if self._loaded is None or self._loaded[0] != name:
+            self._loaded = None
+            self._loaded = name, self.trainer.method(name)
+        return self._loaded[1]
 
 
-def ablation_variants() -> tuple[TrainedVariant, ...]:
-    """Return the paper's ablations: other shares of abstention, and contexts left out."""
-    ablated = TrainedMethod.LM_UNIKNOW
-    return (
-        *(TrainedVariant(ablated, abstention_share=share) for share in _ABLATED_SHARES),
-        *(TrainedVariant(ablated, without_kinds=kinds) for kinds in _ABLATED_KINDS),
-    )
+@dataclass(frozen=True)
+class Trainer:
+    """Trains the methods of a run and loads them.
 
-
-def prompt_for(method: TrainedMethod, prompts: PromptSet) -> str:
-    """Return the template that a method is trained and asked with.
-
-    Only methods that learn to reply `unknown` have a prompt that allows it.
+    Attributes:
+        lm: the base model, from a folder; adapted ones are asked in the same way.
+        cases: of training questions.
+        prompts: of the data set.
+        folder: holds the adapters, one folder per training.
+        settings: of supervised training.
+        preference_settings: of preference training.
+        seed: of draws, order and first weights.
     """
-    if method.abstains:
-        return prompts.trained_or_unknown or prompts.with_context_or_unknown
-    return prompts.trained or prompts.with_context
+
+    lm: HuggingFaceLM
+    cases: Sequence[Case]
+    prompts: PromptSet
+    folder: Path
+    settings: ScenarioTrainingSettings
+    preference_settings: ScenarioTrainingSettings
+    seed: int = 0
+
+    def method(self, name: str) -> Method:
+        """Train a method, unless its adapter exists, and load it; raises as `train`."""
+        adapted = HuggingFaceLM(
+            self.lm.name,
+            device=self.lm.device,
+            dtype=self.lm.dtype,
+            max_new_tokens=self.lm.max_new_tokens,
+            stop=self.lm.stop,
+            batch_size=self.lm.batch_size,
+            adapter=self.train(name),
+            loading=LoadOptions(chat_template=self.lm.uses_chat_template),
+        )
+        return partial(
+            prompted, adapted, TrainedMethod(name.partition("@")[0]).prompt(self.prompts)
+        )
+
+    def train(self, name: str, on_progress: OnProgress | None = None) -> Path:
+        """Train a method, unless its adapter exists, and return the adapter's folder.
+
+        Raises:
+            InputError: nothing to train on, or the folder holds another training.
+            DeviceError: the device is not there.
+            TrainingDivergedError: the loss is not a finite number any more.
+        """
+        make = partial(training_examples, cases=self.cases, prompts=self.prompts, seed=self.seed)
+        examples, usual = make(name), name.partition("@")[0]
+        # An ablation at the usual share is the usual training, and is done once.
+        folder = self.folder / (usual if name != usual and examples == make(usual) else name)
+        train_scenarios(
+            self.lm.name,
+            examples,
+            folder,
+            settings=self.preference_settings if name == TrainedMethod.DPO else self.settings,
+            seed=self.seed,
+            on_progress=stage_progress(on_progress, f"training {name}"),
+        )
+        return folder
+
+
+_UNKNOWN_REPLY = "unknown"
+_QUESTIONS_PER_SIDE = 250
 
 
 def training_examples(
-    variant: TrainedVariant,
+    name: str,
     cases: Sequence[Case],
     prompts: PromptSet,
     *,
     per_side: int = _QUESTIONS_PER_SIDE,
     seed: int = 0,
-) -> list[TrainingExample]:
-    """Make examples for supervised training, shuffled.
+) -> list[TrainingExample] | list[PreferenceExample]:
+    """Make examples for training, shuffled; for `dpo` the wanted reply and a wrong one.
 
     Their number is that of the paper's four contexts of the questions taken, whatever the
-    variant: a part with fewer cases than its share has them repeated.
+    method: a part with fewer cases than its share has them repeated.
+
+    The wrong reply is the gold answer in a conflict, the answer of the question's
+    conflicting context in the scenario `unknown`, and `unknown` everywhere else. A question
+    without a conflicting context is left out of the scenario `unknown`.
 
     Args:
-        variant: what is trained; `dpo` gives what its preferred replies would teach.
+        name: of a trained method, or of an ablation.
         cases: of training questions only. Questions of undefined knowledge and kinds of
             contexts beyond the paper are left out.
         prompts: of the data set.
@@ -230,55 +365,32 @@ def training_examples(
     Raises:
         InputError: no cases are left.
     """
-    template = prompt_for(variant.method, prompts)
-    return [
-        TrainingExample(case.fill(template), wanted_reply(variant.method, case))
-        for case in _picked(variant, cases, per_side, seed)
-    ]
-
-
-def preference_examples(
-    variant: TrainedVariant,
-    cases: Sequence[Case],
-    prompts: PromptSet,
-    *,
-    per_side: int = _QUESTIONS_PER_SIDE,
-    seed: int = 0,
-) -> list[PreferenceExample]:
-    """Make examples for preference training: the wanted reply and a wrong one.
-
-    The wrong reply is the gold answer in a conflict, the answer of the question's
-    conflicting context in the scenario `unknown`, and `unknown` everywhere else. A question
-    without a conflicting context is left out of the scenario `unknown`.
-
-    Args:
-        variant: of the method `dpo`.
-        cases: as in `training_examples`, like everything below.
-        prompts: of the data set.
-        per_side: questions of each side.
-        seed: of draws and order.
-    """
-    invented = {
-        case.question_id: case.context_answers[0]
+    method = TrainedMethod(name.partition("@")[0])
+    template = method.prompt(prompts)
+    if method is not TrainedMethod.DPO:
+        return [
+            TrainingExample(case.fill(template), wanted_reply(method, case))
+            for case in _picked(name, cases, per_side, seed)
+        ]
+    wrong = {
+        (case.question_id, Scenario.UNKNOWN): case.context_answers[0]
         for case in cases
         if case.context_kind is ContextKind.CONFLICTING and case.context_answers
     }
+    wrong |= {(case.question_id, Scenario.CONFLICT): case.answers[0] for case in cases}
     usable = [
         case
         for case in cases
-        if case.scenario is not Scenario.UNKNOWN or case.question_id in invented
+        if case.scenario is not Scenario.UNKNOWN or (case.question_id, case.scenario) in wrong
     ]
-    template = prompt_for(variant.method, prompts)
-    examples = []
-    for case in _picked(variant, usable, per_side, seed):
-        rejected = _UNKNOWN_REPLY
-        if case.scenario is Scenario.CONFLICT:
-            rejected = case.answers[0]
-        elif case.scenario is Scenario.UNKNOWN:
-            rejected = invented[case.question_id]
-        wanted = wanted_reply(variant.method, case)
-        examples.append(PreferenceExample(case.fill(template), wanted, rejected))
-    return examples
+    return [
+        PreferenceExample(
+            case.fill(template),
+            wanted_reply(method, case),
+            wrong.get((case.question_id, case.scenario or Scenario.AGREEMENT), _UNKNOWN_REPLY),
+        )
+        for case in _picked(name, usable, per_side, seed)
+    ]
 
 
 def wanted_reply(method: TrainedMethod, case: Case) -> str:
@@ -290,14 +402,18 @@ def wanted_reply(method: TrainedMethod, case: Case) -> str:
     return case.expected[0]
 
 
-def _picked(variant: TrainedVariant, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
+def _picked(name: str, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
     """Return the cases that a method is trained on, repetitions included, shuffled."""
-    method = variant.method
+    base, _, changed = name.partition("@")
+    method = TrainedMethod(base)
     rng = Random(f"uniknow/training/{method}/{seed}")  # noqa: S311 - no secret
     taken = _of_questions(cases, per_side, seed)
-    usable = (case for case in taken if case.context_kind not in variant.without_kinds)
+    without = changed.removeprefix("without=").split("+")
     # Parts have equal shares, and share them equally among their kinds.
-    found = grouped(usable, lambda case: (_part_of(method, case), case.context_kind))
+    found = grouped(
+        (case for case in taken if case.context_kind not in without),
+        lambda case: (_part_of(method, case), case.context_kind),
+    )
     groups = {key: found[key] for key in sorted(found, key=lambda key: key[0]) if key[0]}
     if not groups:
         raise InputError(
@@ -306,12 +422,20 @@ def _picked(variant: TrainedVariant, cases: Sequence[Case], per_side: int, seed:
             hint="give known and unknown questions with contexts",
         )
     kinds = Counter(part for part, _ in groups)
-    shares = _shares(kinds, variant.abstention_share)
+    shares = dict.fromkeys(kinds, 1 / len(kinds))
+    abstention = changed.removeprefix("abstention=")
+    if abstention != changed and str(Scenario.UNKNOWN) in kinds and len(kinds) > 1:
+        shares = dict.fromkeys(kinds, (1 - float(abstention)) / (len(kinds) - 1))
+        shares[str(Scenario.UNKNOWN)] = float(abstention)
     quotas = _whole_numbers(
         {(part, kind): shares[part] / kinds[part] for part, kind in groups if shares[part] > 0},
         len(taken),
     )
-    picked = [case for key, count in quotas.items() for case in _repeated(groups[key], count, rng)]
+    picked = []
+    for key, count in quotas.items():
+        # Each case as often as any other, give or take one.
+        times, rest = divmod(count, len(groups[key]))
+        picked += [*(groups[key] * times), *rng.sample(groups[key], rest)]
     rng.shuffle(picked)
     return picked
 
@@ -334,24 +458,13 @@ def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]
 
 def _part_of(method: TrainedMethod, case: Case) -> str:
     """Return the part of the training that a case belongs to; empty for none."""
-    relevant = bool(case.context_answers)
-    if method is TrainedMethod.RETROBUST:
-        if case.context_kind is ContextKind.CONFLICTING:
-            return ""
-        return "original" if relevant else "irrelevant"
-    if method is TrainedMethod.KAFT:
-        # Original and conflicting contexts are two kinds of one half.
-        return "relevant" if relevant else "irrelevant"
-    both = case.scenario in (Scenario.AGREEMENT, Scenario.CONFLICT)
-    return "both" if both else str(case.scenario)
-
-
-def _shares(parts: Collection[str], abstention_share: float | None) -> dict[str, float]:
-    unknown = str(Scenario.UNKNOWN)
-    if abstention_share is None or unknown not in parts or len(parts) == 1:
-        return dict.fromkeys(parts, 1 / len(parts))
-    rest = (1 - abstention_share) / (len(parts) - 1)
-    return {name: abstention_share if name == unknown else rest for name in parts}
+    if method.abstains:
+        both = case.scenario in (Scenario.AGREEMENT, Scenario.CONFLICT)
+        return "both" if both else str(case.scenario)
+    if method is TrainedMethod.RETROBUST and case.context_kind is ContextKind.CONFLICTING:
+        return ""
+    # Of `kaft`, original and conflicting contexts are two kinds of one half.
+    return "relevant" if case.context_answers else "irrelevant"
 
 
 def _whole_numbers(
@@ -365,71 +478,3 @@ def _whole_numbers(
     for key in by_remainder[:left]:
         counts[key] += 1
     return counts
-
-
-def _repeated(cases: Sequence[Case], count: int, rng: Random) -> list[Case]:
-    """Return `count` cases: each as often as any other, give or take one."""
-    times, rest = divmod(count, len(cases))
-    return [*(list(cases) * times), *rng.sample(list(cases), rest)]
-
-
-@dataclass(frozen=True, slots=True)
-class Trainer:
-    """Trains the methods of a run and loads them.
-
-    Attributes:
-        lm: the base model, from a folder; adapted ones are asked in the same way.
-        cases: of training questions.
-        prompts: of the data set.
-        folder: holds the adapters, one folder per training.
-        settings: of supervised training.
-        preference_settings: of preference training.
-        seed: of draws, order and first weights.
-    """
-
-    lm: HuggingFaceLM
-    cases: Sequence[Case]
-    prompts: PromptSet
-    folder: Path
-    settings: ScenarioTrainingSettings
-    preference_settings: ScenarioTrainingSettings
-    seed: int = 0
-
-    def method(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Method:
-        """Train the variant, unless its adapter exists, and load it; raises as `train`."""
-        adapted = HuggingFaceLM(
-            self.lm.name,
-            device=self.lm.device,
-            dtype=self.lm.dtype,
-            max_new_tokens=self.lm.max_new_tokens,
-            stop=self.lm.stop,
-            batch_size=self.lm.batch_size,
-            adapter=self.train(variant, on_progress),
-            loading=LoadOptions(chat_template=self.lm.uses_chat_template),
-        )
-        return prompted(adapted, prompt_for(variant.method, self.prompts))
-
-    def train(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Path:
-        """Train the variant, unless its adapter exists, and return the adapter's folder.
-
-        Raises:
-            InputError: nothing to train on, or the folder holds another training.
-            DeviceError: the device is not there.
-            TrainingDivergedError: the loss is not a finite number any more.
-        """
-        advance = stage_progress(on_progress, f"training {variant.name}")
-        usual = TrainedVariant(variant.method)
-        make: Callable[..., Any] = training_examples
-        settings = self.settings
-        if variant.method is TrainedMethod.DPO:
-            make, settings = preference_examples, self.preference_settings
-        examples = make(variant, self.cases, self.prompts, seed=self.seed)
-        # An ablation at the usual share is the usual training, and is done once.
-        same = variant != usual and examples == make(
-            usual, self.cases, self.prompts, seed=self.seed
-        )
-        folder = self.folder / (usual if same else variant).name
-        train_scenarios(
-            self.lm.name, examples, folder, settings=settings, seed=self.seed, on_progress=advance
-        )
-        return folder

@@ -10,7 +10,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Annotated, Literal
@@ -29,7 +29,6 @@ from ...run.manifest import Manifest
 from ...run.table import TableSpec
 from ._cases import (
     PAPER_KINDS,
-    START_AGAIN,
     Case,
     ContextKind,
     Dataset,
@@ -42,15 +41,21 @@ from ._cases import (
 from ._contexts import ContextProblem, ContextSet, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import read_dataset
-from .methods import TrainedMethod, TrainedVariant, preference_examples, training_examples
+from .methods import TrainedMethod, training_examples
 
-CASES = TableSpec("cases", Case, key="case_id", hint=START_AGAIN, clean=True)
-_PLAN = "plan.json"
+_START_AGAIN = "remove the run folder and start again"
+_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+_GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
+CASES = TableSpec("cases", Case, key="case_id", hint=_START_AGAIN, clean=True)
+SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN, clean=True)
+ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN, clean=True)
+_PLAN, POLICY = "plan.json", "policy.json"
 _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 # Questions of each side kept for evaluation; of small data sets only a share.
 _EVALUATION_PER_SIDE = 400
 _EVALUATION_SHARE = 0.75
 _TRAINING_PER_SIDE = 250
+_Count = Annotated[int, Field(ge=0)]
 
 
 class Plan(Stored):
@@ -68,11 +73,11 @@ class Plan(Stored):
     """
 
     cases: tuple[Case, ...] = Field((), exclude=True)
-    training_cases: Annotated[int, Field(ge=0)]
-    evaluation_cases: Annotated[int, Field(ge=0)]
-    rows: Annotated[int, Field(ge=0)] = 0
+    training_cases: _Count
+    evaluation_cases: _Count
+    rows: _Count = 0
     grouped: bool
-    knowledge: dict[str, Annotated[int, Field(ge=0)]]
+    knowledge: dict[str, _Count]
     problems: tuple[ContextProblem, ...] = ()
     left_out: dict[str, str] = Field(default_factory=dict)
 
@@ -95,12 +100,8 @@ class Plan(Stored):
         write_json(run.folder / _PLAN, value)
 
     @classmethod
-    def read(cls, run: Run, *, with_cases: bool = True) -> Plan | None:
+    def find(cls, run: Run) -> Plan | None:
         """Return the stored plan; None if the run was killed before it was complete.
-
-        Args:
-            run: of the suite.
-            with_cases: read the cases, too.
 
         Raises:
             InputError: a file is damaged.
@@ -108,16 +109,25 @@ class Plan(Stored):
         path = run.folder / _PLAN
         if not path.exists():
             return None
-        value = Manifest.read_versioned(path, hint=START_AGAIN)
-        plan = cls.checked(value, where=str(path), hint=START_AGAIN)
-        if not with_cases:
-            return plan
-        plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
+        value = Manifest.read_versioned(path, hint=_START_AGAIN)
+        found = cls.checked(value, where=str(path), hint=_START_AGAIN)
+        plan = found.model_copy(update={"cases": tuple(run[CASES].rows())})
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
-            raise InputError(
-                "cases are missing", where=str(CASES.path(run.folder)), hint=START_AGAIN
-            )
+            where = str(CASES.path(run.folder))
+            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
+        return plan
+
+    @classmethod
+    def read(cls, run: Run) -> Plan:
+        """Return the stored plan.
+
+        Raises:
+            InputError: a file is damaged, or there is no plan yet.
+        """
+        plan = cls.find(run)
+        if plan is None:
+            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
         return plan
 
 
@@ -146,57 +156,46 @@ def make_plan(
         InputError: no question is left to evaluate.
     """
     knowledge = {name: estimate.knowledge for name, estimate in estimates.items()}
-    split = split_questions(dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=seed)
-    possible = [
-        question
-        for question in split.evaluation
-        if not (defined_only and knowledge[question.id] is Knowledge.UNDEFINED)
-    ]
-    evaluated = _limited(possible, knowledge, questions_per_side)
-    trained = {question.id for question in split.training}
+    trained, left = split_questions(
+        dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=seed
+    )
+    sides = grouped((question.id for question in left), knowledge.__getitem__)
+    if defined_only:
+        sides.pop(Knowledge.UNDEFINED, None)
+    evaluated = _evaluated(sides, questions_per_side)
+    in_training = {question.id for question in trained}
     cases = build_cases(dataset, contexts, estimates)
     training = [
         case.model_copy(update={"part": "training"})
         for case in cases
-        if case.question_id in trained and case.context_kind in PAPER_KINDS
+        if case.question_id in in_training and case.context_kind in PAPER_KINDS
     ]
     evaluation = [case for case in cases if case.question_id in evaluated]
     if not evaluation:
         raise InputError(
             "no question is left to evaluate", where=dataset.name, hint="give more questions"
         )
-    sides = Counter(knowledge.values())
+    counts = Counter(knowledge.values())
     return Plan(
         cases=(*training, *evaluation),
         training_cases=len(training),
         evaluation_cases=len(evaluation),
-        grouped=split.grouped,
-        knowledge={side.value: sides[side] for side in Knowledge},
+        grouped=len({question.group for question in dataset.questions}) > 1,
+        knowledge={side.value: counts[side] for side in Knowledge},
         problems=tuple(contexts.problems),
     )
 
 
-def _limited(
-    questions: Sequence[Question], knowledge: Mapping[str, Knowledge], most: int | None
-) -> set[str]:
-    if most is None:
-        return {question.id for question in questions}
-    sides = grouped((question.id for question in questions), knowledge.__getitem__)
-    larger = max(len(sides.get(side, ())) for side in _SIDES)
-    share = min(1.0, most / larger) if larger else 1.0
-    room = dict.fromkeys(_SIDES, most)
-    room[Knowledge.UNDEFINED] = round(share * len(sides.get(Knowledge.UNDEFINED, ())))
-    return {name for side, names in sides.items() for name in _spread(names, room[side])}
-
-
-def _spread(names: Sequence[str], most: int) -> list[str]:
-    """Take at most that many, evenly spaced: neighbours in a list are often of one kind.
-
-    >>> _spread(["a", "b", "c", "d", "e"], 2)
-    ['a', 'c']
-    """
-    taken = min(most, len(names))
-    return [names[number * len(names) // taken] for number in range(taken)]
+def _evaluated(sides: Mapping[Knowledge, Sequence[str]], most: int | None) -> set[str]:
+    """Take so many questions of each side, evenly: neighbours in a list are often of one kind."""
+    larger = max((len(sides.get(side, ())) for side in _SIDES), default=0)
+    share = min(1.0, most / larger) if most is not None and larger else 1.0
+    found: set[str] = set()
+    for side, names in sides.items():
+        room = len(names) if most is None else most if side in _SIDES else round(share * len(names))
+        taken = min(room, len(names))
+        found.update(names[number * len(names) // taken] for number in range(taken))
+    return found
 
 
 def build_cases(
@@ -207,30 +206,14 @@ def build_cases(
     Args:
         dataset: whose questions are asked.
         contexts: as `build_contexts` returns them.
-        estimates: by question id; other questions are left out.
+        estimates: by question id.
     """
     return [
         Case.of(question, contexts.contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
-        if question.id in estimates and question.id in contexts.contexts
         for kind in ContextKind
         if kind in contexts.contexts[question.id]
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Questions for training and for evaluation, in the order of the data set.
-
-    Attributes:
-        training: known and unknown ones only, as many of each unless one side ran out.
-        evaluation: all questions of the other groups, undefined ones included.
-        grouped: whether no group is in both; False if all questions are one group.
-    """
-
-    training: tuple[Question, ...]
-    evaluation: tuple[Question, ...]
-    grouped: bool
 
 
 def split_questions(
@@ -240,75 +223,51 @@ def split_questions(
     evaluation_share: float = 0.7,
     training_per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
-) -> Split:
+) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
     """Split by group: whole groups go to training until it has enough.
 
-    400 known and 400 unknown questions are kept for evaluation.
+    400 known and 400 unknown questions are kept for evaluation. If all questions are one group,
+    each is a group of its own.
 
     Args:
         dataset: whose questions are split.
-        knowledge: by question id; other questions are in neither part.
+        knowledge: by question id.
         evaluation_share: of the known and of the unknown questions, in (0, 1): what is
             kept for evaluation if that is fewer.
         training_per_side: at most that many known and as many unknown questions are for
             training; the rest of their groups is in neither part.
         seed: the same seed gives the same parts.
+
+    Returns:
+        Those for training, known and unknown ones only, as many of each unless one side ran out;
+        and all questions of the other groups, undefined ones included.
     """
-    asked = [question for question in dataset.questions if question.id in knowledge]
+    asked = dataset.questions
     groups = grouped(asked, lambda question: question.group)
     members = list(groups.values()) if len(groups) > 1 else [[question] for question in asked]
-    rng = Random(f"uniknow/split/{seed}")  # noqa: S311
-    rng.shuffle(members)
+    Random(f"uniknow/split/{seed}").shuffle(members)  # noqa: S311
     totals = Counter(knowledge[question.id] for question in asked)
     spare = {
         side: totals[side] - min(_EVALUATION_PER_SIDE, math.ceil(evaluation_share * totals[side]))
         for side in _SIDES
     }
-    chosen = _training_groups(members, knowledge, spare, training_per_side)
-    in_training = {question.id for group in chosen for question in group}
-    trained = _balanced(chosen, knowledge, training_per_side)
-    return Split(
+    taken: dict[Knowledge, list[str]] = {side: [] for side in _SIDES}
+    in_training: set[str] = set()
+    for group in members:
+        sides = grouped((question.id for question in group), knowledge.__getitem__)
+        own = {side: sides.get(side, []) for side in _SIDES}
+        fits = all(len(taken[side]) + len(own[side]) <= spare[side] for side in _SIDES)
+        if fits and any(own[side] and len(taken[side]) < training_per_side for side in _SIDES):
+            in_training.update(question.id for question in group)
+            for side in _SIDES:
+                taken[side] += own[side]
+    ids = [some for some in taken.values() if some]
+    each = min([training_per_side, *map(len, ids)])
+    trained = {name for some in ids for name in some[:each]}
+    return (
         tuple(question for question in asked if question.id in trained),
         tuple(question for question in asked if question.id not in in_training),
-        len(groups) > 1,
     )
-
-
-def _training_groups(
-    members: Sequence[Sequence[Question]],
-    knowledge: Mapping[str, Knowledge],
-    spare: Mapping[Knowledge, int],
-    wanted: int,
-) -> list[Sequence[Question]]:
-    """Return groups that fit into what is to spare, as long as one side lacks questions."""
-    chosen: list[Sequence[Question]] = []
-    taken = dict.fromkeys(_SIDES, 0)
-    for group in members:
-        counts = Counter(knowledge[question.id] for question in group)
-        fits = all(taken[side] + counts[side] <= spare[side] for side in _SIDES)
-        helps = any(counts[side] and taken[side] < wanted for side in _SIDES)
-        if fits and helps:
-            chosen.append(group)
-            for side in _SIDES:
-                taken[side] += counts[side]
-    return chosen
-
-
-def _balanced(
-    groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
-) -> set[str]:
-    asked = (question.id for group in groups for question in group)
-    sides = grouped(asked, knowledge.__getitem__)
-    ids = [sides[side] for side in _SIDES if side in sides]
-    each = min([most, *map(len, ids)])
-    return {name for some in ids for name in some[:each]}
-
-
-_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
-_GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
-SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN, clean=True)
-ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN, clean=True)
-POLICY = "policy.json"
 
 
 class UniKnowManifest(Manifest):
@@ -337,7 +296,6 @@ class UniKnowRun:
         plan: what is asked; its `rows` are those of a finished run.
         cases: evaluation cases by id, in the order of the run.
         rows: as stored, in the order of the run.
-        finished: whether all rows are there.
         policy: of the guards, with its guarantee; None if no guard took part yet.
         signals: of the evaluation cases; empty likewise.
 
@@ -347,7 +305,7 @@ class UniKnowRun:
     """
 
     def __init__(self, run: Run) -> None:
-        self.plan, manifest = _plan(run), run.manifest
+        self.plan, manifest = Plan.read(run), run.manifest
         assert isinstance(manifest, UniKnowManifest)
         left_out = {**manifest.left_out, **self.plan.left_out}
         methods = tuple(name for name in manifest.methods if name not in left_out)
@@ -362,7 +320,6 @@ class UniKnowRun:
             self.rows.append(row)
         if not self.rows:
             raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-        self.finished = len(self.rows) >= self.plan.rows
         path = run.folder / POLICY
         self.policy = Policy.load(path, links=False) if path.exists() else None
         self.signals: list[UniKnowSignal] = []
@@ -391,32 +348,21 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="name a run made with `knowgate eval uniknow`",
         )
     run = Run.read(folder, UniKnowManifest)
-    plan = Plan.read(run, with_cases=False)
-    if plan is None:
-        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-    if not SIGNALS.path(run.folder).exists():
+    plan, path = Plan.read(run), SIGNALS.path(run.folder)
+    if not path.exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
             where=str(run.folder),
             hint="run it with --methods all, or with guard_naive among them",
         )
     found = run[SIGNALS].rows()
-    if len(found) < plan.training_cases + plan.evaluation_cases:
-        raise InputError(
-            "not all signals are measured yet", where=str(SIGNALS.path(run.folder)), hint=_GO_ON
-        )
+    if len(found) < len(plan.cases):
+        raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
     return found
 
 
-def _plan(run: Run) -> Plan:
-    plan = Plan.read(run)
-    if plan is None:
-        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-    return plan
-
-
 def tuning_examples(
-    variant: TrainedVariant,
+    method: TrainedMethod,
     load: Callable[[], LanguageModel],
     data: str,
     *,
@@ -429,7 +375,7 @@ def tuning_examples(
     """Make examples of the training half of a data set; preferences for `dpo`.
 
     Args:
-        variant: what is trained.
+        method: what is trained.
         load: loads the model that is asked what it knows; called once the data are read.
         data: `microworld`, or a file of questions.
         knowledge: file that stores what models know; None to store nothing.
@@ -451,7 +397,7 @@ def tuning_examples(
         on_progress=on_progress,
     )
     known = {name: estimate.knowledge for name, estimate in estimates.items()}
-    chosen = split_questions(dataset, known, training_per_side=per_side, seed=seed).training
+    chosen, _ = split_questions(dataset, known, training_per_side=per_side, seed=seed)
     if not {known[question.id] for question in chosen} >= set(_SIDES):
         counts = Counter(known.values())
         raise InputError(
@@ -463,5 +409,4 @@ def tuning_examples(
     training = replace(dataset, questions=chosen)
     contexts = build_contexts(training, seed=seed, on_progress=on_progress)
     cases = build_cases(training, contexts, estimates)
-    make = preference_examples if variant.method is TrainedMethod.DPO else training_examples
-    return make(variant, cases, dataset.prompts, per_side=per_side, seed=seed)
+    return training_examples(method, cases, dataset.prompts, per_side=per_side, seed=seed)

@@ -115,7 +115,8 @@ async def test_an_abstention_streams_as_well_formed_chunks() -> None:
     assert {one["object"] for one in sent} == {"chat.completion.chunk"}
     assert len({one["id"] for one in sent}) == 1
     deltas = [one["choices"][0]["delta"] for one in sent[:-1]]
-    assert deltas == [{"role": "assistant", "content": ""}, {"content": "Ask the desk."}, {}]
+    first = {"role": "assistant", "content": "", "refusal": None}
+    assert deltas == [first, {"content": "Ask the desk."}, {}]
     assert [one["choices"][0]["finish_reason"] for one in sent[:-1]] == [None, None, "stop"]
     assert sent[-1]["choices"] == []
     assert sent[-1]["usage"]["total_tokens"] == 0

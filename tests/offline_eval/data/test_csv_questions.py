@@ -11,13 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data._question_file import CsvFile
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
-    KeywordMethod,
-    SemanticMethod,
 )
+from knowgate.offline_eval.data.fields import CsvFile
 from knowgate.offline_eval.data.questions import QuestionRecord
 
 _EXPECTED = [
@@ -100,7 +98,7 @@ def test_filtered_questions_keep_the_form_and_the_columns_of_the_file(tmp_path: 
     path.write_bytes(
         "\ufeffQuestion;Answer;Owner\r\nWho?;Ann;x\r\nwho?;Ann;y\r\nWhen?;Now;z\r\n".encode()
     )
-    settings_ = DiversitySettings(KeywordMethod.OFF, SemanticMethod.OFF)
+    settings_ = DiversitySettings("off", "off")
 
     filter_questions_file(path, out, tmp_path / "dropped.jsonl", None, settings_)
 

@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data._shared_words import mean_shared_words, shared_words
 from knowgate.offline_eval.data.labels import Label, units
-from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
+from knowgate.offline_eval.data.questions import (
+    KnowledgeBase,
+    PassageKind,
+    QuestionRecord,
+    mean_shared_words,
+    shared_words,
+)
 
 _PARTS = st.lists(
     st.sampled_from(["kb", "docs", "a.md", "b.md", "C#", "x"]), min_size=1, max_size=3

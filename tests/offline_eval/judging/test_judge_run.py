@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging.contract import FIELDS, FunctionJudge, Judge, JudgedReply, shown
+from knowgate.offline_eval.judging.contract import FIELDS, Judge, JudgedReply, shown
 from knowgate.offline_eval.judging.judges import DetectorJudge
 from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
 from knowgate.offline_eval.judging.run import judge_run, plan_judging
@@ -25,6 +25,7 @@ from tests.offline_eval.judging.runs import (
     criterion_of,
     replies_run,
 )
+from tests.support.function_judge import FunctionJudge
 
 REPLIES: Replies = {
     "right": "It must be at least 1.6 mm.",

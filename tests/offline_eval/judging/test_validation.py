@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.judging.contract import FunctionJudge, JudgedReply
+from knowgate.offline_eval.judging.contract import JudgedReply
 from knowgate.offline_eval.judging.correction import corrected_rate, prediction_powered_rate
+from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.judging.validation import JudgeValidation
 from knowgate.offline_eval.run import RepliesRun
+from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.judging.runs import replies_run
+from tests.support.function_judge import FunctionJudge
 
 
 def judged(
@@ -33,8 +37,20 @@ def judged(
     return RepliesRun.read(run)
 
 
-def people(outcomes: list[str], criterion: str = "abstention") -> dict[str, dict[str, str]]:
-    return {criterion: {f"s/q{index}": outcome for index, outcome in enumerate(outcomes)}}
+def people(run: RepliesRun, outcomes: list[str], criterion: str = "abstention") -> Labels:
+    names = [f"s/q{index}" for index in range(len(outcomes))]
+    return labelled(run, dict(zip(names, outcomes, strict=True)), criterion)
+
+
+def labelled(run: RepliesRun, outcomes: Mapping[str, str], criterion: str = "abstention") -> Labels:
+    rows = [
+        {"reply_id": name, "criterion": criterion, "outcome": outcome, "annotator": "anna"}
+        for name, outcome in outcomes.items()
+    ]
+    folder = run.folder / "labels"
+    folder.mkdir(exist_ok=True)
+    write_lines(folder / "anna.jsonl", rows)
+    return Labels.read(run.folder)
 
 
 # People's positives: 4 found, 1 missed; negatives: 2 false alarms, 3 left alone.
@@ -44,7 +60,7 @@ JUDGE = ["yes"] * 4 + ["no"] + ["yes"] * 2 + ["no"] * 3
 
 def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
-    [found] = JudgeValidation.of_judges(run, people(HUMAN))
+    [found] = JudgeValidation.of_judges(run, people(run, HUMAN))
     assert (found.judge, found.criterion, found.n, found.no_verdict) == (
         "mine",
         "abstention",
@@ -72,7 +88,7 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
 def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(tmp_path: Path) -> None:
     outcomes = ["yes"] * 30 + ["no"] * 3
     run = judged(tmp_path / "run", outcomes)
-    [found] = JudgeValidation.of_judges(run, people(outcomes))
+    [found] = JudgeValidation.of_judges(run, people(run, outcomes))
     assert found.kappa.value == 1.0
     # 10 % more disagreements are possible, where chance alone gives 17 %.
     assert found.kappa.low is not None
@@ -80,24 +96,24 @@ def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(tmp_pat
 
 
 def test_labels_may_know_the_chance_with_which_they_were_drawn(tmp_path: Path) -> None:
-    class Labels:
-        def consensus(self, criterion: str) -> dict[str, str]:
-            return people(HUMAN).get(criterion, {})
-
-        def inclusion_probability(self, reply_id: str) -> float | None:
-            return 0.25 if int(reply_id[3:]) < 5 else 0.75
-
+    replies = [
+        {"reply_id": f"s/q{index}", "inclusion_probability": 0.25 if index < 5 else 0.75}
+        for index in range(10)
+    ]
+    sample = {"schema_version": 1, "seed": 0, "replies_sha256": "", "population": 10}
     run = judged(tmp_path / "run", JUDGE)
-    [found] = JudgeValidation.of_judges(run, Labels())
+    (run.folder / "labels").mkdir()
+    write_lines(run.folder / "labels" / "_sample.json", [{**sample, "replies": replies}])
+    [found] = JudgeValidation.of_judges(run, people(run, HUMAN))
     assert found.accuracy.value == pytest.approx(15 / 20)
 
 
 def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
-    human = ["tier_1", "tier_2", "tier_3", "tier_3", "NA", "tier_1"]
-    said = ["tier_2", "tier_3", "tier_3", "tier_1", "NA", "NA"]
+    human = ["tier_1", "tier_2", "tier_3", "tier_3", "tier_1"]
+    said = ["tier_2", "tier_3", "tier_3", "tier_1", "NA"]
     run = judged(tmp_path / "run", said, criterion="factuality")
-    [found] = JudgeValidation.of_judges(run, people(human, "factuality"))
-    assert found.accuracy == Interval.wilson(2, 6)
+    [found] = JudgeValidation.of_judges(run, people(run, human, "factuality"))
+    assert found.accuracy == Interval.wilson(1, 5)
     assert found.recall == Interval.wilson(1, 2)
     assert found.specificity == Interval.wilson(1, 2)
     assert found.precision == Interval.wilson(1, 2)
@@ -106,7 +122,7 @@ def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
 def test_a_rate_is_corrected_by_the_labelled_replies(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE * 10)
     # The first twenty are labelled; the judge says yes 6 times in ten, people 5 times.
-    labels = people(HUMAN * 2)
+    labels = people(run, HUMAN * 2)
     found = corrected_rate(run, "mine", "abstention", "yes", labels)
     assert found.value == pytest.approx(0.5)
     assert found.n == 20
@@ -118,7 +134,7 @@ def test_only_the_chosen_replies_count(tmp_path: Path) -> None:
     # Of the others the judge says something else.
     run = judged(tmp_path / "run", [*JUDGE, *["yes"] * 10])
     some = [f"s/q{index}" for index in range(10)]
-    found = corrected_rate(run, "mine", "abstention", {"yes"}, people(HUMAN), among=some)
+    found = corrected_rate(run, "mine", "abstention", {"yes"}, people(run, HUMAN), among=some)
     assert found.value == pytest.approx(0.5)
     assert found.n == 10
 
@@ -127,7 +143,7 @@ def test_replies_to_one_question_are_one_unit_of_a_corrected_rate(tmp_path: Path
     systems = ("s", "t", "u", "v")
     run = judged(tmp_path / "run", JUDGE * 3, systems=systems)
     names = [f"{system}/q{index}" for system in systems for index in range(10)]
-    labels = {"abstention": dict(zip(names, HUMAN * 4, strict=True))}
+    labels = labelled(run, dict(zip(names, HUMAN * 4, strict=True)))
     questions = [f"q{index}" for index in range(10)] * 4
     rest = [f"q{index}" for index in range(10, 30)] * 4
     wanted = prediction_powered_rate(

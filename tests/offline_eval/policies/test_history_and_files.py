@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from knowgate.calibration.risk import Leak
 from knowgate.offline_eval.policies import Calibrated, calibrate_records, calibrate_run
 from knowgate.offline_eval.policies._attempts import AttemptHistory
 from knowgate.offline_eval.policies.records import CalibrationSet
-from knowgate.offline_eval.policies.writing import _signals_held
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import read_lines, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
@@ -129,15 +127,3 @@ def test_no_document_is_in_two_parts_of_a_calibration() -> None:
 
     groups = [{case.group for case in part} for part in (found.learn, found.certify, found.test)]
     assert sum(map(len, groups)) == len(set().union(*groups)) == 50
-
-
-def test_a_signal_waits_until_the_files_are_there() -> None:
-    came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _frame: came.append(number))
-    try:
-        with _signals_held():
-            signal.raise_signal(signal.SIGTERM)
-            assert came == []
-        assert came == [signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -62,13 +62,6 @@ def test_the_first_line_may_say_what_measured_them(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_beside_the_records_may_say_it_too(tmp_path: Path) -> None:
-    manifest = {"scorer": SCORER.model_dump(), "aggregator": "max"}
-    (tmp_path / "records.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-
-    assert read_records(written(tmp_path, LINE)).scorer == SCORER
-
-
 _VALUES = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
 _FLAGS = st.sampled_from([None, True, False])
 _LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")

@@ -14,7 +14,7 @@ from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.offline_eval.run import CallLimits
 from knowgate.offline_eval.run._rows import UnstorableRowError
-from knowgate.offline_eval.run.calls import Calls, Progress, RunTotals
+from knowgate.offline_eval.run.calls import Calls, Progress
 from knowgate.offline_eval.run.table import Table
 from tests.support.any_rows import any_rows, any_table
 from tests.support.deadlines import awith_enough_time
@@ -30,7 +30,7 @@ def _failed(item: str, error: Exception) -> dict[str, Any]:
     return {"id": item, "error": type(error).__name__}
 
 
-async def _run(items: Any, call: Any, store: Table[Any], **options: Any) -> RunTotals:
+async def _run(items: Any, call: Any, store: Table[Any], **options: Any) -> Progress:
     limits = {name: options.pop(name) for name in _LIMITS & options.keys()}
     calls = Calls[Any](
         **{"key": str, "failed": _failed, **options},

@@ -96,9 +96,11 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['ray'] = None\n"
         "from knowgate.offline_eval.run.calls import Calls, RayPool\n"
+        "from knowgate.offline_eval.run.event_loop import run_interruptibly\n"
         "from tests.support.any_rows import any_table\n"
+        "calls = Calls(str, lambda i, e: {'id': str(i)})\n"
         "with any_table(sys.argv[1]) as store:\n"
-        "    RayPool().run_sync(Calls(str, lambda i, e: {'id': str(i)}), [1], list, store)\n"
+        "    run_interruptibly(RayPool().run(calls, [1], list, store))\n"
     )
 
     done = subprocess.run(

@@ -101,8 +101,7 @@ _ROWS = st.lists(
 
 def _store(stem: Path, rows: list[dict[str, Any]]) -> None:
     with any_table(stem, "key") as store:
-        for pending in [store.submit(row) for row in rows]:
-            pending.result(timeout=30)
+        store.extend(rows)
 
 
 def _read(stem: Path) -> list[dict[str, Any]]:

@@ -38,7 +38,6 @@ def test_the_docstring_of_the_settings_is_the_help_of_their_options() -> None:
         Attributes:
             data: Questions,
                 JSON lines.
-            upto: Not this, since the field says it.
         """
 
         data: Path

@@ -11,7 +11,6 @@ import pytest
 
 from knowgate.guard import InputError, Route
 from knowgate.guard.errors import ModelFolderError
-from knowgate.offline_eval.judging.contract import FunctionJudge
 from knowgate.offline_eval.judging.judges import DetectorJudge
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
@@ -23,6 +22,7 @@ from knowgate.offline_eval.systems.guards import GuardChoice
 from knowgate.offline_eval.systems.replying import Material
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import calibrated_run, reader, run, write_lexical_policy
+from tests.support.function_judge import FunctionJudge
 
 
 def test_a_calibrated_run_tells_which_questions_its_policy_has_seen(tmp_path: Path) -> None:

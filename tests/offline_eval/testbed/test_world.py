@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.testbed import FactStatus, World, default_world
-from knowgate.offline_eval.testbed._world import build_world
+from knowgate.offline_eval.testbed._world import WORLD_FILE
 from knowgate.offline_eval.testbed.entities import EntityKind, ValueKind, mentions, relations
+from tools.microworld.world import build_world, write_world
 
 WORLD = default_world()
 
@@ -80,6 +82,13 @@ def test_the_same_seed_gives_the_same_world(seed: int) -> None:
     assert first.facts == second.facts
     assert first.documents == second.documents
     assert first.to_ntriples() == second.to_ntriples()
+
+
+def test_the_bundled_file_holds_the_world_that_is_drawn(tmp_path: Path) -> None:
+    drawn = build_world()
+    assert (drawn.entities, drawn.facts) == (WORLD.entities, WORLD.facts)
+    write_world(drawn, tmp_path / "world.json")
+    assert (tmp_path / "world.json").read_text() == WORLD_FILE.read_text()
 
 
 @pytest.mark.slow

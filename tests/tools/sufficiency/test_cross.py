@@ -17,7 +17,14 @@ from knowgate.guard.model_files import reranker_folder
 from tools.sufficiency.cross_pairs import Cutter, Group
 from tools.sufficiency.fit_cross import fit_cross_mix
 from tools.sufficiency.nothing_told import LEFT, TRAINED, NothingTold
-from tools.sufficiency.train_cross import CrossEncoder, _Progress, _restored, _save_checkpoint
+from tools.sufficiency.train_cross import (
+    CrossEncoder,
+    _Progress,
+    _restored,
+    _save_checkpoint,
+    reranker_tokenizer,
+    tokenized,
+)
 from tools.sufficiency.train_cross import _step as step
 
 SENTENCES = st.lists(
@@ -63,25 +70,26 @@ def test_a_run_that_was_ended_goes_on_and_its_output_is_served(
     ms_marco: None, tmp_path: Path
 ) -> None:
     batch = [Group("s", "When does it open?", ("It opens at nine.", "Dogs bark."), (1, 0))]
-    model = CrossEncoder(rank=2, frozen=11)
+    tokens, labels = tokenized(batch, reranker_tokenizer()), [one.labels for one in batch]
+    model = CrossEncoder(rank=2, frozen=11).eval()
     optimizer = torch.optim.AdamW(model.trained(), lr=1e-3)
     for _ in range(3):
-        step(model, optimizer, batch)
-    _save_checkpoint(tmp_path, model.trained(), optimizer, _Progress(1, 2, 6))
-    after = step(model, optimizer, batch)
+        step(model, optimizer, tokens, labels)
+    _save_checkpoint(tmp_path, model.trained(), optimizer, _Progress(3, 6))
+    after = step(model, optimizer, tokens, labels)
 
-    again = CrossEncoder(rank=2, frozen=11, seed=1)
+    again = CrossEncoder(rank=2, frozen=11, seed=1).eval()
     restored = torch.optim.AdamW(again.trained(), lr=1e-3)
-    assert _restored(tmp_path, again.trained(), restored) == _Progress(1, 2, 6)
-    assert step(again, restored, batch) == pytest.approx(after, abs=1e-5)
+    assert _restored(tmp_path, again.trained(), restored) == _Progress(3, 6)
+    assert torch.allclose(step(again, restored, tokens, labels), after, atol=1e-5)
 
     model.save(tmp_path)
     served = CrossEncoderScorer(reranker_folder(), adapter=tmp_path)
     pairs = [("When does it open?", text) for text in ("It opens at nine.", "Dogs bark.")]
     with torch.inference_mode():
-        trained = model([one for one, _ in pairs], [one for _, one in pairs]).numpy()
-    # Trained on frozen weights in bfloat16, saved in float16.
-    assert np.abs(served.score_pairs(pairs) - trained).max() < 0.05
+        trained = model(tokens).numpy()
+    # Saved in float16.
+    assert np.abs(served.score_pairs(pairs) - trained).max() < 0.01
 
 
 QUESTION = "How long does Fernwick keep 12 backups of a site?"
@@ -108,4 +116,11 @@ def test_an_answer_about_another_name_or_number_keeps_the_rest() -> None:
 
 def test_every_fifth_template_is_left_for_evaluation() -> None:
     assert set(LEFT).isdisjoint(TRAINED)
-    assert all("{t}" in one for one in [*LEFT, *TRAINED])
+    assert sum("{p}" in one for one in TRAINED) > 100
+
+
+@given(st.sampled_from(TRAINED), st.integers(0, 99))
+def test_every_template_can_be_filled(template: str, seed: int) -> None:
+    made = NothingTold(["Oldham"], ["paper"], Random(seed), [template, "{t}: {p}", "{t}"])
+    assert made.passage(QUESTION, ["Dogs bark. Cats do not."])
+    assert "Dogs bark." in made.beside(QUESTION, "Dogs bark.")

@@ -159,14 +159,12 @@ def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
             reply["question"] = "When does it cost nothing?"
         return reply
 
-    totals = build(
-        documents, tmp_path / "kb", ScriptedChat(script=script), settings={"max_repairs": 1}
-    )
+    totals = build(documents, tmp_path / "kb", ScriptedChat(script=script))
 
     assert (totals.facts, totals.questions) == (4, 3)
     assert totals.failures == {"bad_citation": 2, "unclear_reference": 1}
-    # Two requests for facts and one for a question, each asked twice; three once.
-    assert totals.now.calls == 9
+    # Two requests for facts and one for a question, each asked three times; three once.
+    assert totals.now.calls == 12
     rows = read_lines(tmp_path / "kb" / "failures.jsonl")
     assert rows[0] == {
         "stage": "facts",

@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats.knowornot import (
-    InputDocument,
-    QuestionEntry,
-    context_in_prompt,
     import_knowornot,
     read_document,
 )
@@ -41,32 +38,6 @@ _JSON = st.recursive(
     ),
     max_leaves=12,
 )
-
-
-def test_a_context_is_found_in_a_published_prompt(shared_data: Path) -> None:
-    document = read_document(shared_data / "policybench" / "knowornot_artifacts" / "input.json")
-    assert isinstance(document, InputDocument)
-
-    for asked_ in document.questions:
-        found = context_in_prompt(asked_.prompt_to_llm)
-        assert found is not None
-        assert [(one.question, one.answer) for one in found] == [
-            (one.question, one.answer) for one in asked_.source_context_qa.context_questions or ()
-        ]
-
-
-@given(st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=4))
-def test_a_context_is_found_in_its_prompt(pairs: list[tuple[str, str]]) -> None:
-    entries = [QuestionEntry(question=question, answer=answer) for question, answer in pairs]
-    context = "".join(
-        f"Question {number}: {entry.question}\nAnswer {number}: {entry.answer}\n"
-        for number, entry in enumerate(entries)
-    )
-
-    found = context_in_prompt(f"Be careful.Why?\nThe context is {context}")
-
-    assert list(found or ()) == entries
-    assert context_in_prompt("Be careful.\nWhy?") is None
 
 
 @settings(max_examples=20, deadline=None)

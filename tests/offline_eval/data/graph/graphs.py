@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
+
+from knowgate.offline_eval.data.graph.generation import GeneratedSet
+from knowgate.offline_eval.data.graph.items import QuestionType
 
 WD = "http://www.wikidata.org/"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -153,3 +157,13 @@ def skewed_people(number: int = 600, seed: int = 0) -> str:
             ]
             year = end
     return "\n".join(lines) + "\n"
+
+
+def only(made: GeneratedSet, kind: QuestionType) -> GeneratedSet:
+    """The questions of one type."""
+    items, choices = (
+        tuple(one for one in part if one.type is kind)
+        for part in (made.data.items, made.data.choices)
+    )
+    data = replace(made.data, items=items, choices=choices)  # type: ignore[arg-type]
+    return replace(made, data=data)

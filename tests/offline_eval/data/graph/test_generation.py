@@ -18,7 +18,7 @@ from knowgate.offline_eval.data.graph.layout import UaqData
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
 from knowgate.offline_eval.data.graph.question_templates import Templates
-from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS
+from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, only
 from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
@@ -118,16 +118,9 @@ def towns(tmp_path: Path, *more: str, names: tuple[str, ...] = ()) -> KnowledgeG
 
 
 def dilemmas(graph: KnowledgeGraph, seed: int = 0, **rules: int) -> GeneratedSet:
-    return generate_questions(
-        graph,
-        GenerationSettings(
-            types=(QuestionType.DILEMMA,),
-            per_type=50,
-            examples=4,
-            seed=seed,
-            rules=PropertyRules(**rules),  # type: ignore[arg-type]
-        ),
-    )
+    chosen = PropertyRules(**rules)  # type: ignore[arg-type]
+    settings = GenerationSettings(per_type=50, examples=4, seed=seed, rules=chosen)
+    return only(generate_questions(graph, settings), QuestionType.DILEMMA)
 
 
 def options(made: GeneratedSet, river: str) -> set[str]:

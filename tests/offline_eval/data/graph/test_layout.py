@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph._drawing import year_facts
-from knowgate.offline_eval.data.graph._material import AnswerSet, View
+from knowgate.offline_eval.data.graph._drawing import AnswerSet, View, year_facts
 from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
 from knowgate.offline_eval.data.graph.graph import Span
 from knowgate.offline_eval.data.graph.items import QuestionType, UaqItem, dilemma_options

@@ -21,7 +21,7 @@ from knowgate.offline_eval.data.graph.properties import (
     PropertyRules,
 )
 from knowgate.offline_eval.data.graph.question_templates import Templates
-from tests.offline_eval.data.graph.graphs import ALIAS, RDFS, XSD
+from tests.offline_eval.data.graph.graphs import ALIAS, RDFS, XSD, only
 from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
@@ -139,8 +139,8 @@ def plays(tmp_path: Path, *more: str) -> KnowledgeGraph:
 
 
 def inter(graph: KnowledgeGraph, seed: int) -> GeneratedSet:
-    chosen = GenerationSettings(types=(QuestionType.INTER,), examples=4, seed=seed)
-    return generate_questions(graph, chosen)
+    chosen = GenerationSettings(examples=4, seed=seed)
+    return only(generate_questions(graph, chosen), QuestionType.INTER)
 
 
 def empty_pairs(graph: KnowledgeGraph) -> set[tuple[str, str]]:

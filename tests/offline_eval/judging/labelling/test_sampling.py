@@ -27,8 +27,7 @@ SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
 
 def strata_of_sizes(sizes: list[int]) -> list[Stratum]:
     return [
-        Stratum((f"s{number}",), tuple(f"s{number}/{index}" for index in range(size)))
-        for number, size in enumerate(sizes)
+        tuple(f"s{number}/{index}" for index in range(size)) for number, size in enumerate(sizes)
     ]
 
 
@@ -56,9 +55,7 @@ def test_weights_count_the_whole_population(sizes: list[int], size: int) -> None
 def test_with_less_room_than_strata_the_probabilities_are_those_of_the_draw() -> None:
     # Which stratum comes first is chance: over all orders the mean of 1/p is the population.
     sizes = {"a": 2, "b": 6, "c": 1}
-    strata = {
-        name: Stratum((name,), tuple(name * (i + 1) for i in range(n))) for name, n in sizes.items()
-    }
+    strata = {name: tuple(name * (i + 1) for i in range(n)) for name, n in sizes.items()}
     weights = []
     for order in ("abc", "bca", "cab"):
         sample = draw_sample([strata[name] for name in order], 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, conflict_run
 from knowgate.offline_eval.suites.conflict._suite import (
-    ConflictParts,
     ConflictSettings,
     ConflictSuite,
 )
+from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem, ConflictSet
 from knowgate.offline_eval.suites.parts import RunOptions, System
 
@@ -91,14 +90,14 @@ def run_conflict(
     out: Path,
     *,
     settings: ConflictSettings | None = None,
-    parts: ConflictParts | None = None,
+    judges: Sequence[PassageJudge] | None = None,
     guards: Mapping[str, Any] | None = None,
     quirks: Sequence[str] = (),
     retry_failed: bool = False,
 ) -> Path:
     """Run the suite on questions, with a model alone and behind guards."""
     data = ConflictSet(tuple(items), tuple(quirks))
-    suite = ConflictSuite(replace(parts or ConflictParts(), data=data))
+    suite = ConflictSuite(data, judges)
     systems = [System("model", model)]
     systems += [System(name, model, guard) for name, guard in (guards or {}).items()]
     options = RunOptions(retry_failed=retry_failed)

@@ -15,8 +15,8 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.judging.yes_no import YesNo
 from knowgate.offline_eval.suites.conflict._rows import Vote
 from knowgate.offline_eval.suites.conflict.beliefs import (
-    BeliefCollector,
     believed,
+    collect_beliefs,
     conflict_prompts,
 )
 from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem
@@ -67,13 +67,13 @@ def test_exactly_one_answer_must_be_accepted_in_all_variants(
 
 def test_every_answer_is_asked_for_in_every_variant() -> None:
     lm = ScriptedLanguageModel({"Ann Rill": "yes"}, default="no")
-    row = BeliefCollector(lm, conflict_prompts(), "asked").collect([item(given=None)])[0]
+    row = collect_beliefs(lm, conflict_prompts(), "asked", [item(given=None)])[0]
     assert (row.belief, row.why, len(row.votes)) == (0, "one", 6)
     assert not any("teapot" in prompt for prompt in lm.prompts)  # no acceptable answer
 
 
 def test_a_model_that_scores_is_asked_by_likelihood() -> None:
-    row = BeliefCollector(ScoringModel(), conflict_prompts(), "asked").collect([item()])[0]
+    row = collect_beliefs(ScoringModel(), conflict_prompts(), "asked", [item()])[0]
     assert all(vote.yes is not None and vote.no is not None for vote in row.votes)
     assert row.belief is None  # yes and no are as likely: not accepted
 
@@ -94,7 +94,7 @@ def test_all_spellings_of_yes_count_together() -> None:
 
 def test_the_models_own_answer_counts_where_it_names_one() -> None:
     lm = ScriptedLanguageModel({"Rill": "I think Annie Rill."}, default="nobody")
-    rows = BeliefCollector(lm, conflict_prompts(), "closed_book").collect([item(0), item(1)])
+    rows = collect_beliefs(lm, conflict_prompts(), "closed_book", [item(0), item(1)])
     assert [(row.belief, row.why) for row in rows] == [(0, "one"), (None, "none")]
 
 
@@ -105,8 +105,8 @@ def test_the_models_own_answer_counts_where_it_names_one() -> None:
 def test_an_answer_within_anothers_name_was_not_given(reply: str, wanted: int | None) -> None:
     cities = (Candidate("New York"), Candidate("New York City", ("NYC",)))
     one = ConflictItem("k", "Where?", cities, wordings=("In which place?",))
-    rows = BeliefCollector(ScriptedLanguageModel(default=reply), conflict_prompts(), "closed_book")
-    row = rows.collect([one])[0]
+    lm = ScriptedLanguageModel(default=reply)
+    row = collect_beliefs(lm, conflict_prompts(), "closed_book", [one])[0]
     assert row.belief == wanted
     assert [vote.variant for vote in row.votes] == ["wording 1"] * 2 + ["wording 2"] * 2
 
@@ -126,7 +126,7 @@ def test_a_failed_call_costs_one_question() -> None:
             return super().generate(prompts, n=n, temperature=temperature, seed=seed)
 
     lm = Flaky({"Ann": "yes"}, default="no")
-    rows = BeliefCollector(lm, conflict_prompts(), "asked").collect([item(0), item(1), item(2)])
+    rows = collect_beliefs(lm, conflict_prompts(), "asked", [item(0), item(1), item(2)])
     assert [row.why for row in rows] == ["one", "error", "one"]
     assert rows[1].error is not None
     assert rows[1].error.type == "LanguageModelError"

@@ -19,12 +19,12 @@ from knowgate.offline_eval.suites.conflict._rows import (
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import (
     Believed,
-    EvidenceMaker,
     PassageJudge,
-    Validator,
     disagree,
     judged_plausibility,
     likelihood_rank,
+    make_evidence,
+    validate,
 )
 from knowgate.offline_eval.suites.conflict.items import ConflictItem, EvidenceKind
 
@@ -42,7 +42,7 @@ def made(
     lm: ScriptedLanguageModel | None = None, one: ConflictItem | None = None
 ) -> dict[EvidenceKind, EvidenceRow]:
     believed = Believed(one or item(), 0)
-    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind), lm).make([believed])
+    rows = make_evidence([believed], conflict_prompts(), tuple(EvidenceKind), lm)
     return {row.kind: row for row in rows}
 
 
@@ -62,7 +62,7 @@ def test_what_the_data_have_is_taken_as_it_is() -> None:
 
 
 def test_another_belief_turns_the_sides() -> None:
-    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind)).make([Believed(item(), 1)])
+    rows = make_evidence([Believed(item(), 1)], conflict_prompts(), tuple(EvidenceKind))
     assert [row.answer for row in rows] == ["Bo Rill", "Ann Rill", "Ann Rill", "teapot 0"]
 
 
@@ -108,8 +108,8 @@ def judge(name: str, yields: str, plausible: str) -> PassageJudge:
 
 def validated(*judges: PassageJudge, **settings: object) -> dict[EvidenceKind, EvidenceRow]:
     one = item()
-    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind)).make([Believed(one, 0)])
-    found = Validator(conflict_prompts(), judges, **settings).validate(rows, {one.key: one})  # type: ignore[arg-type]
+    rows = make_evidence([Believed(one, 0)], conflict_prompts(), tuple(EvidenceKind))
+    found = validate(rows, {one.key: one}, conflict_prompts(), judges, **settings)  # type: ignore[arg-type]
     return {row.kind: row for row in found}
 
 

@@ -15,7 +15,7 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.suites.conflict._answering import make_instances, right_letters
 from knowgate.offline_eval.suites.conflict._rows import Instance, planned, right_roles
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict.evidence import Believed, EvidenceMaker, Validator
+from knowgate.offline_eval.suites.conflict.evidence import Believed, make_evidence, validate
 from knowgate.offline_eval.suites.conflict.items import (
     ConflictItem,
     ConflictSet,
@@ -31,8 +31,8 @@ NC, HPC, HPCE, LPC = EvidenceKind
 def instances(items: tuple[object, ...], seed: int = 0) -> list[Instance]:
     believed = [Believed(one, 0) for one in items]  # type: ignore[arg-type]
     by_key = {one.item.key: one.item for one in believed}
-    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind)).make(believed)
-    return make_instances(believed, Validator(conflict_prompts()).validate(rows, by_key), seed)
+    rows = make_evidence(believed, conflict_prompts(), tuple(EvidenceKind))
+    return make_instances(believed, validate(rows, by_key, conflict_prompts()), seed)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_question_alone_in_the_world_still_has_four_options() -> None:
 
 def test_a_question_without_contradiction_is_no_instance() -> None:
     believed = [Believed(item(), 0)]
-    rows = EvidenceMaker(conflict_prompts(), [NC]).make(believed)
-    rows = Validator(conflict_prompts()).validate(rows, {believed[0].item.key: believed[0].item})
+    rows = make_evidence(believed, conflict_prompts(), [NC])
+    rows = validate(rows, {believed[0].item.key: believed[0].item}, conflict_prompts())
     assert make_instances(believed, rows, 0) == []
 
 

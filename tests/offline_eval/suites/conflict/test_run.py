@@ -9,7 +9,7 @@ from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, accuracy_cells, suppressions
-from knowgate.offline_eval.suites.conflict._suite import ConflictParts, ConflictSettings
+from knowgate.offline_eval.suites.conflict._suite import ConflictSettings
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
@@ -21,8 +21,8 @@ ITEMS = small_set(8)
 HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
 
 
-def accuracy(run: ConflictRun) -> dict[tuple[Task | None, EvidenceKind], float | None]:
-    return {(cell.task, cell.evidence): cell["accuracy"].value for cell in accuracy_cells(run)}
+def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
+    return {place: cell["accuracy"].value for place, cell in accuracy_cells(run).items()}
 
 
 def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
     found = accuracy(run)
     assert found[Task.CK, HPC] == found[Task.CK, NC] == found[Task.PK, NC] == 1.0
     assert found[Task.PK, HPC] == 0.0
-    told, removed = suppressions(run)[:2]
+    told, removed = list(suppressions(run).values())[:2]
     assert (told["score"].value, removed["score"].value) == (0.0, 1.0)
     assert {row.system for row in run.rows} == {MODEL_SYSTEM, CLOSED_BOOK, REMOVES}
 
@@ -84,11 +84,11 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     run_conflict(alone, ITEMS, tmp_path / "alone")
     assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
     assert len(run.rows) == len(run.planned_ids)
-    found = {(one.system, one.evidence): one for one in suppressions(run)}
-    assert found["remover", HPC]["accuracy"].value == 1.0
-    assert found["remover", HPC]["accuracy"].n == 7  # one failed
-    assert found["remover", LPC]["accuracy"].value == 0.0
-    assert found[MODEL_SYSTEM, HPC]["accuracy"].value == 0.0
+    found = suppressions(run)
+    assert found[HPC, "remover"]["accuracy"].value == 1.0
+    assert found[HPC, "remover"]["accuracy"].n == 7  # one failed
+    assert found[LPC, "remover"]["accuracy"].value == 0.0
+    assert found[HPC, MODEL_SYSTEM]["accuracy"].value == 0.0
 
 
 def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:
@@ -97,9 +97,8 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
     yes = {"<yields>": "<yields>yes</yields>", "<plausibility>": "<plausibility>3</plausibility>"}
     judge = PassageJudge("judge", ScriptedLanguageModel(yes | script), conflict_prompts())
     settings = ConflictSettings(answers="free", kinds=(NC, HPC), tasks=(Task.PCK, Task.KF))
-    parts = ConflictParts(judges=(judge,))
     run = read_conflict_run(
-        run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, parts=parts)
+        run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, judges=(judge,))
     )
     assert {row.letters for row in run.rows if row.task is Task.PCK} == {("A", "C")}
     silent = PassageJudge("judge", ScriptedLanguageModel(yes, default="hm"), conflict_prompts())
@@ -109,7 +108,7 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
             ITEMS,
             tmp_path / "b",
             settings=settings,
-            parts=ConflictParts(judges=(silent,)),
+            judges=(silent,),
         )
     )
     errors = {row.error.type for row in run.rows if row.task is Task.PCK and row.error}

@@ -18,7 +18,6 @@ from knowgate.offline_eval.suites.conflict.evidence import Believed
 from knowgate.offline_eval.suites.conflict.items import ConflictItem
 from knowgate.offline_eval.suites.judge_bias._suite import (
     BiasCase,
-    BiasJudge,
     BiasSettings,
     JudgeBiasSuite,
     bias_cases,
@@ -90,10 +89,13 @@ def verdict(case: BiasCase, right: bool | None) -> BiasRow:
 
 
 def measured(
-    judge: BiasJudge, asked: Sequence[ConflictItem], path: Path, beliefs: Any = "asked"
+    judge: ScriptedLanguageModel,
+    asked: Sequence[ConflictItem],
+    path: Path,
+    beliefs: Any = "asked",
 ) -> JudgeBias:
-    settings = BiasSettings(judge=judge.name, beliefs=beliefs)
-    run_suite(JudgeBiasSuite(asked), settings, path, [System(judge.name, judge)])
+    settings = BiasSettings(judge="llm:scripted", beliefs=beliefs)
+    run_suite(JudgeBiasSuite(asked), settings, path, [System(settings.name, judge)])
     return JudgeBias.read(path)
 
 
@@ -172,15 +174,15 @@ def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
                 raise LanguageModelError("down")
             return super().generate(prompts, n=n, temperature=temperature, seed=seed)
 
-    found = measured(BiasJudge("llm:flaky", Flaky()), items(3), tmp_path / "a.json", "given")
+    found = measured(Flaky(), items(3), tmp_path / "a.json", "given")
     assert (found.cases, found.no_verdict) == (8, 4)
-    silent = BiasJudge("llm:silent", ScriptedLanguageModel(default="Hm."))
+    silent = ScriptedLanguageModel(default="Hm.")
     assert measured(silent, items(3), tmp_path / "b.json", "given").no_verdict == 12
     rows = [json.loads(line) for line in (tmp_path / "b/rows.jsonl").read_text().splitlines()]
     assert {row["error"]["type"] for row in rows} == {"NoVerdictError"}
 
 
 def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
-    judge = BiasJudge("none", ScriptedLanguageModel(default="no"))
+    judge = ScriptedLanguageModel(default="no")
     with pytest.raises(InputError, match="no belief"):
         measured(judge, items(2), tmp_path / "bias.json")

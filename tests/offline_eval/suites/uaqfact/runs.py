@@ -10,7 +10,7 @@ from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.parts import System
 from knowgate.offline_eval.suites.uaqfact._asking import Prompts
 from knowgate.offline_eval.suites.uaqfact._scoring import UaqRun
-from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSettings, UaqSystem
+from knowgate.offline_eval.suites.uaqfact._suite import UaqFact, UaqSettings
 
 
 def run_uaqfact(
@@ -26,10 +26,10 @@ def run_uaqfact(
     chosen = UaqSettings(data=folder, **settings)
     given = [System("model", model)]
     given += [System(name, model, guard) for name, guard in (guards or {}).items()]
-    systems = [UaqSystem(one, chosen, prompts) for one in given]
-    return run_suite(UAQFACT, chosen, out, systems).folder
+    return run_suite(UaqFact(prompts), chosen, out, given).folder
 
 
 def read_uaqfact_run(folder: Path) -> UaqRun:
     """Read a run, finished or not."""
-    return UAQFACT.score(read_suite_run(folder, UAQFACT)).run
+    suite = UaqFact()
+    return suite.score(read_suite_run(folder, suite)).run

@@ -89,7 +89,7 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
 
     read = read_uaqfact_run(run)
     rates = {
-        (line.system, line.form): (line.metrics.r_ua.value, line.metrics.r_ab.value)
+        (line["system"], line["form"]): (line["r_ua"].value, line["r_ab"].value)
         for line in score_run(read)
     }
     assert rates["model", "clue"] == (0.0, 0.0)

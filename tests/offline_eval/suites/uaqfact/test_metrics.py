@@ -14,10 +14,10 @@ from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uaqfact._asking import TASK3_FORMS
 from knowgate.offline_eval.suites.uaqfact._scoring import (
-    RefusalMetrics,
     ScoredReply,
     krr_value,
     passed_questions,
+    refusal_metrics,
 )
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import run_uaqfact
@@ -42,19 +42,19 @@ REPLIES = [
 
 
 def test_rates_are_worked_out_by_hand() -> None:
-    found = RefusalMetrics(REPLIES)
-    assert (found.r_ua.value, found.r_ab.value, found.accuracy.value) == (0.6, 0.2, 0.5)
-    assert found.r_delta.value == pytest.approx(0.4)
-    assert found.kpr.value is None
-    assert found.krr.value is None
+    found = refusal_metrics(REPLIES)
+    assert (found["r_ua"].value, found["r_ab"].value, found["accuracy"].value) == (0.6, 0.2, 0.5)
+    assert found["r_delta"].value == pytest.approx(0.4)
+    assert found["kpr"].value is None
+    assert found["krr"].value is None
 
 
 def test_reflected_knowledge_is_worked_out_by_hand() -> None:
     passed = {f"ua{n}": n < 8 for n in range(10)}
-    found = RefusalMetrics(REPLIES, passed)
-    assert found.kpr.value == 0.8
-    assert found.krr.value == pytest.approx(1 / (1 + math.exp(-0.4 / 0.8)))
-    low, high = found.krr.low, found.krr.high
+    found = refusal_metrics(REPLIES, passed)
+    assert found["kpr"].value == 0.8
+    assert found["krr"].value == pytest.approx(1 / (1 + math.exp(-0.4 / 0.8)))
+    low, high = found["krr"].low, found["krr"].high
     assert low is not None
     assert high is not None
     assert low < 0.622 < high
@@ -73,7 +73,7 @@ def test_published_rows_are_reproduced(r_delta: float, kpr: float, krr: float) -
 
 def test_without_any_known_fact_there_is_no_krr() -> None:
     assert krr_value(0.2, 0.0) is None
-    assert RefusalMetrics(REPLIES, {"ua1": False}).krr.value is None
+    assert refusal_metrics(REPLIES, {"ua1": False})["krr"].value is None
 
 
 def test_a_question_passes_when_all_its_facts_are_known() -> None:
@@ -84,10 +84,10 @@ def test_a_question_passes_when_all_its_facts_are_known() -> None:
 
 def test_twins_are_resampled_together() -> None:
     twice = [*REPLIES, *(_copied(one) for one in REPLIES)]
-    once, doubled = RefusalMetrics(REPLIES), RefusalMetrics(twice)
-    assert doubled.r_delta.n == once.r_delta.n == 10
-    assert (doubled.r_delta.low, doubled.r_delta.high) == pytest.approx(
-        (once.r_delta.low, once.r_delta.high)
+    once, doubled = refusal_metrics(REPLIES), refusal_metrics(twice)
+    assert doubled["r_delta"].n == once["r_delta"].n == 10
+    assert (doubled["r_delta"].low, doubled["r_delta"].high) == pytest.approx(
+        (once["r_delta"].low, once["r_delta"].high)
     )
 
 

@@ -17,9 +17,9 @@ from knowgate.offline_eval.run.table import TableSpec
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._asking import (
     TASK3_FORMS,
-    FactRetriever,
     UaqRow,
     clue_facts,
+    fact_retriever,
 )
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
 from tests.offline_eval.data.graph.layout_questions import small_set
@@ -54,9 +54,9 @@ def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> No
     assert all(row.response == "##None##" for row in found if row.form != "choice")
     assert all(row.right for row in found if row.form == "choice")
     line = score_run(read_uaqfact_run(run))[0]
-    assert line.metrics.r_ua.value == line.metrics.r_ab.value == 1.0
-    assert line.metrics.kpr.value == 1.0
-    assert line.metrics.krr.value == 0.5
+    assert line["r_ua"].value == line["r_ab"].value == 1.0
+    assert line["kpr"].value == 1.0
+    assert line["krr"].value == 0.5
 
 
 def test_prompts_hold_what_their_form_promises(folder: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_model_without_likelihoods_is_asked_for_a_letter(folder: Path, tmp_pat
     lm = ScriptedLanguageModel({"(A)": "The answer is (B)."}, default="Ann Li")
     run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(2,))
     assert [row.letter for row in rows(run)] == ["B"] * 3
-    assert score_choices(read_uaqfact_run(run))[0].accuracy.value == 1.0
+    assert score_choices(read_uaqfact_run(run))[0]["accuracy"].value == 1.0
 
 
 class Suspicious:
@@ -102,7 +102,7 @@ def test_a_guard_declines_before_the_model_or_lets_its_reply_through(
     alone = ScriptedLanguageModel(default="Ann Li")
     run_uaqfact(alone, folder, tmp_path / "alone")
     assert lm.generated == alone.generated  # none for the guard
-    assert {line.system for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
+    assert {line["system"] for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
 
 
 def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) 
     found = rows(run)
     assert sum(row.form == "question" for row in found) == 18
     assert 9 <= sum(row.form == "choice" for row in found) <= 12
-    assert score_run(read_uaqfact_run(run))[0].metrics.kpr.n == 9
+    assert score_run(read_uaqfact_run(run))[0]["kpr"].n == 9
 
 
 class Remembering:
@@ -132,12 +132,10 @@ def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_
     assert said["sure", "facts"] == "from memory"
 
 
-def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
+def test_the_facts_behind_a_question_are_mostly_found(shared_data: Path) -> None:
     items = UaqData.read(shared_data / "uaqfact").items
-    retriever = FactRetriever(items, 3)
     some = [*items[:70], *items[-70:]]
-    together = retriever.retrieve(some)
-    assert together == [retriever.retrieve([item])[0] for item in some]
+    together = list(map(fact_retriever(items, 3), some))
     assert all(len(facts) == 3 for facts in together)
     found = sum(
         bool(set(facts) & set(clue_facts(item))) for item, facts in zip(some, together, strict=True)

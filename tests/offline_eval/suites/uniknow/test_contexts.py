@@ -14,7 +14,7 @@ from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow.plan import split_questions
-from knowgate.offline_eval.testbed import FactStatus
+from knowgate.offline_eval.testbed import FactStatus, default_world
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 ALL = tuple(ContextKind)
@@ -105,13 +105,12 @@ def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
 
 
 def _true_knowledge(dataset: Dataset) -> dict[str, Knowledge]:
-    assert dataset.world is not None
     by_status = {
         FactStatus.TAUGHT: Knowledge.KNOWN,
         FactStatus.WITHHELD: Knowledge.UNKNOWN,
         FactStatus.HALF_TAUGHT: Knowledge.UNDEFINED,
     }
-    world = dataset.world
+    world = default_world()
     return {q.id: by_status[fact_of(world, q).status] for q in dataset.questions}
 
 
@@ -119,13 +118,12 @@ def test_the_microworld_leaves_four_hundred_of_each_side_for_evaluation() -> Non
     dataset = read_dataset("microworld")
     knowledge = _true_knowledge(dataset)
 
-    split = split_questions(dataset, knowledge)
+    training, evaluation = split_questions(dataset, knowledge)
 
-    there = Counter(knowledge[q.id] for q in split.evaluation)
+    there = Counter(knowledge[q.id] for q in evaluation)
     assert there[Knowledge.KNOWN] >= 400
     assert there[Knowledge.UNKNOWN] >= 400
-    trained = Counter(knowledge[q.id] for q in split.training)
+    trained = Counter(knowledge[q.id] for q in training)
     assert trained[Knowledge.KNOWN] == trained[Knowledge.UNKNOWN] >= 165
     assert set(trained) == {Knowledge.KNOWN, Knowledge.UNKNOWN}
-    assert split.grouped
-    assert not {q.group for q in split.training} & {q.group for q in split.evaluation}
+    assert not {q.group for q in training} & {q.group for q in evaluation}

@@ -19,13 +19,14 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
+    Method,
     PromptSet,
     Question,
     UniKnowSignal,
 )
 from knowgate.offline_eval.suites.uniknow._guard import SignalMeter, calibrate_guard, guarded
 from knowgate.offline_eval.suites.uniknow._suite import Parts
-from knowgate.offline_eval.suites.uniknow.methods import Method, prompted_method
+from knowgate.offline_eval.suites.uniknow.methods import untrained
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 from tests.offline_eval.suites.uniknow.small_run import small_run
@@ -175,8 +176,8 @@ def _method(estimator: FakeEstimator | None = None) -> tuple[Method, ScriptedLan
         confidence_threshold=0.5,
         allowed_routes=tuple(Route),
     )
-    base = prompted_method("naive", lm, PROMPTS)
-    silent = prompted_method("naive", ScriptedLanguageModel(default=""), PROMPTS)
+    base = untrained("naive", lm, PROMPTS)
+    silent = untrained("naive", ScriptedLanguageModel(default=""), PROMPTS)
     meter = SignalMeter(scorer, estimator, "max", silent)
     return guarded(base, policy, meter), lm
 

@@ -19,7 +19,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Reply,
     UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow.methods import contrastive_method, prompted_method
+from knowgate.offline_eval.suites.uniknow.methods import untrained
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",
@@ -62,7 +62,7 @@ class _Contrasting(ScriptedLanguageModel):
 @pytest.mark.parametrize(("name", "start"), [("naive", "WC "), ("prompting", "WCU ")])
 def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -> None:
     lm = ScriptedLanguageModel(default="Rome")
-    method = prompted_method(name, lm, PROMPTS)
+    method = untrained(name, lm, PROMPTS)
 
     [reply] = method([_case()])
 
@@ -81,7 +81,7 @@ def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -
 def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str, ...]) -> None:
     lm = _Contrasting()
 
-    contrastive_method(name, lm, PROMPTS)([_case()])
+    untrained(name, lm, PROMPTS)([_case()])
 
     assert lm.pairs == [pair]
 
@@ -89,7 +89,7 @@ def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str,
 def test_a_contrastive_failure_costs_its_own_case_only() -> None:
     cases = [_case(name="first"), _case(name="odd"), _case(name="last")]
 
-    replies = contrastive_method("coiecd", _Contrasting(), PROMPTS)(cases)
+    replies = untrained("coiecd", _Contrasting(), PROMPTS)(cases)
 
     assert [reply.text for reply in replies] == ["Rome", "", "Rome"]
     assert replies[1].error == "LanguageModelError: the prompt is odd"
@@ -100,7 +100,7 @@ def test_a_contrastive_failure_costs_its_own_case_only() -> None:
     [("unknown", True), ("I am not sure.", True), ("Rome", False), ("Unknownville", True)],
 )
 def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> None:
-    method = prompted_method("prompting", ScriptedLanguageModel(default=said), PROMPTS)
+    method = untrained("prompting", ScriptedLanguageModel(default=said), PROMPTS)
 
     [reply] = method([_case()])
 
@@ -108,7 +108,7 @@ def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> 
 
 
 def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
-    method = prompted_method("naive", ScriptedLanguageModel(default="The Unknown Soldier"), PROMPTS)
+    method = untrained("naive", ScriptedLanguageModel(default="The Unknown Soldier"), PROMPTS)
 
     [reply] = method([_case(answers=("Unknown Soldier",))])
 

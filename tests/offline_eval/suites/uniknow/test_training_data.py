@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
+from knowgate.calibration.training.scenarios.settings import PreferenceExample, TrainingExample
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Case,
@@ -19,8 +19,6 @@ from knowgate.offline_eval.suites.uniknow._cases import (
 )
 from knowgate.offline_eval.suites.uniknow.methods import (
     TrainedMethod,
-    TrainedVariant,
-    preference_examples,
     training_examples,
 )
 
@@ -61,15 +59,16 @@ CASES = [
 ]
 
 
-def variant(method: str, **options: Any) -> TrainedVariant:
-    return TrainedVariant(TrainedMethod(method), **options)
+def _examples(name: str) -> list[TrainingExample]:
+    found = training_examples(name, CASES, PROMPTS)
+    return [one for one in found if isinstance(one, TrainingExample)]
 
 
-def counts(method: str, **options: Any) -> Counter[tuple[str, str, str]]:
+def counts(method: str) -> Counter[tuple[str, str, str]]:
     """How many examples there are, by knowledge, kind and first word of the reply."""
     return Counter(
         (asked.rstrip("?0123456789"), context.split()[0], example.target.split()[0])
-        for example in training_examples(variant(method, **options), CASES, PROMPTS)
+        for example in _examples(method)
         for context, asked in [example.prompt.removeprefix("or unknown|").split("|")]
     )
 
@@ -110,7 +109,7 @@ def test_lm_uniknow_learns_all_four_scenarios_in_equal_parts() -> None:
 def test_the_share_of_abstentions_is_as_asked_and_the_number_of_examples_stays(
     share: float, abstentions: int
 ) -> None:
-    found = counts("lm_uniknow", abstention_share=share)
+    found = counts(f"lm_uniknow@abstention={share}")
 
     assert sum(found.values()) == 48
     assert sum(n for (_, _, reply), n in found.items() if reply == "unknown") == abstentions
@@ -120,20 +119,18 @@ def test_the_share_of_abstentions_is_as_asked_and_the_number_of_examples_stays(
 
 
 def test_contexts_left_out_are_replaced_by_more_of_the_same_part() -> None:
-    found = counts("lm_uniknow", without_kinds=(ContextKind.RETRIEVED,))
+    found = counts("lm_uniknow@without=retrieved")
 
     assert sum(found.values()) == 48
     assert found["unknown", "random", "unknown"] == 12
     assert not any(kind == "retrieved" for _, kind, _ in found)
-    without_both = counts(
-        "lm_uniknow", without_kinds=(ContextKind.RETRIEVED, ContextKind.CONFLICTING)
-    )
+    without_both = counts("lm_uniknow@without=retrieved+conflicting")
     assert {kind for _, kind, _ in without_both} == {"original", "random"}
     assert sum(without_both.values()) == 48
 
 
 def test_repetitions_are_as_even_as_they_can_be() -> None:
-    examples = training_examples(variant("lm_uniknow", abstention_share=0.4), CASES, PROMPTS)
+    examples = _examples("lm_uniknow@abstention=0.4")
 
     times = Counter(one.prompt for one in examples if one.target == "unknown")
     assert sum(times.values()) == 18
@@ -144,7 +141,7 @@ def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_me
     taken = {
         method: {
             example.prompt.split("|")[-1]
-            for example in training_examples(variant(method), CASES, PROMPTS, per_side=2)
+            for example in training_examples(method, CASES, PROMPTS, per_side=2)
         }
         for method in TrainedMethod
     }
@@ -164,7 +161,8 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
             chosen.split()[0],
             rejected.split()[0],
         )
-        for one in preference_examples(variant("dpo"), CASES, PROMPTS)
+        for one in training_examples("dpo", CASES, PROMPTS)
+        if isinstance(one, PreferenceExample)
         for prompt, chosen, rejected in [(one.prompt, one.chosen, one.rejected)]
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging.labelling._review_cases import PROBABLE, Sought, answer_scores
+from knowgate.offline_eval.judging.labelling.review_session import PROBABLE, Sought, answer_scores
 from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.judging.labelling.reviewing.small_run import PASSAGES
 

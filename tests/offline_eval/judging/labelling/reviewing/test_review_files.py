@@ -11,8 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
-from knowgate.offline_eval.judging.labelling._review_cases import ReviewCase, ReviewPassage, _place
-from knowgate.offline_eval.judging.labelling.review_session import Imported, ReviewSession
+from knowgate.offline_eval.judging.labelling.review_session import (
+    Imported,
+    ReviewCase,
+    ReviewPassage,
+    ReviewSession,
+    _place,
+)
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 from tests.offline_eval.cli.commands import read_lines
 
