@@ -153,15 +153,6 @@ def _children(value: Any) -> dict[str, Any]:
     return found
 
 
-def named_children(value: Any) -> list[tuple[str, Any]]:
-    """List the objects and lists in a value of the report, each by a name that gates take."""
-    found: dict[int, tuple[str, Any]] = {}
-    for name, item in _children(value).items():
-        if isinstance(item, Mapping | list):
-            found[id(item)] = name, item  # of an item of a list the name comes last, and stays
-    return list(found.values())
-
-
 def _number(gate: Gate, value: Any) -> float | None:
     if isinstance(value, Mapping) and "value" in value:
         value = value["value"]
@@ -307,11 +298,9 @@ def _measures(value: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(value, Mapping) and {"value", "low", "high"} <= value.keys():
         yield name, value
         return
-    for key, item in named_children(value):
-        yield from _measures(item, f"{name}{_part(key, first=not name)}")
-
-
-def _part(key: str, *, first: bool) -> str:
-    if _PLAIN.fullmatch(key):
-        return key if first else f".{key}"
-    return f"[{key}]"
+    parts = _children(value).items()
+    # Of an item of a list the name comes last, and stays.
+    named = {id(item): (key, item) for key, item in parts if isinstance(item, Mapping | list)}
+    for key, item in named.values():
+        part = f".{key}" if _PLAIN.fullmatch(key) else f"[{key}]"
+        yield from _measures(item, f"{name}{part}" if name else part.removeprefix("."))
