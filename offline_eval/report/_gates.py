@@ -114,15 +114,12 @@ def look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
         InputError: the report has no such number.
     """
     first, *rest = gate.path
-    if first not in report:
-        for alias in GATE_ALIASES.get(first, ()):
-            path = (*alias.split("."), *rest)
-            if _walk(report, path)[0] is not _ABSENT:
-                return _number(gate, _walk(report, path)[0])
-    found, depth, known = _walk(report, gate.path)
-    if found is _ABSENT:
-        raise _unknown(gate, depth, known if depth else [*known, *GATE_ALIASES])
-    return _number(gate, found)
+    aliases = () if first in report else GATE_ALIASES.get(first, ())
+    for path in (*((*alias.split("."), *rest) for alias in aliases), gate.path):
+        found, depth, known = _walk(report, path)
+        if found is not _ABSENT:
+            return _number(gate, found)
+    raise _unknown(gate, depth, known if depth else [*known, *GATE_ALIASES])
 
 
 def _walk(report: Any, path: Sequence[str]) -> tuple[Any, int, list[str]]:

@@ -21,6 +21,7 @@ from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.questions import KnowledgeBase, QuestionRecord
 from ...report.document import Document
 from ...run import RowError
+from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
@@ -85,10 +86,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Return the cases of the first questions, answerable or not, of the whole base."""
         if limit is None:
             return cases
-        sides: dict[bool, dict[str, None]] = {False: {}, True: {}}
-        for one in cases:
-            sides[one.case.kind is CaseKind.UNANSWERABLE][one.case.question_id] = None
-        first = {name for side in sides.values() for name in list(side)[:limit]}
+        sides = grouped(cases, lambda one: one.case.kind is CaseKind.UNANSWERABLE)
+        asked = (list(dict.fromkeys(one.case.question_id for one in of)) for of in sides.values())
+        first = {name for names in asked for name in names[:limit]}
         return [one for one in cases if one.case.question_id in first]
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
