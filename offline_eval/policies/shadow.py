@@ -16,7 +16,7 @@ from ...calibration import Interval
 from ...calibration.statistics import mcnemar_p_value
 from ...guard.decision import Mode, Route
 from ...guard.files import AnyPath, write_text
-from ..report.cascade import CascadeStages
+from ..report.cascade import cascade_blocks, cascade_counts
 from ..report.document import (
     Case,
     CaseLine,
@@ -156,7 +156,7 @@ def shadow_report(
             Section("Results", (_figures(found),)),
             Section("Why it abstains", (_reasons(found),)),
             Section("What enforcing would have changed", (_changes(found),)),
-            Section("Cascade of scorers", found.cascade.blocks(log.policy))
+            Section("Cascade of scorers", cascade_blocks(found.cascade, log.policy))
             if found.cascade is not None
             else None,
             Section("Over time", (_plot(found.periods), _times(found.periods))),
@@ -290,7 +290,7 @@ class ShadowSummary:
         self.changes = _shares(every, _CHANGES, lambda one: one.change)
         self.periods = periods_of(every)
         self.compared = [Comparison(log, other) for other in compared]
-        self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
+        self.cascade = cascade_counts((one.relevance_stage, one.route) for one in every)
         self.measures = {name: self._measured(*one) for name, one in _MEASURES.items() if labels}
         guarantee = None if log.policy is None else log.policy.guarantee
         certified = guarantee is not None and guarantee.certified

@@ -114,15 +114,12 @@ def look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
         InputError: the report has no such number.
     """
     first, *rest = gate.path
-    if first not in report:
-        for alias in GATE_ALIASES.get(first, ()):
-            path = (*alias.split("."), *rest)
-            if _walk(report, path)[0] is not _ABSENT:
-                return _number(gate, _walk(report, path)[0])
-    found, depth, known = _walk(report, gate.path)
-    if found is _ABSENT:
-        raise _unknown(gate, depth, known if depth else [*known, *GATE_ALIASES])
-    return _number(gate, found)
+    aliases = () if first in report else GATE_ALIASES.get(first, ())
+    for path in (*((*alias.split("."), *rest) for alias in aliases), gate.path):
+        found, depth, known = _walk(report, path)
+        if found is not _ABSENT:
+            return _number(gate, found)
+    raise _unknown(gate, depth, known if depth else [*known, *GATE_ALIASES])
 
 
 def _walk(report: Any, path: Sequence[str]) -> tuple[Any, int, list[str]]:
@@ -151,15 +148,6 @@ def _children(value: Any) -> dict[str, Any]:
             if isinstance(named, str):
                 found.setdefault(named, item)
     return found
-
-
-def named_children(value: Any) -> list[tuple[str, Any]]:
-    """List the objects and lists in a value of the report, each by a name that gates take."""
-    found: dict[int, tuple[str, Any]] = {}
-    for name, item in _children(value).items():
-        if isinstance(item, Mapping | list):
-            found[id(item)] = name, item  # of an item of a list the name comes last, and stays
-    return list(found.values())
 
 
 def _number(gate: Gate, value: Any) -> float | None:
@@ -307,11 +295,9 @@ def _measures(value: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(value, Mapping) and {"value", "low", "high"} <= value.keys():
         yield name, value
         return
-    for key, item in named_children(value):
-        yield from _measures(item, f"{name}{_part(key, first=not name)}")
-
-
-def _part(key: str, *, first: bool) -> str:
-    if _PLAIN.fullmatch(key):
-        return key if first else f".{key}"
-    return f"[{key}]"
+    parts = _children(value).items()
+    # Of an item of a list the name comes last, and stays.
+    named = {id(item): (key, item) for key, item in parts if isinstance(item, Mapping | list)}
+    for key, item in named.values():
+        part = f".{key}" if _PLAIN.fullmatch(key) else f"[{key}]"
+        yield from _measures(item, f"{name}{part}" if name else part.removeprefix("."))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ...guard.fingerprint import CascadeRule
 from ...guard.policy import Policy
 from .document import Facts
 from .prose import Templates
-from .tables import Cell, Table
+from .tables import Table
 
 _WORDS = Templates(Path(__file__).parent / "templates" / "what_if.txt")
 _STAGES = {
@@ -28,77 +27,53 @@ _ROUTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CascadeStages:
-    """How often each stage of a cascade of scorers decided.
+def cascade_counts(decisions: Iterable[tuple[str | None, Route | None]]) -> dict[str, Any] | None:
+    """Count how often each stage of a cascade of scorers decided, from pairs of stage and route.
 
-    Attributes:
-        counts: decisions by stage, then by route; only those with a measured relevance.
+    Returns:
+        JSON-ready: all decisions with a measured relevance, those in which the costly scorer was
+        asked, those that it was saved, those in which it gave no verdict, and under `stages` the
+        decisions by stage, then by route. None where no decision has a stage.
     """
+    found = Counter(decisions)
+    stages = {name: {route.value: found[name, route] for route in Route} for name in _STAGES}
+    totals = {name: sum(by_route.values()) for name, by_route in stages.items()}
+    if not any(totals.values()):
+        return None
+    asked = totals["costly"] + totals["fallback"]
+    return {
+        "decisions": totals["cheap"] + asked,
+        "asked": asked,
+        "saved": totals["cheap"],
+        "failed": totals["fallback"],
+        "stages": stages,
+    }
 
-    counts: Mapping[str, Mapping[Route, int]]
 
-    @classmethod
-    def of(cls, decisions: Iterable[tuple[str | None, Route | None]]) -> CascadeStages | None:
-        """Count pairs of stage and route; None where no decision has a stage."""
-        found: dict[str, Counter[Route]] = {stage: Counter() for stage in _STAGES}
-        for stage, route in decisions:
-            if stage in found and route is not None:
-                found[stage][route] += 1
-        return cls(found) if any(map(len, found.values())) else None
+def cascade_blocks(
+    counts: Mapping[str, Any], policy: Policy | None
+) -> tuple[str | Table | Facts, ...]:
+    """Return what a report shows of `cascade_counts`.
 
-    @property
-    def decisions(self) -> int:
-        """All of them."""
-        return sum(sum(by_route.values()) for by_route in self.counts.values())
-
-    @property
-    def failed(self) -> int:
-        """Those in which the costly scorer gave no verdict."""
-        return sum(self.counts["fallback"].values())
-
-    @property
-    def asked(self) -> int:
-        """Those in which the costly scorer was asked."""
-        return self.failed + sum(self.counts["costly"].values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "decisions": self.decisions,
-            "asked": self.asked,
-            "saved": self.decisions - self.asked,
-            "failed": self.failed,
-            "stages": {
-                stage: {route.value: by_route.get(route, 0) for route in Route}
-                for stage, by_route in self.counts.items()
-            },
-        }
-
-    def blocks(self, policy: Policy | None) -> tuple[str | Table | Facts, ...]:
-        """Return what a report shows.
-
-        Args:
-            policy: that decided; None where it is not known.
-        """
-        rule = _rule(policy)
-        fallback = _WORDS.text("fallback", rule) if rule is not None else ""
-        said = _WORDS.paragraphs("stages", self, _asked_in_calibration(policy), fallback)
-        if policy is None or rule is None:
-            return (*said, self._table())
-        terms = _WORDS.terms("rule", rule, *policy.scorer.stages, policy.may_follow)
-        facts = Facts(tuple(term for term in terms if not isinstance(term, str)))
-        return (*said, self._table(), facts)
-
-    def _table(self) -> Table:
-        rows = list(self.counts.values())
-        columns = [("Decisions", [Cell(str(sum(one.values()))) for one in rows])]
-        columns += [
-            (words, [Cell(str(one.get(route, 0))) for one in rows])
-            for route, words in _ROUTES.items()
-            if route is not Route.ANSWER or any(one.get(route) for one in rows)
-        ]
-        return Table.from_columns("Decided by", [_STAGES[name] for name in self.counts], columns)
+    Args:
+        counts: of the decisions.
+        policy: that decided; None where it is not known.
+    """
+    rule = _rule(policy)
+    fallback = _WORDS.text("fallback", rule) if rule is not None else ""
+    said = _WORDS.paragraphs("stages", counts, _asked_in_calibration(policy), fallback)
+    rows = list(counts["stages"].values())
+    columns = [("Decisions", [sum(one.values()) for one in rows])]
+    columns += [
+        (words, [one[route] for one in rows])
+        for route, words in _ROUTES.items()
+        if route is not Route.ANSWER or any(one[route] for one in rows)
+    ]
+    table = Table.from_columns("Decided by", list(_STAGES.values()), columns)
+    if policy is None or rule is None:
+        return (*said, table)
+    terms = _WORDS.terms("rule", rule, *policy.scorer.stages, policy.may_follow)
+    return (*said, table, Facts(tuple(fact for fact in terms if not isinstance(fact, str))))
 
 
 def cascade_without_what_if() -> str:

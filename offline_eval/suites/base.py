@@ -14,11 +14,11 @@ A suite is a subclass of `Suite` and an instance of it, or the class itself:
     from knowgate.offline_eval.suites.parts import System       # type of `system` in `answer`
 
     class Settings(SuiteSettings):            # each field becomes a command-line option
-        '''Settings.
+        '''What is asked.
 
         Attributes:
             data: Questions, JSON lines.
-        '''
+        '''                                   # the help of the option
 
         data: Path
 
@@ -392,7 +392,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def ending(self, result: RunResult) -> Ending:
         """Return what the command says of a run that it finished; by default nothing."""
-        return Ending(result.failed)
+        return Ending(failed=result.failed)
 
     def check(self, run: SuiteRun[RowT]) -> None:
         """Check a stored run before it is scored.

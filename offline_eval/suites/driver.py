@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -164,13 +164,63 @@ def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Pro
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
-    tally = Progress("asking", len(pairs), done)
-    batches = _Batches(suite, table, work.options, tally)
+    tally, on_progress = Progress("asking", len(pairs), done), work.options.on_progress
+    answer = partial(_within_deadline, suite, work.options.limits.timeout, DeadlineRunner())
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
         for batch in suite.batches(own, system):
-            batches.answer(batch, system)
+            new = _new_rows(suite, batch, system, table.done, answer)
+            table.extend(new)
+            for row in new:
+                tally.add(row, failed=_has_error(row))
+            if new and on_progress is not None:
+                on_progress(replace(tally))
     return tally
+
+
+def _new_rows(
+    suite: AnySuite,
+    batch: Sequence[Any],
+    system: System,
+    done: Collection[str],
+    answer: Callable[[Sequence[Any], System], list[Any]],
+) -> list[Any]:
+    """Answer a batch, and return the rows of it that are not there yet."""
+    missing = [case for case in batch if suite.row_id(case, system.name) not in done]
+    if not missing:
+        return []
+    asked = batch if suite.asks_whole_batches(system) else missing
+    found = each_or_error(lambda some: answer(some, system), list(asked))
+    rows = {}
+    for case, row in zip(asked, found, strict=True):
+        if isinstance(row, suite.stop_on):
+            raise row
+        made = suite.failed(case, system, row) if isinstance(row, KnowgateError) else row
+        wanted, given = suite.row_id(case, system.name), getattr(made, suite.key, None)
+        if wanted != given:
+            raise ValueError(f"row {given!r} where {wanted!r} belongs")
+        rows[wanted] = made
+    return [row for name, row in rows.items() if name not in done]
+
+
+def _within_deadline(
+    suite: AnySuite,
+    timeout: float | None,
+    threads: DeadlineRunner,
+    cases: Sequence[Any],
+    system: System,
+) -> list[Any]:
+    def answered() -> list[Any]:
+        rows: Any = suite.answer(cases, system)
+        return list(rows)
+
+    if timeout is None:
+        return answered()
+    seconds = timeout * len(cases)
+    try:
+        return threads.call(answered, seconds)
+    except DeadlineExceededError as error:
+        raise LanguageModelTimeoutError(f"no answer within {seconds:g} s") from error
 
 
 def _answer_concurrently(
@@ -209,57 +259,6 @@ def _answers(answering: Any) -> Callable[[_Pair], Awaitable[BaseModel]]:
         return made
 
     return answered
-
-
-class _Batches:
-    """Answers batches one after another, and stores their rows."""
-
-    def __init__(
-        self, suite: AnySuite, table: Table[Any], options: RunOptions, tally: Progress
-    ) -> None:
-        self._suite, self._table, self._tally = suite, table, tally
-        self._timeout = options.limits.timeout
-        self._on_progress = options.on_progress
-        self._threads = DeadlineRunner()
-
-    def answer(self, batch: Sequence[Any], system: System) -> None:
-        """Store the rows of a batch that are not there yet."""
-        suite, done = self._suite, self._table.done
-        missing = [case for case in batch if suite.row_id(case, system.name) not in done]
-        if not missing:
-            return
-        asked = batch if suite.asks_whole_batches(system) else missing
-        found = each_or_error(lambda some: self._within_deadline(some, system), list(asked))
-        for row in found:
-            if isinstance(row, suite.stop_on):
-                raise row
-        rows = [
-            suite.failed(case, system, row) if isinstance(row, KnowgateError) else row
-            for case, row in zip(asked, found, strict=True)
-        ]
-        for case, row in zip(asked, rows, strict=True):
-            wanted, given = suite.row_id(case, system.name), getattr(row, suite.key, None)
-            if wanted != given:
-                raise ValueError(f"row {given!r} where {wanted!r} belongs")
-        new = [row for row in rows if getattr(row, suite.key) not in done]
-        self._table.extend(new)
-        for row in new:
-            self._tally.add(row, failed=_has_error(row))
-        if self._on_progress is not None:
-            self._on_progress(replace(self._tally))
-
-    def _within_deadline(self, cases: Sequence[Any], system: System) -> list[Any]:
-        def answered() -> list[Any]:
-            rows: Any = self._suite.answer(cases, system)
-            return list(rows)
-
-        if self._timeout is None:
-            return answered()
-        seconds = self._timeout * len(cases)
-        try:
-            return self._threads.call(answered, seconds)
-        except DeadlineExceededError as error:
-            raise LanguageModelTimeoutError(f"no answer within {seconds:g} s") from error
 
 
 PathLike = str | os.PathLike[str]

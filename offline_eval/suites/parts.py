@@ -211,29 +211,21 @@ class DryRun:
         values: for `--json`.
     """
 
-    columns: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(DryRun):
     """What a command says once a run is finished.
 
     Attributes:
         failed: rows to be asked again; the exit code is 1 where there are some.
-        columns: headings.
-        lines: of the table, one cell per heading.
-        notes: the last lines.
-        values: for `--json`.
     """
 
-    failed: int
-    columns: tuple[str, ...] = ()
-    lines: tuple[tuple[str, ...], ...] = ()
-    notes: tuple[str, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
+    failed: int = 0
 
 
 def model_by_name(name: str, limits: CallLimits) -> LanguageModel:

@@ -188,8 +188,8 @@ class IndexedRun:
     """
 
     def __init__(self, name: str, read: RunRecords) -> None:
-        self.name, self.suite, self.planned = name, read.suite, read.planned
-        self.passages, self.records = read.passages, read.records
+        self.name = name
+        self.suite, self.planned, self.passages, self.records = read
         self.by_key = {record.key: record for record in self.records}
         found = {one: Counter(getattr(record, one) for record in self.records) for one in FACETS}
         found["label"] = Counter(label for record in self.records for label in record.labels)

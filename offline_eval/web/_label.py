@@ -66,13 +66,7 @@ def label_app(session: LabelSession | ReviewSession) -> FastAPI:
             "words": words,
         }
         return page(
-            app,
-            "label.html",
-            annotator=annotator,
-            reviews=reviews,
-            words=words,
-            undo=undo_key,
-            settings=json.dumps(settings),
+            app, "label.html", annotator=annotator, settings=json.dumps(settings), **settings
         )
 
     _add_items(app, session)

@@ -41,23 +41,18 @@ def new_app(sections: Sequence[tuple[str, str]]) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.sections = tuple(sections)
 
-    @app.exception_handler(RejectedError)
-    def rejected(request: Request, error: RejectedError) -> Response:
-        return _error(app, request, error.status, error.message)
+    def failed(request: Request, error: Exception) -> Response:
+        status, message = 500, str(error)
+        if isinstance(error, RejectedError):
+            status, message = error.status, error.message
+        elif not isinstance(error, InputError):  # a request that is not valid is not quoted
+            status = error.status_code if isinstance(error, HTTPException) else 400
+            known = {404: "no such page", 405: "not served this way"}
+            message = known.get(status, "the request is not understood")
+        return _error(app, request, status, message)
 
-    @app.exception_handler(HTTPException)
-    def missing(request: Request, error: HTTPException) -> Response:
-        message = {404: "no such page", 405: "not served this way"}.get(error.status_code, "")
-        return _error(app, request, error.status_code, message or "the request is not understood")
-
-    @app.exception_handler(RequestValidationError)
-    def wrong(request: Request, error: RequestValidationError) -> Response:
-        del error  # it quotes what was sent
-        return _error(app, request, 400, "the request is not understood")
-
-    @app.exception_handler(InputError)
-    def failed(request: Request, error: InputError) -> Response:
-        return _error(app, request, 500, str(error))
+    for kind in (RejectedError, HTTPException, RequestValidationError, InputError):
+        app.add_exception_handler(kind, failed)
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:

@@ -13,13 +13,13 @@ from pydantic import ConfigDict, FiniteFloat
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.policy import Policy
-from ...guard.routing import Signals, decide_route
 from ..judging.labelling import Labels
 from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
+from ..suites.ookb.signals import decide_by_relevance
 
 _HINT = "make the run again into another folder, or name another run"
 _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
@@ -78,21 +78,10 @@ class Record:
         return tuple(sorted({*(one["label"] for one in self.verdicts), *failed}))
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecords:
-    """A run as the viewer reads it.
-
-    Attributes:
-        suite: the name in its manifest, or `measure` for a run of relevance signals.
-        planned: number of rows of the finished run, None where the manifest does not say.
-        passages: id → text and source.
-        records: one per row.
-    """
-
-    suite: str
-    planned: int | None
-    passages: Mapping[str, tuple[str, str]]
-    records: Sequence[Record]
+RunRecords = tuple[str, int | None, Mapping[str, tuple[str, str]], Sequence[Record]]
+"""A run as the viewer reads it: its suite (`measure` for a run of relevance signals), the number of
+rows of the finished run (None where the manifest does not say), passages (id → text and source),
+and a record per row."""
 
 
 class _Row(Stored):
@@ -161,7 +150,7 @@ def _replies(run: RepliesRun, policies: Mapping[str, Policy]) -> RunRecords:
             )
         )
     texts = {name: (one.text, one.source or "") for name, one in run.passages.items()}
-    return RunRecords("ookb", run.manifest.replies, texts, records)
+    return "ookb", run.manifest.replies, texts, records
 
 
 def _verdicts(run: RepliesRun) -> dict[str, list[dict[str, str]]]:
@@ -212,18 +201,16 @@ def _measured(folder: Path) -> RunRecords:
         review = run.reviews.get(row.case_id)
         record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
         records.append(record)
-    return RunRecords("measure", run.manifest.cases, texts, records)
+    return "measure", run.manifest.cases, texts, records
 
 
 def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
     """Fill in what the run's policy says, or the threshold that the question is judged by."""
-    # Confidence and conflict are not measured in such a run.
-    gate = policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
     raw = record.score if record.passages else None
-    relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
-    found = decide_route(gate, Signals.replay(gate, relevance, None, nothing_retrieved=raw is None))
+    found = decide_by_relevance(policy, raw)
+    relevance = found.relevance or 0.0
     record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
-    record.signals = [_signal("relevance", relevance, gate.relevance_threshold)]
+    record.signals = [_signal("relevance", relevance, policy.relevance_threshold)]
     if raw is not None:
         record.signals.append(_signal("raw relevance", raw, threshold if others else None))
     if others and raw is not None:
@@ -287,7 +274,7 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
             fields=_rest(row),
         )
         records.append(record)
-    return RunRecords(suite, None, texts, records)
+    return suite, None, texts, records
 
 
 def _signals(row: _Row | ReplyRow, policy: Policy | None) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import secrets
@@ -14,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
-from starlette.requests import cookie_parser
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...adapters.serve import BoundedServer, bound_socket
@@ -79,97 +79,96 @@ class Gate:
                 message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
             await send(message)
 
+        async def fail(status: int, message: str) -> None:
+            # What is left of a rejected body would be read as the next request.
+            found = JSONResponse({"error": message}, status, {"connection": "close"})
+            await found(scope, receive, answer)
+
+        request = Request(scope, receive)
         try:
-            _require_our_page(scope)
-            if not await self._let_in(scope, answer):
+            _require_our_page(request)
+            opened = self._opened(request)
+            if opened is not None:
+                await opened(scope, receive, answer)
                 return
-            if scope["method"] == "POST":
-                _require_short_json(scope)
+            if request.method == "POST":
+                _require_short_json(request)
                 unread = False
-                receive = _replay(await _body(receive), receive)
+                receive = _replay(await _body(request), receive)
             unread = False
             await self._app(scope, receive, answer)
         except RejectedError as rejected:
             if unread:
                 await BoundedServer.discard_body(receive)
-            await _send(answer, rejected.status, rejected.message)
+            await fail(rejected.status, rejected.message)
         except InputError as error:
-            await _send(answer, 500, str(error))
+            await fail(500, str(error))
         except Exception as error:  # noqa: BLE001 - its text may be a user's
             _log_fault(error)
             if not begun:
-                await _send(answer, 500, "The request failed; see the terminal.")
+                await fail(500, "The request failed; see the terminal.")
 
-    async def _let_in(self, scope: Scope, answer: Send) -> bool:
-        """Whether the cookie is there; an address with the token is answered with it."""
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    def _opened(self, request: Request) -> Response | None:
+        """Return what sets the cookie, to an address with the token; None with the cookie.
+
+        Raises:
+            RejectedError: there is neither.
+        """
+        query = request.query_params.multi_items()
         given = [value for name, value in query if name == "token"]
         # Cookies of one host are shared by all its ports.
-        name = f"knowgate-{(scope.get('server') or ('', 0))[1]}"
-        if given and scope["method"] == "GET" and self._is_token(given[0]):
-            rest = urlencode([(name, value) for name, value in query if name != "token"])
+        name = f"knowgate-{(request.scope.get('server') or ('', 0))[1]}"
+        if given and request.method == "GET" and self._is_token(given[0]):
+            rest = urlencode([pair for pair in query if pair[0] != "token"])
             # No second slash at the beginning: that would be another host.
-            place = "/" + quote(scope["path"].lstrip("/"), safe="/")
+            place = "/" + quote(request.scope["path"].lstrip("/"), safe="/")
             cookie = f"{name}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-            headers = [
-                (b"location", (place + ("?" + rest if rest else "")).encode("ascii")),
-                (b"set-cookie", cookie.encode("ascii")),
-            ]
-            await _start(answer, 303, headers, b"")
-            return False
-        # SimpleCookie stops at the first value that it rejects, e.g. JSON of another application.
-        cookies = cookie_parser("; ".join(_headers(scope, b"cookie")))
-        if not self._is_token(cookies.get(name, "")):
+            to = place + ("?" + rest if rest else "")
+            return Response(status_code=303, headers={"location": to, "set-cookie": cookie})
+        if not self._is_token(request.cookies.get(name, "")):
             raise RejectedError(403, _STRANGER)
-        return True
+        return None
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
 
 
-def _headers(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
-
-
-def _require_our_page(scope: Scope) -> None:
+def _require_our_page(request: Request) -> None:
     """Reject other sites' pages, even with a host name that they point here."""
-    hosts = _headers(scope, b"host")
+    values = request.headers.getlist
+    hosts = values("host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise RejectedError(403, "this address is not served here")
-    others = {*_headers(scope, b"origin")} - {f"http://{hosts[0]}"}
-    if others or {*_headers(scope, b"sec-fetch-site")} - {"none", "same-origin"}:
+    others = {*values("origin")} - {f"http://{hosts[0]}"}
+    if others or {*values("sec-fetch-site")} - {"none", "same-origin"}:
         raise RejectedError(403, "other pages may not ask here")
 
 
-def _require_short_json(scope: Scope) -> None:
+def _require_short_json(request: Request) -> None:
     """Reject a body that is no JSON, or too long."""
+    values = request.headers.getlist
     # No form of another page can send this type without asking first.
-    kinds = [kind.partition(";")[0].strip() for kind in _headers(scope, b"content-type")]
+    kinds = [kind.partition(";")[0].strip() for kind in values("content-type")]
     if kinds != ["application/json"]:
         raise RejectedError(415, "expected JSON")
-    lengths = _headers(scope, b"content-length")
+    lengths = values("content-length")
     if len(lengths) != 1 or not re.fullmatch(r"[0-9]{1,9}", lengths[0]):
         raise RejectedError(411, "Content-Length is needed")
     if int(lengths[0]) > _LONGEST_BODY:
         raise RejectedError(413, "too long")
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(request: Request) -> bytes:
     """The whole body of a request.
 
     Raises:
         RejectedError: it does not arrive whole and in time.
     """
-    parts: list[bytes] = []
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise RejectedError(400, "the request was cut off")
-                parts.append(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return b"".join(parts)
+            return await request.body()
+    except ClientDisconnect:
+        raise RejectedError(400, "the request was cut off") from None
     except TimeoutError:
         raise RejectedError(408, "the request did not arrive in time") from None
 
@@ -184,20 +183,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
-
-
-async def _send(answer: Send, status: int, message: str) -> None:
-    # What is left of a rejected body would be read as the next request.
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await _start(answer, status, headers, json.dumps({"error": message}).encode("ascii"))
-
-
-async def _start(
-    answer: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
-) -> None:
-    length = (b"content-length", str(len(body)).encode("ascii"))
-    await answer({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await answer({"type": "http.response.body", "body": body})
 
 
 def _log_fault(error: Exception) -> None:

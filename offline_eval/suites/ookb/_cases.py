@@ -100,10 +100,8 @@ def read_bases(
             whole.
 
     Raises:
-        InputError: no file, a file that cannot be used, or two bases of one name.
+        InputError: a file that cannot be used, or two bases of one name.
     """
-    if not paths:
-        raise InputError("none is named", where="--questions", hint="name a file of questions")
     names = [_name(Path(path)) for path in paths]
     for at, name in enumerate(names):
         if name in names[:at]:

@@ -21,6 +21,7 @@ from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.questions import KnowledgeBase, QuestionRecord
 from ...report.document import Document
 from ...run import RowError
+from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
@@ -31,7 +32,7 @@ from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tune
 from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from .instruments import Instruments, ServedInstruments
+from .instruments import Instruments, ServedInstruments, echoed
 from .leaving_out import left_out_together
 from .signals import SignalsSummary, count_duplicates
 
@@ -85,10 +86,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Return the cases of the first questions, answerable or not, of the whole base."""
         if limit is None:
             return cases
-        sides: dict[bool, dict[str, None]] = {False: {}, True: {}}
-        for one in cases:
-            sides[one.case.kind is CaseKind.UNANSWERABLE][one.case.question_id] = None
-        first = {name for side in sides.values() for name in list(side)[:limit]}
+        sides = grouped(cases, lambda one: one.case.kind is CaseKind.UNANSWERABLE)
+        asked = (list(dict.fromkeys(one.case.question_id for one in of)) for of in sides.values())
+        first = {name for names in asked for name in names[:limit]}
         return [one for one in cases if one.case.question_id in first]
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
@@ -229,7 +229,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             f"{len(run.unmatched)} of the questions name a source that no document has: they count "
             "in no rate; see `error` in rows.jsonl"
         )
-        return Ending(failed, ("what", "number"), lines, (note,) if run.unmatched else (), values)
+        return Ending(("what", "number"), lines, (note,) if run.unmatched else (), values, failed)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -340,9 +340,9 @@ def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
     try:
         found = system.found(asked)
         if case.kind is CaseKind.ECHO:
-            found = found.echoed(case)
-        fields["retrieved"], fields["retrieval_miss"] = found.ids, found.missed
-        decision = system.judged(case.question, found.passages)
+            found = echoed(found, case)
+        fields["retrieved"], passages, fields["retrieval_miss"] = found
+        decision = system.judged(case.question, passages)
         fields["scores"] = decision.scores
         if decision.raw_relevance is None:
             raise SignalValueError("relevance", "the aggregate of the scores is not finite")

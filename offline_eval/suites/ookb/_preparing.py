@@ -168,66 +168,35 @@ _HYDE_ANSWERS, _HYDE_INSTRUCTION = 3, 400
 _COUNTED = ("replies", "calls", "input_tokens", "output_tokens")
 
 
-def estimate(prepared: Prepared) -> dict[str, dict[str, int]]:
-    """Estimate replies, calls and tokens per system, without retrieving.
+def cost_table(prepared: Prepared) -> DryRun:
+    """Estimate replies, calls and tokens per system, without retrieving, for `--dry-run`.
 
     Calls and tokens are the most that there may be where a guard may abstain; tokens come from
     the length of prompts, passages and expected answers. Further attempts are not counted.
     """
+    settings, live = prepared.settings, prepared.systems.live
     found = {one.system_id: dict.fromkeys(_COUNTED, 0) for one in prepared.tested}
     bases = {base.name: base for base in prepared.bases}
     # Retrieving is paid for once, whatever the systems that share it.
-    paid_by = {one.record.retrieval: one.system_id for one in reversed(prepared.systems.live)}
+    paid_by = {one.record.retrieval: one.system_id for one in reversed(live)}
     for item in prepared:
-        own = found[item.system.system_id]
-        own["replies"] += 1
-        if isinstance(item, Replayed):
-            continue
-        retrieval, base = item.system.record.retrieval, bases[item.base]
-        writes = retrieval == "hyde" and paid_by[retrieval] == item.system.system_id
-        passages = [len(text) for text in base.knowledge_base.passages.values()]
-        written = fmean(len(record.answer) for record in base.records) / _CHARS_PER_TOKEN
-        if writes:
-            written += _HYDE_ANSWERS * fmean(passages) / _CHARS_PER_TOKEN
-        own["calls"] += 2 if writes else 1
-        own["input_tokens"] += _input(item, base, passages, prepared.settings, writes=writes)
-        own["output_tokens"] += round(written + _CITATION_TOKENS)
-    return found
-
-
-def _input(
-    item: Asked, base: AskedBase, passages: list[int], settings: OokbSettings, *, writes: bool
-) -> int:
-    context, retrieval = 0.0, item.system.record.retrieval
-    if retrieval == "long_context":
-        context = sum(passages) - len(base.knowledge_base.passages.get(item.case.passage_id, ""))
-    elif retrieval != "direct":
-        context = min(settings.top_k, len(passages)) * fmean(passages)
-    if settings.context_chars is not None:
-        context = min(context, settings.context_chars)
-    characters, prompt = len(item.case.question) + context, item.system.prompt
-    if prompt is not None:
-        characters += len((prompt.with_context if context else prompt.closed_book).text)
-    if writes:
-        characters += len(item.case.question) + _HYDE_INSTRUCTION
-    return round(characters / _CHARS_PER_TOKEN)
-
-
-def cost_table(prepared: Prepared) -> DryRun:
-    """Return what every system is likely to cost, as `--dry-run` shows it."""
-    found = estimate(prepared)
-    # Where a guard stands in front, calls and tokens are the most that there may be.
-    guarded = {live.system_id for live in prepared.systems.live if live.guarded}
+        name, retrieval = item.system.system_id, item.system.record.retrieval
+        spent = [1, 0, 0, 0]
+        if not isinstance(item, Replayed):
+            writes = retrieval == "hyde" and paid_by[retrieval] == name
+            spent = [1, 1 + writes, *_tokens(item, bases[item.base], settings, writes=writes)]
+        for counted, number in zip(_COUNTED, spent, strict=True):
+            found[name][counted] += number
+    guarded = {one.system_id for one in live if one.guarded}
     lines = []
     for name, one in found.items():
         most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
         lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
     calls, read, written = (sum(one[name] for one in found.values()) for name in _COUNTED[1:])
-    settings = prepared.settings
-    synthetic = CaseKind.SYNTHETIC in settings.cases
     judged = any(name.startswith(Judgement.LLM_PREFIX) for name in settings.judges)
     not_counted = {
-        "synthetic questions, whose number is known once they are there": synthetic,
+        "synthetic questions, whose number is known once they are there": CaseKind.SYNTHETIC
+        in settings.cases,
         "samples by which a guard measures the model's confidence": prepared.systems.asks_models,
         "calls of the judges, one per reply and criterion or fewer": judged,
     }
@@ -239,3 +208,26 @@ def cost_table(prepared: Prepared) -> DryRun:
     )
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
     return DryRun(columns, tuple(lines), notes, {"systems": found})
+
+
+def _tokens(
+    item: Asked, base: AskedBase, settings: OokbSettings, *, writes: bool
+) -> tuple[int, int]:
+    """Estimate the tokens that are read and written for a reply."""
+    passages = [len(text) for text in base.knowledge_base.passages.values()]
+    own = len(base.knowledge_base.passages.get(item.case.passage_id, ""))
+    context = {"direct": 0.0, "long_context": float(sum(passages) - own)}.get(
+        item.system.record.retrieval, min(settings.top_k, len(passages)) * fmean(passages)
+    )
+    if settings.context_chars is not None:
+        context = min(context, settings.context_chars)
+    read, written = (
+        len(item.case.question) + context,
+        fmean(len(one.answer) for one in base.records),
+    )
+    if (prompt := item.system.prompt) is not None:
+        read += len((prompt.with_context if context else prompt.closed_book).text)
+    if writes:
+        read += len(item.case.question) + _HYDE_INSTRUCTION
+        written += _HYDE_ANSWERS * fmean(passages)
+    return round(read / _CHARS_PER_TOKEN), round(written / _CHARS_PER_TOKEN + _CITATION_TOKENS)

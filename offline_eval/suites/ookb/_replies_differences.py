@@ -169,24 +169,18 @@ def compare_runs(this: Evidence, other: Evidence) -> list[Comparison]:
     """
     where = str(other.run.folder)
     name = one_line(os.path.basename(os.path.abspath(where)))
-    matched = list(_matching(*(tuple(one.run.systems.values()) for one in (other, this))))
-    if not matched:
-        raise InputError(
-            "no system of this run has the model, prompt and retrieval of one of the other",
-            where=where,
-            hint="compare two runs of the same systems",
-        )
     found = []
-    for base, system in matched:
+    systems = (tuple(one.run.systems.values()) for one in (other, this))
+    for base, system in _matching(*systems):
         below = _by_question(reply for reply in other.replies if reply.system is base)
         above = _by_question(reply for reply in this.replies if reply.system is system)
         if pairs := [(below[key], reply) for key, reply in above.items() if key in below]:
             found.append(Comparison(pairs, (base, system), "run", name))
     if not found:
         raise InputError(
-            "the two runs replied to no question in common",
+            "no system replied to the same questions in both runs",
             where=where,
-            hint="compare two runs over the same questions",
+            hint="compare two runs of the same systems over the same questions",
         )
     return found
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...report.cascade import cascade_blocks
 from ...report.document import Case, CaseLine, Cases, Check, Document, Prose, Section
 from ...report.prose import explained
 from ...report.tables import Table
@@ -259,7 +260,10 @@ def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
 def _cascades(summary: RepliesSummary) -> Section | None:
     policies = summary.evidence.run.policies
     known = [(one, one.cascade) for one in summary.systems if one.cascade is not None]
-    parts = [Section(of.name, found.blocks(policies.get(of.system.guard))) for of, found in known]
+    parts = [
+        Section(of.name, cascade_blocks(found, policies.get(of.system.guard)))
+        for of, found in known
+    ]
     return Section("Cascade of scorers", tuple(parts)) if parts else None
 
 

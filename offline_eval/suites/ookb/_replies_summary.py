@@ -15,7 +15,7 @@ from ....guard.signals.support import SupportCheck
 from ...judging.correction import corrected_rate
 from ...judging.labelling import Agreement, Labels
 from ...judging.validation import JudgeValidation
-from ...report.cascade import CascadeStages
+from ...report.cascade import cascade_counts
 from ...report.document import as_json
 from ...report.text import one_line
 from ...run import Question
@@ -51,7 +51,7 @@ class SystemSummary:
         self.failed = (len(own) - len(replied)) / len(own) if own else None
         self.seen = system.guard != OFF and any(one.case.held_out is False for one in replied)
         self.support = support_counts(replied)
-        self.cascade = CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied)
+        self.cascade = cascade_counts((one.row.relevance_stage, one.row.route) for one in replied)
 
     def shape(self, base: str | None = None, *, unseen: bool = False) -> ReplyShape | None:
         """Count its replies; None where there are none.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
 
@@ -37,25 +37,16 @@ from ._settings import MeasureSettings
 from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
 from .signals import SERVED
 
+Found = tuple[tuple[str, ...], tuple[object, ...], bool]
+"""What a retriever found for a case: the ids of the passages, best first; the passages (texts or
+documents) as the guard sees them; and whether an in-KB case lacks its own among them."""
 
-class Found(NamedTuple):
-    """What a retriever found for a case.
 
-    Attributes:
-        ids: of the passages, best first.
-        passages: texts or documents, as the guard sees them.
-        missed: an in-KB case whose own passage is not among them.
-    """
-
-    ids: tuple[str, ...]
-    passages: tuple[object, ...]
-    missed: bool
-
-    def echoed(self, case: Case) -> Found:
-        """The question as the first passage, in the place of the last of those found."""
-        kept = max(0, len(self.ids) - 1)
-        ids, passages = (case.case_id, *self.ids[:kept]), (case.question, *self.passages[:kept])
-        return Found(ids, passages, self.missed)
+def echoed(found: Found, case: Case) -> Found:
+    """Put the question in front of the passages, in the place of the last of them."""
+    ids, passages, missed = found
+    kept = max(0, len(ids) - 1)
+    return (case.case_id, *ids[:kept]), (case.question, *passages[:kept]), missed
 
 
 class Instruments(System):
@@ -79,11 +70,9 @@ class Instruments(System):
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes make their own index and guard.
-        return {**super().__getstate__(), "_index": None, "measuring": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        del self.__dict__["measuring"]
+        state = {**super().__getstate__(), "_index": None}
+        state.pop("measuring", None)
+        return state
 
     def aggregator(self, settings: MeasureSettings) -> str:
         """Return the aggregator, by default the one that the scorer goes with."""
@@ -116,7 +105,7 @@ class Instruments(System):
             # may quote the question: only its type is kept.
             raise SignalError("retrieval", f"raised {type(error).__name__}") from error
         missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
-        return Found(ids, tuple(base.passages[name] for name in ids), missed)
+        return ids, tuple(base.passages[name] for name in ids), missed
 
     def _retrieved(self, base: KnowledgeBase, asked: MeasuredCase) -> list[str]:
         if self._index is None:
@@ -270,7 +259,7 @@ class ServedInstruments(Instruments):
             )
             for name, one in {chunk_id(one, key): one for one in chosen}.items()
         )
-        return Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
+        return tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed
 
     def _without(
         self, source: Source, question: str, served: list[Document], wide: list[Document]

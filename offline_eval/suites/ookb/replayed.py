@@ -51,21 +51,15 @@ def _cascade(
     run: MeasuredRun, policy: Policy, judged: MeasuredRun | None
 ) -> tuple[CascadeRule | None, Mapping[_Key, float]]:
     """The rule of a policy's two scorers and the verdicts of the costly one; None for one."""
-    if not policy.scorer.stages:
-        if judged is not None:
-            raise InputError(
-                "the policy is of one scorer",
-                where="--judge-run",
-                hint="leave it out: it is for the policy of a cascade",
-            )
+    if bool(policy.scorer.stages) is (judged is None):
+        raise InputError(
+            "is for the policy of a cascade of two scorers, which needs it",
+            where="--judge-run",
+            hint="name a run of its costly scorer on the same questions, or leave it out",
+        )
+    if judged is None:
         policy.require_scorer(run.manifest.settings.scorer)
         return None, {}
-    if judged is None:
-        raise InputError(
-            "the policy is of a cascade, and this run of one scorer",
-            where="--run",
-            hint="name a run of the costly scorer on the same questions with --judge-run",
-        )
     pairs = zip(("--run", "--judge-run"), (run, judged), policy.scorer.stages, strict=True)
     for option, one, scorer in pairs:
         settings = one.manifest.settings

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.contracts import Generation
@@ -22,12 +23,30 @@ from knowgate.offline_eval.run import CallLimits
 from knowgate.offline_eval.run.calls import Progress
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.driver import plan_suite
-from knowgate.offline_eval.suites.parts import RunOptions, System
+from knowgate.offline_eval.suites.parts import RunOptions, SuiteSettings, System
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
 from tests.support.commands import command
 
 _SUITE = f"python:{arithmetic.__name__}:SUMS"
+
+
+def test_the_docstring_of_the_settings_is_the_help_of_their_options() -> None:
+    class Own(SuiteSettings):
+        """What is asked.
+
+        Attributes:
+            data: Questions,
+                JSON lines.
+        """
+
+        data: Path
+        upto: int = Field(4, description="The largest summand.")
+
+    helps = {name: field.description for name, field in Own.model_fields.items()}
+    assert helps["data"] == "Questions, JSON lines."
+    assert helps["upto"] == "The largest summand."
+    assert helps["limit"] == "Ask at most that many cases."
 
 
 class Calculator:
