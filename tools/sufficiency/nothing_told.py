@@ -1,8 +1,9 @@
 """Training passages that name what a question asks and do not answer it.
 
-Headings, tickets, notices, sister products and the like, of the templates in `mentions.txt`, of
-which every fifth is left for evaluation. Templates with a place for a passage, `{p}`, are frames:
-around an answering passage, it still suffices, so that a frame is no sign by itself.
+Headings, tickets, notices, sister products and the like, of the templates in `mentions.txt` and
+`frames.txt`, of which every fifth is left for evaluation. Templates with a place for a passage,
+`{p}`, are frames: around an answering passage, it still suffices, so that a frame is no sign by
+itself.
 
 The slots of a template: `{t}` the topic, `{T}` with capitals, `{c}` the question as a clause, `{s}`
 as a statement, `{q}` as it is, `{k}` its key words, `{w}` and `{w2}` one of them, `{h1}` and `{h2}`
@@ -22,7 +23,8 @@ from tools.attack.mentions import clause_of, content_words, statement_of, topic_
 
 TEMPLATES = [
     line.replace("\\n", "\n")
-    for line in Path(__file__).with_name("mentions.txt").read_text(encoding="utf-8").splitlines()
+    for name in ("mentions.txt", "frames.txt")
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
 ]
 TRAINED = [one for number, one in enumerate(TEMPLATES) if number % 5]
 LEFT = TEMPLATES[::5]
