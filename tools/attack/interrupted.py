@@ -16,7 +16,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -98,6 +97,8 @@ class Limits:
 
 
 def _knowgate(arguments: list[str], limits: Limits) -> None:
+    if limits.most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limits.most_bytes, limits.most_bytes))
     sys.argv = ["knowgate", *arguments]
     moments = count()
     die_at(limits.dies_at, moments)
@@ -105,31 +106,10 @@ def _knowgate(arguments: list[str], limits: Limits) -> None:
         _on_small_disk(limits.disk)
         return
     try:
-        with _files_of_at_most(limits.most_bytes):
-            main()
+        main()
     finally:
         if limits.moments is not None:
             limits.moments.write_text(str(next(moments)), "ascii")
-
-
-@contextmanager
-def _files_of_at_most(size: int | None) -> Iterator[None]:
-    """Limit the files that are written, but not what is said: that goes through a pipe."""
-    if size is None:
-        yield
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    (said, into), shown = os.pipe(), os.dup(2)
-    os.dup2(into, 2)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        os.dup2(shown, 2)
-        os.set_blocking(said, False)
-        with suppress(BlockingIOError):
-            os.write(2, os.read(said, 65_536))
 
 
 def die_at(number: int | None, moments: Iterator[int]) -> None:

@@ -220,7 +220,3 @@ def write_world(world: World, path: Path) -> None:
     parts = (",\n".join(map(json.dumps, rows)) for rows in (entities, facts))
     text = '{{"seed": {}, "entities": [\n{}\n], "facts": [\n{}\n]}}\n'
     path.write_text(text.format(world.seed, *parts), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_world(build_world(), WORLD_FILE)
