@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 
 from knowgate.offline_eval.testbed import FactStatus, World
-from knowgate.offline_eval.testbed._world import WORLD_FILE
 from knowgate.offline_eval.testbed.entities import (
     Entity,
     EntityKind,
