@@ -38,7 +38,8 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     for kind, share in cases if full else cases[:1]:
         name = f"{kind} values, {share:.0%} with their answer: called drift"
         found = false_drift(kind, share, draws)
-        yield Outcome(name, draws, found, most(draws, _ALPHA))
+        # Three deviations: of seven such rows one exceeds two by chance, one run in four.
+        yield Outcome(name, draws, found, most(draws, _ALPHA, deviations=3.0))
     draws = 400 if full else 60
     yield Outcome(
         "replies that are wrong as often as promised: alarm of the risk",

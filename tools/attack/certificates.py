@@ -71,9 +71,9 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
             yield Outcome(name, draws, missed, most(draws, 0.07))
 
 
-def most(draws: int, share: float = DELTA) -> int:
+def most(draws: int, share: float = DELTA, deviations: float = 2.0) -> int:
     """That share, and what a simulation of so many draws may be off by."""
-    return int(draws * share + 2 * np.sqrt(draws * share * (1 - share)))
+    return int(draws * share + deviations * np.sqrt(draws * share * (1 - share)))
 
 
 def selective_by_group(groups: int, each: int, rho: float, draws: int, *, seed: int = 0) -> int:

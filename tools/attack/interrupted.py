@@ -59,6 +59,8 @@ _COMMANDS = (
 )
 _QUICK = ("report", "judge")
 _NO_DISK = 77
+# Standard error is a file under the same limit: it has to hold the line that says what is wrong.
+_ONE_LINE = 1024
 # Written anew by each run, with the time or the place in it.
 _NOT_COMPARED = {".html", ".png"}
 
@@ -175,7 +177,9 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
         if full or command.name in _QUICK:
             tries, most = (2 if full else 1), _largest(whole / made)
             moments = int(counted.read_text("ascii"))
-            limits = [Limits(most_bytes=chance.randrange(most)) for _ in range(tries)]
+            limits = [
+                Limits(most_bytes=max(_ONE_LINE, chance.randrange(most))) for _ in range(tries)
+            ]
             yield _interrupted(command, "files that may not grow", start, whole, limits)
             dies = chance.sample(range(moments), min(moments, 2 if full else 1))
             kills = [Limits(dies_at=one) for one in dies]

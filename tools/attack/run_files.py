@@ -81,8 +81,8 @@ RUNS = (
     ),
     RunKind(
         "uniknow",
-        "eval uniknow --methods naive,guard_naive --limit 12 --scorer lexical --risk 0.6 "
-        "--delta 0.5 --questions-per-side 3 --out {run}",
+        "eval uniknow --methods naive,guard_naive --limit 12 --scorer lexical --set risk=0.6 "
+        "--set delta=0.5 --set questions-per-side=3 --out {run}",
         (_REPORT, "calibrate --run {run} --risk 0.5 --out {at}/policy3.json"),
         slow=True,
     ),
