@@ -143,7 +143,7 @@ Found = dict[str, Any]
 """A line of the report: intervals and counts by name."""
 
 
-def accuracy_cells(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Found]:
+def accuracy_cells(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Found]]:
     """Every task over every kind of evidence, in their orders.
 
     `accuracy`, and `confident`: the same on questions of the high-confidence subset, with Wilson
@@ -151,20 +151,21 @@ def accuracy_cells(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Found]:
     from which no letter could be read (they count as wrong), `cut` rows whose passages were
     shortened.
     """
-    confident, found = confident_keys(run), {}
-    for task, kind in product(run.tasks, run.kinds):
-        rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
-        right = run.right(task, kind)
+    confident = confident_keys(run)
+
+    def cell(task: Task, kind: EvidenceKind) -> Found:
+        rows, right = run.at.get((MODEL_SYSTEM, task, kind), {}).values(), run.right(task, kind)
         errors = sum(row.error is not None for row in rows)
         unread = sum(row.letters is None for row in rows) - errors
-        found[task, kind] = {
+        return {
             "accuracy": _share(right.values()),
             "confident": _share(value for key, value in right.items() if key in confident),
             "unread": unread if task in CHOICE_TASKS else 0,
             "errors": errors,
             "cut": sum(row.cut for row in rows),
         }
-    return found
+
+    return {task: {kind: cell(task, kind) for kind in run.kinds} for task in run.tasks}
 
 
 def confident_keys(run: ConflictRun) -> frozenset[str]:
@@ -226,7 +227,7 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     return other in taken if len(taken) == 1 else None
 
 
-def suppressions(run: ConflictRun) -> dict[tuple[EvidenceKind, str], Found]:
+def suppressions(run: ConflictRun) -> dict[EvidenceKind, dict[str, Found]]:
     """Per kind that contradicts and system; empty where PK was not asked.
 
     `accuracy` of PK; `closed_book`: of the same questions without passage or instruction;
@@ -234,21 +235,20 @@ def suppressions(run: ConflictRun) -> dict[tuple[EvidenceKind, str], Found]:
     ignored, 0: it always wins); `difference`: accuracy minus that of closed book.
     """
     alone, removed = (run.right(Task.PK, None, system) for system in (CLOSED_BOOK, REMOVES))
-    found = {}
-    for kind in (kind for kind in run.kinds if kind in CONFLICTS):
-        with_kind = {one.key for one in run.instances if kind in one.evidence}
-        for system in (MODEL_SYSTEM, REMOVES, *run.guards):
-            right = run.right(Task.PK, kind, system)
-            if system == REMOVES:
-                right = {key: value for key, value in removed.items() if key in with_kind}
-            if right:
-                both = {key: value for key, value in right.items() if key in alone}
-                found[kind, system] = {
-                    "accuracy": _share(both.values()),
-                    "closed_book": _share(alone[key] for key in both),
-                    "score": _share(value for key, value in both.items() if alone[key]),
-                    "difference": _difference(both, alone),
-                }
+    found: dict[EvidenceKind, dict[str, Found]] = {}
+    for kind, system in product(CONFLICTS, (MODEL_SYSTEM, REMOVES, *run.guards)):
+        right = run.right(Task.PK, kind, system)
+        if system == REMOVES and kind in run.kinds:
+            there = {one.key for one in run.instances if kind in one.evidence}
+            right = {key: value for key, value in removed.items() if key in there}
+        if right:
+            both = {key: value for key, value in right.items() if key in alone}
+            found.setdefault(kind, {})[system] = {
+                "accuracy": _share(both.values()),
+                "closed_book": _share(alone[key] for key in both),
+                "score": _share(value for key, value in both.items() if alone[key]),
+                "difference": _difference(both, alone),
+            }
     return found
 
 
@@ -266,13 +266,14 @@ def guard_routes(run: ConflictRun) -> dict[str, dict[EvidenceKind, dict[Route, i
     return found
 
 
-def evidence_differences(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Interval]:
+def evidence_differences(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Interval]]:
     """How much a task loses from NC to each kind that contradicts, paired by question."""
-    found = {
-        (task, kind): _difference(run.right(task, EvidenceKind.NC), run.right(task, kind))
-        for task, kind in product(run.tasks, CONFLICTS)
-    }
-    return {place: lost for place, lost in found.items() if lost.n}
+    found: dict[Task, dict[EvidenceKind, Interval]] = {}
+    for task, kind in product(run.tasks, CONFLICTS):
+        lost = _difference(run.right(task, EvidenceKind.NC), run.right(task, kind))
+        if lost.n:
+            found.setdefault(task, {})[kind] = lost
+    return found
 
 
 def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[Found]:
@@ -370,13 +371,24 @@ class ConflictSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        accuracy: dict[str, dict[str, Any]] = {}
-        for (task, kind), cell in self.cells.items():
-            rest = {name: value for name, value in cell.items() if name != "accuracy"}
-            accuracy.setdefault(task, {})[kind] = {**cell["accuracy"].to_dict(), **rest}
-        suppression: dict[str, dict[str, Any]] = {}
-        for (kind, system), found in self.suppressions.items():
-            suppression.setdefault(system, {})[kind] = found
+        rest = ("confident", "unread", "errors", "cut")
+        accuracy = {
+            task: {
+                kind: {**one["accuracy"].to_dict(), **{name: one[name] for name in rest}}
+                for kind, one in cells.items()
+            }
+            for task, cells in self.cells.items()
+        }
+        lost = {
+            f"{task}_{kind}": one
+            for task, of in self.differences.items()
+            for kind, one in of.items()
+        }
+        systems = dict.fromkeys(name for found in self.suppressions.values() for name in found)
+        suppression = {
+            name: {kind: of[name] for kind, of in self.suppressions.items() if name in of}
+            for name in systems
+        }
         values = {
             "questions": self.run.manifest.questions,
             "instances": len(self.run.instances),
@@ -387,7 +399,7 @@ class ConflictSummary:
             "beliefs": self.beliefs,
             "evidence": self.evidence,
             "accuracy": accuracy,
-            "lost_to": {f"{task}_{kind}": lost for (task, kind), lost in self.differences.items()},
+            "lost_to": lost,
             "preference": self.preferences,
             "plausible_preference": self.plausible_preference,
             "suppression": suppression,
