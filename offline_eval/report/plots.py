@@ -287,8 +287,9 @@ def dots(
                 known = [(n, one) for n, one in enumerate(shares) if one and one.value is not None]
                 for line, share in known:
                     words = "" if line > known[0][0] else label
-                    look = {"marker": marker, "colour": colour, "label": words}
-                    Plot.draw_interval(axes, share, line + beside, **look)
+                    Plot.draw_interval(
+                        axes, share, line + beside, marker=marker, colour=colour, label=words
+                    )
             axes.set(xlim=(-0.03, 1.03), xlabel=axis)
             axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
             axes.grid(visible=False, axis="y")

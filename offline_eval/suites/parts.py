@@ -333,10 +333,16 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+READ_REPLIES = Section(
+    "Single replies",
+    ("`knowgate view` on this run shows each case with its passages, reply and verdict.",),
+)
+
+
 def closing_sections(
     manifest: Any, failures: Mapping[str, int], counted: str
 ) -> list[Section | None]:
-    """Return the last sections: failures, irregularities of the data, settings and hashes.
+    """Return the last sections: where replies are read, failures, irregularities, settings.
 
     Args:
         manifest: of the run.
@@ -346,6 +352,7 @@ def closing_sections(
     table = Table.of_text(("Type of error", counted), list(failures.items()))
     quirks = Prose(tuple(manifest.quirks), bullets=True)
     return [
+        READ_REPLIES,
         Section("Failures", (table,)) if failures else None,
         Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),

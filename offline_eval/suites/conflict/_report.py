@@ -11,24 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.decision import Route
-from ...report.document import (
-    Block,
-    Case,
-    CaseLine,
-    Cases,
-    Document,
-    Facts,
-    Passages,
-    Prose,
-    Section,
-)
+from ...report.document import Block, Document, Facts, Prose, Section
 from ...report.plots import Colour, Plot, dots
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
-from ...report.text import decimal, one_line
-from ...run.grouping import grouped
+from ...report.text import decimal
 from ..parts import MODEL_SYSTEM, closing_sections
-from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
+from ._rows import CLOSED_BOOK, REMOVES
 from ._scoring import ConflictSummary
 from .items import EvidenceKind, Task
 
@@ -142,7 +131,6 @@ def _section(title: str, *blocks: Block | None) -> Section | None:
 
 
 def _sections(summary: ConflictSummary) -> list[Section | None]:
-    groups = tuple(shown_groups(summary))
     bands = {f"{decimal(one['low'], 2)}–{decimal(one['high'], 2)}": one for one in summary.bands}
     preferences = {_KIND_NAMES[kind]: found for kind, found in summary.preferences.items()}
     return [
@@ -175,7 +163,6 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
             ),
         ),
         _evidence(summary),
-        Section("Replies worth reading", groups) if groups else None,
         *closing_sections(summary.run.manifest, summary.failures, "Calls"),
     ]
 
@@ -298,70 +285,6 @@ def _evidence(summary: ConflictSummary) -> Section:
             Facts(tuple(why)),
             _table("Kind", lines, made),
             Section("Passages that are not used", (bullets,), folded=True) if unused else None,
-            Prose(
-                (*TEXTS.terms("letters", summary.letters), *explained("intervals", "clear")),
-                small=True,
-            ),
-        ),
-    )
-
-
-_SHOWN, _PASSAGE = 4, 600
-_KINDS = (
-    (Task.PK, "Did not give its own answer", "The belief was asked for, not the passage."),
-    (Task.CK, "Did not follow the passage", "What the passage says was asked for."),
-    (Task.PCK, "Did not give both views", "Passage and belief were asked for."),
-    (Task.RAG, "Did not give the answers of both passages", "No instruction was given."),
-    (Task.KF, "Did not copy the sentence", "The answering sentence was asked for."),
-)
-
-
-def shown_groups(summary: ConflictSummary) -> list[Section]:
-    """Choose a few wrong replies of each task."""
-    instances = {instance.key: instance for instance in summary.run.instances}
-    wrong = grouped(
-        (
-            row
-            for row in summary.run.rows
-            if row.system == MODEL_SYSTEM and row.correct is False and row.evidence is not None
-        ),
-        lambda row: row.task,
-    )
-    return [
-        Section(
-            f"{title}: {len(wrong[task])}",
-            (
-                meaning,
-                Cases(tuple(_shown(row, instances[row.key]) for row in _spread(wrong[task]))),
-            ),
-            folded=True,
-        )
-        for task, title, meaning in _KINDS
-        if task in wrong
-    ]
-
-
-def _spread(rows: Sequence[ConflictRow]) -> list[ConflictRow]:
-    """Pick a few rows, evenly over the kinds of evidence, in a fixed order."""
-    by_kind = grouped(rows, lambda row: row.evidence)
-    # Another question for each kind, where there are several.
-    turns = [some[place % len(some) :] for place, some in enumerate(by_kind.values())]
-    found = [some[depth] for depth in range(_SHOWN) for some in turns if depth < len(some)]
-    return found[:_SHOWN]
-
-
-def _shown(row: ConflictRow, instance: Instance) -> Case:
-    assert row.evidence is not None  # closed book is not among them
-    chosen = "none that could be read" if row.letters is None else ", ".join(row.letters) or "none"
-    reply = one_line(row.response, _PASSAGE) if row.response else f"options chosen: {chosen}"
-    options = instance.lettered if row.task is not Task.KF else ()
-    return Case(
-        question=instance.question,
-        note=f"{row.task.value} over {row.evidence.value}",
-        parts=(
-            Passages((CaseLine(one_line(instance.evidence[row.evidence].passage, _PASSAGE)),)),
-            *(CaseLine(option.text, f"({letter})") for letter, option in options),
-            CaseLine(", ".join(row.right) or "the sentence that answers", "Right", right=True),
-            CaseLine(reply or "(empty)", "Reply"),
+            Prose(explained("intervals", "clear"), small=True),
         ),
     )

@@ -351,7 +351,6 @@ class ConflictSummary:
         routes: by guard, kind and route: what guards did with PK's passages.
         bands: by measured plausibility.
         confident: questions in the high-confidence subset.
-        letters: how often each letter is right among rows of one right answer.
         failures: rows with an error, by type, most frequent first.
     """
 
@@ -363,20 +362,14 @@ class ConflictSummary:
         self.preferences, self.plausible_preference = preferences(run), plausible_preference(run)
         self.suppressions, self.routes = suppressions(run), guard_routes(run)
         self.bands, self.confident = plausibility_bands(run), len(confident_keys(run))
-        letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
-        self.letters = dict(sorted(letters.items()))
         # A guard that keeps the model's reply keeps its failure, which is no second call.
         own = [row for row in run.rows if row.route is None]
         self.failures = error_types((*own, *run.beliefs, *run.evidence))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        rest = ("confident", "unread", "errors", "cut")
         accuracy = {
-            task: {
-                kind: {**one["accuracy"].to_dict(), **{name: one[name] for name in rest}}
-                for kind, one in cells.items()
-            }
+            task: {kind: _flat(cell) for kind, cell in cells.items()}
             for task, cells in self.cells.items()
         }
         lost = {
@@ -405,7 +398,11 @@ class ConflictSummary:
             "suppression": suppression,
             "guard_routes": self.routes,
             "plausibility": self.bands,
-            "right_letters": self.letters,
             "quirks": self.run.manifest.quirks,
         }
         return run_values(self.run.manifest, as_json(values))
+
+
+def _flat(cell: Found) -> Found:
+    rest = dict(cell)
+    return {**rest.pop("accuracy").to_dict(), **rest}

@@ -21,7 +21,7 @@ from ...run.grouping import error_types, grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ._replies_differences import Comparison
-from ._replies_shown import base_plots, cases_worth_reading, shown_bases
+from ._replies_shown import cases_worth_reading, scatter_plot
 from ._replies_summary import RepliesSummary
 from ._replies_tables import (
     comparison_tables,
@@ -50,7 +50,8 @@ from .replies import (
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 _MAX_TOPICS = 25
-_MAX_BASES = 4
+# Knowledge bases with sentences, and with tables of their own.
+_MAX_BASES, _MAX_TABLES = 4, 6
 # Parts of the report of a single system that are not folded.
 _OPEN = frozenset({"What was tested", "Results by system"})
 
@@ -213,9 +214,8 @@ def _heading(summary: RepliesSummary) -> str:
 
 def _glance(summary: RepliesSummary) -> Section:
     note = Prose((WORDS.text("at_a_glance", summary.some_seen),), small=True)
-    scatter = base_plots(summary, None, 0)[0] if shown_bases(summary) == [None] else None
     table = glance_table(_heading(summary), summary.systems)
-    return Section("At a glance", (table, note, scatter))
+    return Section("At a glance", (table, note, scatter_plot(summary)))
 
 
 def _tested(summary: RepliesSummary) -> Section:
@@ -235,26 +235,24 @@ def _tested(summary: RepliesSummary) -> Section:
 
 
 def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
-    parts, heading = [], _heading(summary)
-    for number, base in enumerate(shown_bases(summary)):
+    heading, bases = _heading(summary), summary.knowledge_bases
+    alone = scatter_plot(summary) if len(summary.systems) == 1 else None
+    parts = []
+    for base in bases if 1 < len(bases) <= _MAX_TABLES else [None]:
         title = ""
         if base is not None:
-            asked = summary.knowledge_bases[base]
-            most = max(asked.out_of_kb.questions, asked.in_kb.questions)
+            most = max(bases[base].out_of_kb.questions, bases[base].in_kb.questions)
             name = one_line(base, LONGEST) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
         table = shape_table(heading, {one.name: one.shape(base) for one in summary.systems})
-        scatter, bars = base_plots(summary, base, number)
-        opens = base is None and len(summary.systems) > 1
-        shown = None if opens else scatter, table if table.columns else None, bars
-        parts.append(Section(title, shown))
+        parts.append(Section(title, (table if table.columns else None,)))
     unseen = {one.name: one.fair() for one in summary.systems if one.seen}
     if any(unseen.values()):
         table = shape_table("Guarded system", unseen)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
     terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
     said = Prose(tuple(lines), bullets=True) if lines else None
-    return Section("Results by system", (said, *parts, Prose(terms, small=True)))
+    return Section("Results by system", (said, alone, *parts, Prose(terms, small=True)))
 
 
 def _cascades(summary: RepliesSummary) -> Section | None:

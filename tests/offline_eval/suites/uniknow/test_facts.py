@@ -60,7 +60,7 @@ def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
         contexts = found[question.id]
         assert holds_answer(contexts[ContextKind.ORIGINAL].passages[0], question.answers)
         conflicting = contexts[ContextKind.CONFLICTING]
-        assert holds_answer(conflicting.passages[0], conflicting.answers)
+        assert holds_answer(conflicting.passages[0], conflicting.context_answers)
         for kind in (ContextKind.CONFLICTING, ContextKind.RANDOM, ContextKind.RETRIEVED):
             assert not holds_answer(contexts[kind].passages[0], question.answers)
 
