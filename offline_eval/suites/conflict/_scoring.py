@@ -382,6 +382,8 @@ class ConflictSummary:
             name: {kind: of[name] for kind, of in self.suppressions.items() if name in of}
             for name in systems
         }
+        # How often each letter is right where one is: that options stand in balanced places.
+        letters = Counter(row.right[0] for row in self.run.rows if len(row.right) == 1)
         values = {
             "questions": self.run.manifest.questions,
             "instances": len(self.run.instances),
@@ -398,6 +400,7 @@ class ConflictSummary:
             "suppression": suppression,
             "guard_routes": self.routes,
             "plausibility": self.bands,
+            "right_letters": dict(sorted(letters.items())),
             "quirks": self.run.manifest.quirks,
         }
         return run_values(self.run.manifest, as_json(values))
