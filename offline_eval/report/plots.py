@@ -290,7 +290,8 @@ def dots(
                     Plot.draw_interval(
                         axes, share, line + beside, marker=marker, colour=colour, label=words
                     )
-            axes.set(xlim=(-0.03, 1.03), xlabel=axis)
+            axes.set_xlim(-0.03, 1.03)
+            axes.set_xlabel(axis, fontsize=9 if len(panels) > 2 else 11)
             axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
             axes.grid(visible=False, axis="y")
         Plot.name_lines(drawn[0], names)
