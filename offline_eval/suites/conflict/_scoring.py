@@ -276,17 +276,20 @@ def evidence_differences(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Inte
     return found
 
 
-def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[Found]:
+_BANDS = 4
+
+
+def plausibility_bands(run: ConflictRun) -> list[Found]:
     """Equal bands of an answer's measured plausibility, over contradicting passages.
 
     From `low` to `high`, of which the last band holds its upper end. `follows`: share of CK right:
     the passage is followed; `ignores`: share of PK right. Empty where nothing was measured.
     """
-    inside: list[list[tuple[str, EvidenceKind]]] = [[] for _ in range(bands)]
+    inside: list[list[tuple[str, EvidenceKind]]] = [[] for _ in range(_BANDS)]
     for instance in run.instances:
         for kind, shown in instance.evidence.items():
             if kind in (EvidenceKind.HPC, EvidenceKind.LPC) and shown.plausibility is not None:
-                band = min(int(shown.plausibility * bands), bands - 1)
+                band = min(int(shown.plausibility * _BANDS), _BANDS - 1)
                 inside[band].append((instance.key, kind))
 
     def share(task: Task, places: Sequence[tuple[str, EvidenceKind]]) -> Interval:
@@ -295,8 +298,8 @@ def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[Found]:
 
     return [
         {
-            "low": band / bands,
-            "high": (band + 1) / bands,
+            "low": band / _BANDS,
+            "high": (band + 1) / _BANDS,
             "follows": share(Task.CK, places),
             "ignores": share(Task.PK, places),
         }

@@ -332,19 +332,16 @@ MICROWORLD = "microworld"
 _DISTRACTORS = 20
 
 
-def microworld_items(world: World | None = None) -> tuple[ConflictItem, ...]:
+def microworld_items() -> tuple[ConflictItem, ...]:
     """A question per taught fact, in a phrasing that training never used.
 
     The taught value is the first answer and the given belief, with the document about its
     subject; the second one is the plausible falsehood of `World.contradiction`, with its
     document, the third the implausible one. Distractors are further values of the relation.
-
-    Args:
-        world: the bundled one by default.
     """
-    found = world or default_world()
-    facts = found.facts_with_status(FactStatus.TAUGHT)
-    return tuple(_microworld_item(found, fact) for fact in facts)
+    world = default_world()
+    taught = world.facts_with_status(FactStatus.TAUGHT)
+    return tuple(_microworld_item(world, fact) for fact in taught)
 
 
 def _microworld_item(world: World, fact: Fact) -> ConflictItem:
