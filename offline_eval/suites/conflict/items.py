@@ -101,7 +101,7 @@ class Candidate:
 
     text: _Text
     aliases: _Texts = ()
-    passages: _Texts = Field((), validation_alias=AliasChoices("passages", "evidence"))
+    passages: _Texts = Field(default=(), validation_alias=AliasChoices("passages", "evidence"))
     implausible: StrictBool = False
 
     @property
