@@ -387,19 +387,17 @@ class ConflictSummary:
         }
         # How often each letter is right where one is: that options stand in balanced places.
         letters = Counter(row.right[0] for row in self.run.rows if len(row.right) == 1)
+        names = ("failures", "beliefs", "evidence", "plausible_preference")
         values = {
             "questions": self.run.manifest.questions,
             "instances": len(self.run.instances),
             "high_confidence": self.confident,
             "rows": len(self.run.rows),
             "rows_planned": len(self.run.planned_ids),
-            "failures": self.failures,
-            "beliefs": self.beliefs,
-            "evidence": self.evidence,
+            **{name: getattr(self, name) for name in names},
             "accuracy": accuracy,
             "lost_to": lost,
             "preference": self.preferences,
-            "plausible_preference": self.plausible_preference,
             "suppression": suppression,
             "guard_routes": self.routes,
             "plausibility": self.bands,

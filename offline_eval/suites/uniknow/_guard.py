@@ -177,15 +177,11 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
                 error = f"SignalError: {names} could not be measured"
-            reply = Reply(
-                chosen.text,
-                chosen.abstained,
-                route,
-                measured.relevance,
-                measured.confidence,
-                error,
-            )
-            found.append(reply)
+            seen: dict[str, Any] = {
+                "relevance": measured.relevance,
+                "confidence": measured.confidence,
+            }
+            found.append(replace(chosen, route=route, error=error, **seen))
         return found
 
     return answer

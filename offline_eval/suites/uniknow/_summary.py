@@ -98,18 +98,14 @@ class UniKnowSummary:
         differences: dict[str, dict[str, Any]] = {}
         for (method, base), (cases, intervals) in self.differences.items():
             differences.setdefault(method, {})[base] = {"cases": cases, **intervals}
+        names = ("questions", "groups", "knowledge", "failures", "methods", "beyond")
         values = {
-            "questions": self.questions,
-            "groups": self.groups,
-            "knowledge": self.knowledge,
+            **{name: getattr(self, name) for name in names},
             "rows": len(self.run.rows),
             "rows_planned": self.run.plan.rows,
-            "failures": self.failures,
             "contexts_not_built": self.problems,
             "methods_left_out": self.run.manifest.left_out,
-            "methods": self.methods,
             "differences": differences,
-            "beyond": self.beyond,
             "published": {**CONTENT["published"], "methods": PUBLISHED},
         }
         return run_values(self.run.manifest, as_json(values))
