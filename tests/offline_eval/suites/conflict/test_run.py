@@ -22,11 +22,8 @@ HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
 
 
 def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
-    return {
-        (task, kind): cell["accuracy"].value
-        for task, cells in accuracy_cells(run).items()
-        for kind, cell in cells.items()
-    }
+    found = accuracy_cells(run).items()
+    return {(task, kind): one["accuracy"].value for task, of in found for kind, one in of.items()}
 
 
 def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:

@@ -231,10 +231,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(written: Path) -> Non
 def test_text_of_questions_replies_and_names_cannot_become_markup(tmp_path: Path) -> None:
     cases = simulated_cases(8, text=TEXT)
     habits = {"naive": HABITS["naive"], "<script>x": HABITS["kaft"]}
-    rows = simulated_rows(cases, habits)
-    said = {"answer": TEXT, "right": False, "abstained": False}
-    changed = [row.model_copy(update=said) for row in rows[:3]]
-    run = write_run(tmp_path / "run", cases, [*changed, *rows[3:]])
+    run = write_run(tmp_path / "run", cases, simulated_rows(cases, habits))
 
     paths = write_report(run)
 
