@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -260,6 +260,45 @@ def error_bars(rates: Sequence[Interval]) -> list[list[float]]:
     ends = [(rate.low or 0.0, 1.0 if rate.high is None else rate.high) for rate in rates]
     below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
     return [below, [high - value for value, (_, high) in zip(values, ends, strict=True)]]
+
+
+Series = tuple[str, str, Colour, Sequence["Interval | None"]]
+"""Words of the legend (empty for none), marker and colour; and an estimate per line."""
+
+
+def dots(
+    about: tuple[str, str, str], names: Sequence[str], panels: Mapping[str, Sequence[Series]]
+) -> Plot:
+    """Plot shares with their intervals on named lines, in a panel or several side by side.
+
+    Args:
+        about: name, title and caption.
+        names: of the lines.
+        panels: by what their axis shows; series with words stand beside each other on a line.
+    """
+    most = max(sum(bool(one[0]) for one in series) for series in panels.values())
+
+    def draw(figure: Figure) -> None:
+        drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, (axis, several) in zip(drawn, panels.items(), strict=True):
+            step = min(0.17, 0.85 / most) if most else 0.0
+            for number, (label, marker, colour, shares) in enumerate(several):
+                beside = (number - (len(several) - 1) / 2) * step if label else 0.0
+                known = [(n, one) for n, one in enumerate(shares) if one and one.value is not None]
+                for line, share in known:
+                    words = "" if line > known[0][0] else label
+                    Plot.draw_interval(
+                        axes, share, line + beside, marker=marker, colour=colour, label=words
+                    )
+            axes.set_xlim(-0.03, 1.03)
+            axes.set_xlabel(axis, fontsize=9 if len(panels) > 2 else 11)
+            axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+            axes.grid(visible=False, axis="y")
+        Plot.name_lines(drawn[0], names)
+        if most:
+            figure.legend(loc="outside upper left", ncols=4)
+
+    return Plot(*about, draw, (8.4, 1.2 + (0.3 + 0.1 * min(most, 4)) * len(names)))
 
 
 def histograms(

@@ -13,9 +13,12 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..._version import __version__
-from ...guard.contracts import LanguageModel
+from ...guard import Guard, GuardOptions
+from ...guard.contracts import LanguageModel, RelevanceScorer
 from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
+from ...guard.policy import Policy, known_calibrator
+from ...guard.routing import PlattCalibrator
 from ..report.document import Document, Prose, Section
 from ..report.tables import Table
 from ..run import CallLimits, RowError, Run, Stored
@@ -281,6 +284,28 @@ def check_replies(given: Sequence[System], replies: Path | None) -> None:
         raise InputError("is for --model replay", where="--replies", hint="leave it out")
 
 
+def measuring_guard(scorer: RelevanceScorer, aggregator: str, **options: Any) -> Guard:
+    """Make a guard that measures raw relevance as one that serves does.
+
+    Only raw values are kept of it: a scorer of one's own may give others than probabilities. It
+    has no deadline: how busy the machine is must not decide which cases count as failed.
+
+    Args:
+        scorer: called through the guard.
+        aggregator: how passage scores become one value.
+        options: further fields of `GuardOptions`.
+    """
+    known = known_calibrator(scorer.fingerprint)
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        aggregator=aggregator,
+        relevance_calibrator=known or PlattCalibrator(a=1.0, b=0.0),
+        relevance_threshold=1.0,
+    )
+    own = GuardOptions(deadlines={"relevance": None}, **options)
+    return Guard(policy, scorer=scorer, options=own, metrics=False)
+
+
 def questions_tuned_on(scorer: object, questions: Mapping[str, str]) -> list[str]:
     """Return the ids of the questions that a scorer was tuned on, sorted.
 
@@ -333,10 +358,16 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+READ_REPLIES = Section(
+    "Single replies",
+    ("`knowgate view` on this run shows each case with its passages, reply and verdict.",),
+)
+
+
 def closing_sections(
     manifest: Any, failures: Mapping[str, int], counted: str
 ) -> list[Section | None]:
-    """Return the last sections: failures, irregularities of the data, settings and hashes.
+    """Return the last sections: where replies are read, failures, irregularities, settings.
 
     Args:
         manifest: of the run.
@@ -346,6 +377,7 @@ def closing_sections(
     table = Table.of_text(("Type of error", counted), list(failures.items()))
     quirks = Prose(tuple(manifest.quirks), bullets=True)
     return [
+        READ_REPLIES,
         Section("Failures", (table,)) if failures else None,
         Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),

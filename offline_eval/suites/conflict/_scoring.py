@@ -143,7 +143,7 @@ Found = dict[str, Any]
 """A line of the report: intervals and counts by name."""
 
 
-def accuracy_cells(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Found]:
+def accuracy_cells(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Found]]:
     """Every task over every kind of evidence, in their orders.
 
     `accuracy`, and `confident`: the same on questions of the high-confidence subset, with Wilson
@@ -151,20 +151,21 @@ def accuracy_cells(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Found]:
     from which no letter could be read (they count as wrong), `cut` rows whose passages were
     shortened.
     """
-    confident, found = confident_keys(run), {}
-    for task, kind in product(run.tasks, run.kinds):
-        rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
-        right = run.right(task, kind)
+    confident = confident_keys(run)
+
+    def cell(task: Task, kind: EvidenceKind) -> Found:
+        rows, right = run.at.get((MODEL_SYSTEM, task, kind), {}).values(), run.right(task, kind)
         errors = sum(row.error is not None for row in rows)
         unread = sum(row.letters is None for row in rows) - errors
-        found[task, kind] = {
+        return {
             "accuracy": _share(right.values()),
             "confident": _share(value for key, value in right.items() if key in confident),
             "unread": unread if task in CHOICE_TASKS else 0,
             "errors": errors,
             "cut": sum(row.cut for row in rows),
         }
-    return found
+
+    return {task: {kind: cell(task, kind) for kind in run.kinds} for task in run.tasks}
 
 
 def confident_keys(run: ConflictRun) -> frozenset[str]:
@@ -226,7 +227,7 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     return other in taken if len(taken) == 1 else None
 
 
-def suppressions(run: ConflictRun) -> dict[tuple[EvidenceKind, str], Found]:
+def suppressions(run: ConflictRun) -> dict[EvidenceKind, dict[str, Found]]:
     """Per kind that contradicts and system; empty where PK was not asked.
 
     `accuracy` of PK; `closed_book`: of the same questions without passage or instruction;
@@ -234,21 +235,20 @@ def suppressions(run: ConflictRun) -> dict[tuple[EvidenceKind, str], Found]:
     ignored, 0: it always wins); `difference`: accuracy minus that of closed book.
     """
     alone, removed = (run.right(Task.PK, None, system) for system in (CLOSED_BOOK, REMOVES))
-    found = {}
-    for kind in (kind for kind in run.kinds if kind in CONFLICTS):
-        with_kind = {one.key for one in run.instances if kind in one.evidence}
-        for system in (MODEL_SYSTEM, REMOVES, *run.guards):
-            right = run.right(Task.PK, kind, system)
-            if system == REMOVES:
-                right = {key: value for key, value in removed.items() if key in with_kind}
-            if right:
-                both = {key: value for key, value in right.items() if key in alone}
-                found[kind, system] = {
-                    "accuracy": _share(both.values()),
-                    "closed_book": _share(alone[key] for key in both),
-                    "score": _share(value for key, value in both.items() if alone[key]),
-                    "difference": _difference(both, alone),
-                }
+    found: dict[EvidenceKind, dict[str, Found]] = {}
+    for kind, system in product(CONFLICTS, (MODEL_SYSTEM, REMOVES, *run.guards)):
+        right = run.right(Task.PK, kind, system)
+        if system == REMOVES and kind in run.kinds:
+            there = {one.key for one in run.instances if kind in one.evidence}
+            right = {key: value for key, value in removed.items() if key in there}
+        if right:
+            both = {key: value for key, value in right.items() if key in alone}
+            found.setdefault(kind, {})[system] = {
+                "accuracy": _share(both.values()),
+                "closed_book": _share(alone[key] for key in both),
+                "score": _share(value for key, value in both.items() if alone[key]),
+                "difference": _difference(both, alone),
+            }
     return found
 
 
@@ -266,26 +266,30 @@ def guard_routes(run: ConflictRun) -> dict[str, dict[EvidenceKind, dict[Route, i
     return found
 
 
-def evidence_differences(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], Interval]:
+def evidence_differences(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Interval]]:
     """How much a task loses from NC to each kind that contradicts, paired by question."""
-    found = {
-        (task, kind): _difference(run.right(task, EvidenceKind.NC), run.right(task, kind))
-        for task, kind in product(run.tasks, CONFLICTS)
-    }
-    return {place: lost for place, lost in found.items() if lost.n}
+    found: dict[Task, dict[EvidenceKind, Interval]] = {}
+    for task, kind in product(run.tasks, CONFLICTS):
+        lost = _difference(run.right(task, EvidenceKind.NC), run.right(task, kind))
+        if lost.n:
+            found.setdefault(task, {})[kind] = lost
+    return found
 
 
-def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[Found]:
+_BANDS = 4
+
+
+def plausibility_bands(run: ConflictRun) -> list[Found]:
     """Equal bands of an answer's measured plausibility, over contradicting passages.
 
     From `low` to `high`, of which the last band holds its upper end. `follows`: share of CK right:
     the passage is followed; `ignores`: share of PK right. Empty where nothing was measured.
     """
-    inside: list[list[tuple[str, EvidenceKind]]] = [[] for _ in range(bands)]
+    inside: list[list[tuple[str, EvidenceKind]]] = [[] for _ in range(_BANDS)]
     for instance in run.instances:
         for kind, shown in instance.evidence.items():
             if kind in (EvidenceKind.HPC, EvidenceKind.LPC) and shown.plausibility is not None:
-                band = min(int(shown.plausibility * bands), bands - 1)
+                band = min(int(shown.plausibility * _BANDS), _BANDS - 1)
                 inside[band].append((instance.key, kind))
 
     def share(task: Task, places: Sequence[tuple[str, EvidenceKind]]) -> Interval:
@@ -294,8 +298,8 @@ def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[Found]:
 
     return [
         {
-            "low": band / bands,
-            "high": (band + 1) / bands,
+            "low": band / _BANDS,
+            "high": (band + 1) / _BANDS,
             "follows": share(Task.CK, places),
             "ignores": share(Task.PK, places),
         }
@@ -350,7 +354,6 @@ class ConflictSummary:
         routes: by guard, kind and route: what guards did with PK's passages.
         bands: by measured plausibility.
         confident: questions in the high-confidence subset.
-        letters: how often each letter is right among rows of one right answer.
         failures: rows with an error, by type, most frequent first.
     """
 
@@ -362,38 +365,48 @@ class ConflictSummary:
         self.preferences, self.plausible_preference = preferences(run), plausible_preference(run)
         self.suppressions, self.routes = suppressions(run), guard_routes(run)
         self.bands, self.confident = plausibility_bands(run), len(confident_keys(run))
-        letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
-        self.letters = dict(sorted(letters.items()))
         # A guard that keeps the model's reply keeps its failure, which is no second call.
         own = [row for row in run.rows if row.route is None]
         self.failures = error_types((*own, *run.beliefs, *run.evidence))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        accuracy: dict[str, dict[str, Any]] = {}
-        for (task, kind), cell in self.cells.items():
-            rest = {name: value for name, value in cell.items() if name != "accuracy"}
-            accuracy.setdefault(task, {})[kind] = {**cell["accuracy"].to_dict(), **rest}
-        suppression: dict[str, dict[str, Any]] = {}
-        for (kind, system), found in self.suppressions.items():
-            suppression.setdefault(system, {})[kind] = found
+        accuracy = {
+            task: {kind: _flat(cell) for kind, cell in cells.items()}
+            for task, cells in self.cells.items()
+        }
+        lost = {
+            f"{task}_{kind}": one
+            for task, of in self.differences.items()
+            for kind, one in of.items()
+        }
+        systems = dict.fromkeys(name for found in self.suppressions.values() for name in found)
+        suppression = {
+            name: {kind: of[name] for kind, of in self.suppressions.items() if name in of}
+            for name in systems
+        }
+        # How often each letter is right where one is: that options stand in balanced places.
+        letters = Counter(row.right[0] for row in self.run.rows if len(row.right) == 1)
+        names = ("failures", "beliefs", "evidence", "plausible_preference")
         values = {
             "questions": self.run.manifest.questions,
             "instances": len(self.run.instances),
             "high_confidence": self.confident,
             "rows": len(self.run.rows),
             "rows_planned": len(self.run.planned_ids),
-            "failures": self.failures,
-            "beliefs": self.beliefs,
-            "evidence": self.evidence,
+            **{name: getattr(self, name) for name in names},
             "accuracy": accuracy,
-            "lost_to": {f"{task}_{kind}": lost for (task, kind), lost in self.differences.items()},
+            "lost_to": lost,
             "preference": self.preferences,
-            "plausible_preference": self.plausible_preference,
             "suppression": suppression,
             "guard_routes": self.routes,
             "plausibility": self.bands,
-            "right_letters": self.letters,
+            "right_letters": dict(sorted(letters.items())),
             "quirks": self.run.manifest.quirks,
         }
         return run_values(self.run.manifest, as_json(values))
+
+
+def _flat(cell: Found) -> Found:
+    rest = dict(cell)
+    return {**rest.pop("accuracy").to_dict(), **rest}

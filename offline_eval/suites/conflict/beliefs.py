@@ -58,59 +58,53 @@ def collect_beliefs(
             )
             for item in items
         ]
-    votes: list[list[Vote | KnowgateError]] = [[] for _ in items]
-    ask = _asked if source == "asked" else _named
-    for number, found in ask(lm, prompts, items):
-        votes[number] += found
-    return [_row(item, source, found) for item, found in zip(items, votes, strict=True)]
+    asked = _asked if source == "asked" else _named
+    votes: dict[str, list[Vote | KnowgateError]] = {item.key: [] for item in items}
+    for key, several in asked(lm, prompts, items):
+        votes[key] += several
+    return [_row(item.key, source, votes[item.key]) for item in items]
 
 
 def _asked(
     lm: LanguageModel, prompts: PromptSet, items: Sequence[ConflictItem]
-) -> Iterator[tuple[int, _Votes]]:
-    """Ask for each answer whether it is right; yield number of the question and vote."""
+) -> Iterator[tuple[str, _Votes]]:
+    """Ask for each answer in each variant whether it is right; yield key and vote."""
     places = [
-        (number, variant, answer)
-        for number, item in enumerate(items)
+        (variant.fill(question=item.question, answer=item.answers[answer].text), *place)
+        for item in items
         for variant in prompts.belief_variants
         for answer in item.acceptable
+        for place in [(item.key, variant.name, answer)]
     ]
-    asked = [
-        variant.fill(question=items[n].question, answer=items[n].answers[answer].text)
-        for n, variant, answer in places
-    ]
-    for (number, variant, answer), verdict in zip(places, _verdicts(lm, asked), strict=True):
-        if isinstance(verdict, KnowgateError):
-            yield number, [verdict]
+    verdicts = _verdicts(lm, [prompt for prompt, *_ in places])
+    for (_, key, variant, answer), found in zip(places, verdicts, strict=True):
+        if isinstance(found, KnowgateError):
+            yield key, [found]
         else:
-            accepted, yes, no = verdict
-            vote = Vote(variant=variant.name, answer=answer, accepted=accepted, yes=yes, no=no)
-            yield number, [vote]
+            accepted, yes, no = found
+            vote = Vote(variant=variant, answer=answer, accepted=accepted, yes=yes, no=no)
+            yield key, [vote]
 
 
 def _named(
     lm: LanguageModel, prompts: PromptSet, items: Sequence[ConflictItem]
-) -> Iterator[tuple[int, _Votes]]:
-    """Ask each wording of each question; yield its number, and the votes of the reply."""
+) -> Iterator[tuple[str, _Votes]]:
+    """Ask each wording of each question; yield its key, and the votes of the reply."""
     places = [
-        (number, wording, text)
-        for number, item in enumerate(items)
-        for wording, text in enumerate((item.question, *item.wordings), start=1)
+        (item, f"wording {number}", prompts["closed_book"].fill(question=text))
+        for item in items
+        for number, text in enumerate((item.question, *item.wordings), start=1)
     ]
-    asked = [prompts["closed_book"].fill(question=text) for _, _, text in places]
-    for (number, wording, _), reply in zip(places, generate_each(lm, asked), strict=True):
+    replies = generate_each(lm, [prompt for _, _, prompt in places])
+    for (item, variant, _), reply in zip(places, replies, strict=True):
         if isinstance(reply, KnowgateError):
-            yield number, [reply]
-        else:
-            item = items[number]
-            named = answers_named(reply[0].text, [answer.names for answer in item.answers])
-            yield (
-                number,
-                [
-                    Vote(variant=f"wording {wording}", answer=answer, accepted=answer in named)
-                    for answer in item.acceptable
-                ],
-            )
+            yield item.key, [reply]
+            continue
+        named = answers_named(reply[0].text, [answer.names for answer in item.answers])
+        yield (
+            item.key,
+            [Vote(variant=variant, answer=n, accepted=n in named) for n in item.acceptable],
+        )
 
 
 def find_beliefs(
@@ -176,17 +170,10 @@ def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[_Verdict | Know
     return each_or_error(score, prompts)
 
 
-def _row(item: ConflictItem, source: BeliefSource, votes: _Votes) -> BeliefRow:
+def _row(key: str, source: BeliefSource, votes: _Votes) -> BeliefRow:
     good = tuple(vote for vote in votes if isinstance(vote, Vote))
     failed = [RowError.of(error) for error in votes if isinstance(error, KnowgateError)]
     belief, why = (None, "error") if failed else believed(good)
-    return BeliefRow.model_validate(
-        {
-            "key": item.key,
-            "source": source,
-            "belief": belief,
-            "why": why,
-            "votes": good,
-            "error": next(iter(failed), None),
-        }
-    )
+    error = failed[0] if failed else None
+    fields = {"source": source, "belief": belief, "why": why, "votes": good, "error": error}
+    return BeliefRow.model_validate({"key": key, **fields})

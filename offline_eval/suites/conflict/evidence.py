@@ -114,19 +114,28 @@ def _explained(
     """Return the plausible passages with a rationale."""
     prompt = prompts["rationale" if editor is None else "edit_rationale"]
     # Without a passage there is nothing to argue for.
-    texts = {
-        place: prompt.fill(question=one.item.question, answer=row.answer or "", passage=row.passage)
-        for place, (one, row) in enumerate(zip(believed, plain, strict=True))
+    texts = [
+        prompt.fill(question=one.item.question, answer=row.answer or "", passage=row.passage)
+        for one, row in zip(believed, plain, strict=True)
         if row.passage
-    }
-    found: dict[int, str | KnowgateError] = {**texts}
-    if editor is not None:
-        for place, reply in zip(texts, generate_each(editor, [*texts.values()]), strict=True):
-            found[place] = _tagged(reply, "rationale")
-    return [
-        _with_rationale(one, row, found.get(place, ""), edited=editor is not None)
-        for place, (one, row) in enumerate(zip(believed, plain, strict=True))
     ]
+    found: list[str | KnowgateError] = [*texts]
+    if editor is not None:
+        found = [_tagged(reply, "rationale") for reply in generate_each(editor, texts)]
+    rationales, rows, kind = iter(found), [], EvidenceKind.HPCE
+    for one, row in zip(believed, plain, strict=True):
+        rationale = next(rationales) if row.passage else ""
+        if isinstance(rationale, KnowgateError):
+            rows.append(_failed(one, kind, rationale))
+        elif not row.passage:
+            reason = row.reason or "there is no plausible passage to explain"
+            rows.append(_made(one, kind, reason=reason, error=row.error))
+        else:
+            changed = {"row_id": f"{one.item.key}/{kind.value}", "kind": kind}
+            changed["passage"] = f"{row.passage}\n{rationale}"
+            changed["made_by"] = "template" if editor is None else "editor"
+            rows.append(row.model_copy(update=changed))
+    return rows
 
 
 _Reply = list[Generation] | KnowgateError
@@ -151,36 +160,13 @@ def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
     aliases = one.rival.aliases
     if kind is EvidenceKind.LPC:
         answer, aliases = _tagged(reply, "answer"), ()
-        if isinstance(answer, str) and _taken(one, answer):
+        names = [name for other in one.item.answers for name in other.names]
+        if isinstance(answer, str) and any(same_answer(answer, name) for name in names):
             answer = LanguageModelError("the editor's answer is one that was taken")
     for found in (passage, answer):
         if isinstance(found, KnowgateError):
             return _failed(one, kind, found)
     return _made(one, kind, answer=answer, aliases=aliases, passage=passage, made_by="editor")
-
-
-def _taken(one: Believed, answer: str) -> bool:
-    names = (name for other in one.item.answers for name in other.names)
-    return any(same_answer(answer, name) for name in names)
-
-
-def _with_rationale(
-    one: Believed, row: EvidenceRow, rationale: str | KnowgateError, *, edited: bool
-) -> EvidenceRow:
-    kind = EvidenceKind.HPCE
-    if not row.passage:
-        reason = row.reason or "there is no plausible passage to explain"
-        return _made(one, kind, reason=reason, error=row.error)
-    if isinstance(rationale, KnowgateError):
-        return _failed(one, kind, rationale)
-    return row.model_copy(
-        update={
-            "row_id": f"{one.item.key}/{kind.value}",
-            "kind": kind,
-            "passage": f"{row.passage}\n{rationale}",
-            "made_by": "editor" if edited else "template",
-        }
-    )
 
 
 def _made(one: Believed, kind: EvidenceKind, **fields: Any) -> EvidenceRow:

@@ -7,20 +7,22 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import permutations
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
+    AliasChoices,
     BeforeValidator,
+    Field,
+    RootModel,
     StrictBool,
-    model_validator,
 )
+from pydantic.dataclasses import dataclass as checked
 
 from ....guard.errors import InputError
 from ....guard.files import read_json, read_jsonl, read_text
@@ -69,7 +71,23 @@ class UnusableQuestionError(InputError):
     """A question that can be read, and from which no conflict can be made."""
 
 
-@dataclass(frozen=True, slots=True)
+def _listed(value: Any) -> Any:
+    """Return a list of texts; of lists in it, theirs."""
+    if not isinstance(value, list):
+        return [value] if isinstance(value, str) else value or []
+    lists = (part if isinstance(part, list) else [part] for part in value)
+    return [one for part in lists for one in part if one is not None]
+
+
+_Text = Annotated[str, AfterValidator(lambda text: clean_text(text).strip())]
+_Texts = Annotated[
+    tuple[_Text, ...],
+    BeforeValidator(_listed),
+    AfterValidator(lambda texts: tuple(filter(None, texts))),
+]
+
+
+@checked(frozen=True, slots=True)
 class Candidate:
     """An answer to a question.
 
@@ -81,10 +99,10 @@ class Candidate:
         implausible: nobody would take it for an answer; serves as LPC and is never a belief.
     """
 
-    text: str
-    aliases: tuple[str, ...] = ()
-    passages: tuple[str, ...] = ()
-    implausible: bool = False
+    text: _Text
+    aliases: _Texts = ()
+    passages: _Texts = Field(default=(), validation_alias=AliasChoices("passages", "evidence"))
+    implausible: StrictBool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +110,12 @@ class Candidate:
         return (self.text, *self.aliases)
 
 
-@dataclass(frozen=True, slots=True)
+_Answer = Annotated[
+    Candidate, BeforeValidator(lambda one: {"text": one} if isinstance(one, str) else one)
+]
+
+
+@checked(frozen=True, slots=True)
 class ConflictItem:
     """A question with two or more acceptable answers.
 
@@ -111,11 +134,11 @@ class ConflictItem:
     """
 
     key: str
-    question: str
-    answers: tuple[Candidate, ...]
+    question: _Text
+    answers: tuple[_Answer, ...]
     given: int | None = None
-    wordings: tuple[str, ...] = ()
-    distractors: tuple[str, ...] = ()
+    wordings: _Texts = ()
+    distractors: _Texts = ()
 
     def __post_init__(self) -> None:
         texts = [answer.text for answer in self.answers]
@@ -260,49 +283,8 @@ def _entries(file: Path) -> list[Any]:
     return found
 
 
-def _listed(value: Any) -> Any:
-    """Return a list of texts; of lists in it, theirs."""
-    if not isinstance(value, list):
-        return [value] if isinstance(value, str) else value or []
-    lists = (part if isinstance(part, list) else [part] for part in value)
-    return [one for part in lists for one in part if one is not None]
-
-
-def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(filter(None, texts))
-
-
-_Text = Annotated[str, AfterValidator(lambda text: clean_text(text).strip())]
-_Texts = Annotated[tuple[_Text, ...], BeforeValidator(_listed), AfterValidator(_some)]
-
-
-def _as_answer(value: Any) -> Any:
-    return {"text": value} if isinstance(value, str) else value
-
-
-class _Answer(BaseModel):
-    text: _Text
-    aliases: _Texts = ()
-    evidence: _Texts = ()
-    implausible: StrictBool = False
-
-
-class _Line(BaseModel):
-    """A line of a file of questions."""
-
-    id: Any = None
-    question: _Text
-    answers: tuple[Annotated[_Answer, BeforeValidator(_as_answer)], ...]
-    belief: str | None = None
-    wordings: _Texts = ()
-    distractors: _Texts = ()
-
-    @model_validator(mode="after")
-    def _belief_is_an_answer(self) -> Self:
-        named = sum(self.belief in (one.text, *one.aliases) for one in self.answers)
-        if self.belief is not None and named != 1:
-            raise ValueError("field 'belief' must be the text of one answer")
-        return self
+_Line = RootModel[ConflictItem]
+_READ = ("question", "answers", "wordings", "distractors")
 
 
 def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
@@ -314,16 +296,17 @@ def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
         fields = _of_wiki_contradict(fields)
     elif "answers" not in fields:
         raise InputError("is no question with several answers", where=where, hint=_HINT)
-    line = check_model(_Line, fields, where=where, hint=_HINT)
-    candidates = tuple(
-        Candidate(one.text, one.aliases, one.evidence, implausible=one.implausible)
-        for one in line.answers
-    )
-    if line.belief is not None:
-        given = next(i for i, one in enumerate(candidates) if line.belief in one.names)
-    if line.id not in (None, ""):
-        key = f"{key.rpartition('/')[0]}/{clean_text(str(line.id))}"
-    return ConflictItem(key, line.question, candidates, given, line.wordings, line.distractors)
+    if fields.get("id") not in (None, ""):
+        key = f"{key.rpartition('/')[0]}/{clean_text(str(fields['id']))}"
+    read = {name: fields[name] for name in _READ if name in fields}
+    item = check_model(_Line, {**read, "key": key, "given": given}, where=where, hint=_HINT).root
+    if (belief := fields.get("belief")) is None:
+        return item
+    places = [place for place, one in enumerate(item.answers) if belief in one.names]
+    if len(places) != 1:
+        what = "field 'belief' must be the text of one answer"
+        raise InputError(what, where=where, hint=_HINT)
+    return replace(item, given=places[0])
 
 
 def _of_conflict_qa(fields: _Fields) -> _Fields:
@@ -349,19 +332,16 @@ MICROWORLD = "microworld"
 _DISTRACTORS = 20
 
 
-def microworld_items(world: World | None = None) -> tuple[ConflictItem, ...]:
+def microworld_items() -> tuple[ConflictItem, ...]:
     """A question per taught fact, in a phrasing that training never used.
 
     The taught value is the first answer and the given belief, with the document about its
     subject; the second one is the plausible falsehood of `World.contradiction`, with its
     document, the third the implausible one. Distractors are further values of the relation.
-
-    Args:
-        world: the bundled one by default.
     """
-    found = world or default_world()
-    facts = found.facts_with_status(FactStatus.TAUGHT)
-    return tuple(_microworld_item(found, fact) for fact in facts)
+    world = default_world()
+    taught = world.facts_with_status(FactStatus.TAUGHT)
+    return tuple(_microworld_item(world, fact) for fact in taught)
 
 
 def _microworld_item(world: World, fact: Fact) -> ConflictItem:

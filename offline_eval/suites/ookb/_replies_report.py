@@ -21,7 +21,7 @@ from ...run.grouping import error_types, grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ._replies_differences import Comparison
-from ._replies_shown import base_plots, cases_worth_reading, shown_bases
+from ._replies_shown import cases_worth_reading, scatter_plot
 from ._replies_summary import RepliesSummary
 from ._replies_tables import (
     comparison_tables,
@@ -41,7 +41,6 @@ from .replies import (
     MAIN,
     OFF,
     SEPARATOR,
-    ReplyCounts,
     ReplyShape,
     distinct,
     varying,
@@ -49,8 +48,8 @@ from .replies import (
 
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
-_MAX_TOPICS = 25
-_MAX_BASES = 4
+# Topics with a line, and knowledge bases with a table of their own.
+_MAX_TOPICS, _MAX_BASES = 25, 6
 # Parts of the report of a single system that are not folded.
 _OPEN = frozenset({"What was tested", "Results by system"})
 
@@ -78,8 +77,7 @@ def replies_document(summary: RepliesSummary) -> Document:
 def _lead(summary: RepliesSummary) -> str:
     """Write the one sentence that opens a report of several systems; empty if nothing fits.
 
-    With guards: what the best of them changes. Without: which system answers wrongly least
-    often, or abstains most often where nobody judged answers.
+    With guards it says what the best of them changes, otherwise what all systems did together.
     """
     if len(summary.systems) < 2 or not summary.evidence.replies:
         return ""
@@ -92,7 +90,7 @@ def _lead(summary: RepliesSummary) -> str:
             rank = (1.0 if wrong is None else wrong, -(out.abstention_rate.value or 0.0), name)
             ranked.append((rank, WORDS.text("best_guard", name, shape, one)))
     best = min(ranked, key=lambda each: each[0])[1] if ranked else ""
-    return best or next(reversed(_extremes(summary, None)), "")
+    return best or WORDS.paragraphs("together", summary)[0]
 
 
 def _headline(summary: RepliesSummary) -> list[str]:
@@ -103,32 +101,16 @@ def _headline(summary: RepliesSummary) -> list[str]:
     since = WORDS.paragraphs("since", runs, summary.names)
     if len(summary.systems) == 1:
         return [*WORDS.paragraphs("alone", summary.systems[0]), *since]
-    lines = WORDS.paragraphs("together", summary)
-    bases = list(summary.knowledge_bases)
-    for base in bases if 1 < len(bases) <= _MAX_BASES else [None]:
-        lines += _extremes(summary, base)
     # Rates over systems with and without a guard say little: what it changes comes first.
     guards = [one for one in _guard_comparisons(summary) if one.differences.keys() - {"factuality"}]
-    return [*WORDS.paragraphs("guards", guards, summary.names), *lines, *since]
+    said = WORDS.paragraphs("guards", guards, summary.names)
+    return [*said, *WORDS.paragraphs("together", summary), *since]
 
 
 def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
     systems = summary.evidence.run.systems
     guards = (one for one in summary.differences if one.factor == "guard")
     return [one for one in guards if systems[one.base].guard == OFF]
-
-
-def _extremes(summary: RepliesSummary, base: str | None) -> list[str]:
-    """Say which systems abstain, and answer wrongly, most and least often."""
-    shapes = ((one.name, one.fair(base)) for one in summary.systems)
-    counts = [(name, shape.out_of_kb) for name, shape in shapes if shape is not None]
-
-    def ranked(rate: str, sign: int) -> list[tuple[str, ReplyCounts]]:
-        known = [one for one in counts if getattr(one[1], rate).value is not None]
-        return sorted(known, key=lambda one: (sign * getattr(one[1], rate).value, one[0]))
-
-    orders = ranked("abstention_rate", -1), ranked("wrong_answer_rate", 1)
-    return WORDS.paragraphs("extremes", base, *orders, summary.some_seen)
 
 
 def _facts(summary: RepliesSummary) -> dict[str, Any]:
@@ -213,9 +195,8 @@ def _heading(summary: RepliesSummary) -> str:
 
 def _glance(summary: RepliesSummary) -> Section:
     note = Prose((WORDS.text("at_a_glance", summary.some_seen),), small=True)
-    scatter = base_plots(summary, None, 0)[0] if shown_bases(summary) == [None] else None
     table = glance_table(_heading(summary), summary.systems)
-    return Section("At a glance", (table, note, scatter))
+    return Section("At a glance", (table, note, scatter_plot(summary)))
 
 
 def _tested(summary: RepliesSummary) -> Section:
@@ -235,26 +216,24 @@ def _tested(summary: RepliesSummary) -> Section:
 
 
 def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
-    parts, heading = [], _heading(summary)
-    for number, base in enumerate(shown_bases(summary)):
+    heading, bases = _heading(summary), summary.knowledge_bases
+    alone = scatter_plot(summary) if len(summary.systems) == 1 else None
+    parts = []
+    for base in bases if 1 < len(bases) <= _MAX_BASES else [None]:
         title = ""
         if base is not None:
-            asked = summary.knowledge_bases[base]
-            most = max(asked.out_of_kb.questions, asked.in_kb.questions)
+            most = max(bases[base].out_of_kb.questions, bases[base].in_kb.questions)
             name = one_line(base, LONGEST) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
         table = shape_table(heading, {one.name: one.shape(base) for one in summary.systems})
-        scatter, bars = base_plots(summary, base, number)
-        opens = base is None and len(summary.systems) > 1
-        shown = None if opens else scatter, table if table.columns else None, bars
-        parts.append(Section(title, shown))
+        parts.append(Section(title, (table if table.columns else None,)))
     unseen = {one.name: one.fair() for one in summary.systems if one.seen}
     if any(unseen.values()):
         table = shape_table("Guarded system", unseen)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
     terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
     said = Prose(tuple(lines), bullets=True) if lines else None
-    return Section("Results by system", (said, *parts, Prose(terms, small=True)))
+    return Section("Results by system", (said, alone, *parts, Prose(terms, small=True)))
 
 
 def _cascades(summary: RepliesSummary) -> Section | None:
@@ -340,15 +319,5 @@ def _elsewhere(summary: RepliesSummary) -> Section:
 def _costs(summary: RepliesSummary) -> Section:
     costs = {summary.names[name]: cost for name, cost in summary.costs["systems"].items()}
     judges = summary.costs["judges"]
-    known = [any(map(_is_known, of.values())) for of in (costs, judges)]
-    metered = known[0] or summary.evidence.failed
-    second = None
-    if known[1] or any(one["errors"] for one in judges.values()):
-        second = Section("Of the judges", (cost_table("Judge", judges),))
-    first = cost_table("System", costs) if metered else WORDS.text("not_metered")
-    return Section("Cost", (first, second))
-
-
-def _is_known(cost: dict[str, Any]) -> bool:
-    known = ("calls", "input_tokens", "output_tokens", "seconds_p50")
-    return any(cost[name] is not None for name in known)
+    second = Section("Of the judges", (cost_table("Judge", judges),)) if judges else None
+    return Section("Cost", (cost_table("System", costs), second))

@@ -1,89 +1,48 @@
-"""What the report of replies shows besides tables: plots, and the cases worth reading.
+"""What the report of replies shows besides tables: a plot, and the cases worth reading.
 
-Plots are drawn from numbers and plain names alone.
+The plot is drawn from numbers and plain names alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ...report.plots import Colour, Plot, error_bars
-from ...run.replies import ReplySystem
-from ._replies_summary import RepliesSummary
-from ._replies_what_if import REPLIES_WORDS
-from .replies import ReplyCounts, plain_labels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-from collections import Counter
-from collections.abc import Sequence
-from operator import attrgetter
-
 from ...report.document import Case, CaseLine, Cases, Passages, Section
+from ...report.plots import Colour, Plot, error_bars
 from ...report.text import one_line
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, ReplyContext
-from .replies import Evidence, RatedReply
+from ...run.replies import Judgement, ReplyContext, ReplySystem
+from ._replies_summary import RepliesSummary
+from ._replies_what_if import REPLIES_WORDS
+from .replies import Evidence, RatedReply, plain_labels
 
-MAX_BASES = 6
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _LOOKS = (
-    ("o", Colour.BLUE),
-    ("s", Colour.VERMILION),
-    ("^", Colour.AMBER),
-    ("D", Colour.PURPLE),
-    ("v", Colour.SKY),
-    ("X", Colour.GREY),
-)
-_BARS = (
-    ("abstained", Colour.SKY),
-    ("right (tier 1)", Colour.BLUE),
-    ("nearly right (tier 2)", Colour.AMBER),
-    ("wrong (tier 3)", Colour.VERMILION),
-    ("not judged", Colour.GREY),
-)
+    ("o", Colour.BLUE), ("s", Colour.VERMILION), ("^", Colour.AMBER), ("D", Colour.PURPLE),
+    ("v", Colour.SKY), ("X", Colour.GREY),
+)  # fmt: skip
 _MARGIN = 0.02
 
 
-def shown_bases(summary: RepliesSummary) -> list[str | None]:
-    """List the knowledge bases with plots and tables of their own; None: all in one."""
-    names = list(summary.knowledge_bases)
-    return [*names] if 1 < len(names) <= MAX_BASES else [None]
-
-
-def base_plots(
-    summary: RepliesSummary, base: str | None, number: int
-) -> tuple[Plot | None, Plot | None]:
-    """Plot a knowledge base: a scatter and bars; None where there is nothing to draw.
-
-    Args:
-        summary: of the run.
-        base: its name; None for all together.
-        number: tells the plots of one page apart.
-    """
-    systems, names = summary.evidence.run.systems, plain_labels(summary.names)
-    counts = {}
+def scatter_plot(summary: RepliesSummary) -> Plot | None:
+    """Plot abstaining against being right, a point per system; None where nothing was judged."""
+    names, groups = plain_labels(summary.names), _groups(summary.evidence.run.systems)
+    points, silent = {}, []
     for one in summary.systems:
-        shape = one.shape(base)
-        if shape is not None and shape.out_of_kb.n:
-            counts[one.system.system_id] = shape.out_of_kb
-    groups = _groups(systems)
-    return _scatter(number, counts, groups, names), _bars(number, counts, names)
-
-
-def _scatter(
-    number: int,
-    counts: Mapping[str, ReplyCounts],
-    groups: Mapping[str, str],
-    names: Mapping[str, str],
-) -> Plot | None:
-    points = {
-        system: (found.abstention_rate, found.factuality_rate)
-        for system, found in counts.items()
-        if found.abstention_rate.value is not None and found.factuality_rate.value is not None
-    }
+        shape, name = one.shape(), one.system.system_id
+        if shape is None or not shape.out_of_kb.n:
+            continue
+        found = shape.out_of_kb
+        if found.answered == 0:
+            silent.append(names[name])
+        if None not in (found.abstention_rate.value, found.factuality_rate.value):
+            points[name] = (found.abstention_rate, found.factuality_rate)
     if not points:
         return None
     across, upward = (
@@ -95,57 +54,31 @@ def _scatter(
         )
         for side in zip(*points.values(), strict=True)
     )
-    every = dict.fromkeys(groups.values())
+    alike = grouped(points, groups.__getitem__)
+    looks = dict(zip(dict.fromkeys(groups.values()), _LOOKS, strict=False))
 
     def draw(figure: Figure) -> None:
-        axes: Axes = figure.subplots()
+        axes = figure.subplots()
         look: dict[str, Any] = {"elinewidth": 1.0, "alpha": 0.9, "markersize": 8, "zorder": 5}
-        for (mark, colour), group in zip(_LOOKS, every, strict=False):
-            own = [point for system, point in points.items() if groups[system] == group]
-            if own:
-                right, up = zip(*own, strict=True)
-                x, y = ([rate.value for rate in side] for side in (right, up))
-                bars: dict[str, Any] = {
-                    "xerr": error_bars(right),
-                    "yerr": error_bars(up),
-                    "label": group,
-                }
-                axes.errorbar(x, y, fmt=mark, color=colour, mec=Colour.PAPER, **look, **bars)
+        for group, own in alike.items():
+            right, up = zip(*map(points.__getitem__, own), strict=True)
+            x, y = ([rate.value for rate in side] for side in (right, up))
+            (mark, colour), ends = looks[group], (error_bars(up), error_bars(right))
+            axes.errorbar(
+                x, y, *ends, fmt=mark, color=colour, mec=Colour.PAPER, label=group, **look
+            )
         labels = "abstained, of all replies", "right or nearly so, of those answered"
         axes.set(xlim=across, ylim=upward, xlabel=labels[0], ylabel=labels[1])
         named = [(names[n], a.value or 0.0, b.value or 0.0) for n, (a, b) in points.items()]
         Plot.name_points(axes, named, across, upward)
-        if len(every) > 1:
+        if len(looks) > 1:
             figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)
 
-    silent = [names[system] for system, found in counts.items() if found.answered == 0 and found.n]
-    title, caption = (
-        "Abstaining against being right",
+    caption, size = (
         REPLIES_WORDS.text("caption_of_scatter", silent),
+        (8.2, max(5.6, 1.2 + 0.3 * len(points))),
     )
-    size = 8.2, max(5.6, 1.2 + 0.3 * len(points))
-    return Plot(f"scatter-{number}", title, caption, draw, size)
-
-
-def _bars(number: int, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]) -> Plot | None:
-    judged = {system: found for system, found in counts.items() if found.abstained is not None}
-    if not judged:
-        return None
-    shares = []
-    for found in judged.values():
-        parts = [found.abstained or 0, *(count or 0 for count in found.tiers)]
-        shares.append([count / found.n for count in (*parts, found.n - sum(parts))])
-    columns = zip(_BARS, zip(*shares, strict=True), strict=True)
-    shown = [(*look, widths) for look, widths in columns if any(widths)]
-
-    def draw(figure: Figure) -> None:
-        axes: Axes = figure.subplots()
-        Plot.draw_bars(axes, shown, [names[system] for system in judged])
-        axes.set_xlabel("share of replies")
-        figure.legend(loc="outside upper center", ncols=5, fontsize=9, columnspacing=1.0)
-
-    caption, size = REPLIES_WORDS.text("caption_of_outcomes"), (8.2, 1.2 + 0.34 * len(judged))
-    return Plot(f"outcomes-{number}", "Outcomes of the replies", caption, draw, size)
+    return Plot("scatter-0", "Abstaining against being right", caption, draw, size)
 
 
 def _groups(systems: Mapping[str, ReplySystem]) -> dict[str, str]:

@@ -64,9 +64,9 @@ class SystemSummary:
         found = [one for one in found if base in (None, one.case.knowledge_base)]
         return ReplyShape(found) if found else None
 
-    def fair(self, base: str | None = None) -> ReplyShape | None:
+    def fair(self) -> ReplyShape | None:
         """Count its replies, to unseen questions where some were seen in calibration."""
-        return self.shape(base, unseen=self.seen)
+        return self.shape(unseen=self.seen)
 
     def numbers(self) -> dict[str, Any]:
         """Return the system's numbers under the names that the report has for the whole run."""

@@ -188,9 +188,7 @@ def _compared(
 ) -> str:
     if found.factor in FACTORS:
         factors = varying(tuple(systems.values()))
-        changed = change(systems[found.base], systems[found.other], found.factor, factors)
-        if changed:
-            return changed
+        return change(systems[found.base], systems[found.other], found.factor, factors)
     base, other = (names.get(one, one_line(one, LONGEST)) for one in (found.base, found.other))
     return other if found.run and base == other else f"{base} → {other}"
 

@@ -64,7 +64,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
     run, refusal = found.run, found.run.refusal
     which = _WORDS.text("which_questions", run.calibration)
     what_if = signals_what_if(found)
-    plots = (_histograms(found), _roc(found), _risk_coverage(found, which))
+    plots = (_histograms(found), _risk_coverage(found, which))
     manifest = run.manifest
     return [
         Section("Results", (_figures(found, which),)),
@@ -260,33 +260,6 @@ def _histograms(summary: SignalsSummary) -> Plot | None:
         [low + (high - low) * step / _BINS for step in range(_BINS + 1)],
         "relevance (calibrated)" if calibrated else "raw relevance score",
         threshold,
-    )
-
-
-def _roc(summary: SignalsSummary) -> Plot | None:
-    run, cases = summary.run, summary.scored
-    in_kb, found, left_out = (
-        [case for case in cases if getattr(case, name)] for name in ("in_kb", "found", "left_out")
-    )
-    points = _curve(in_kb, left_out)
-    if not points:
-        return None
-    thin: dict[str, Any] = {"color": _MISS, "linewidth": 1.5}
-    drawn: list[Drawn] = [
-        ("plot", points[::-1], {"clip_on": False, "color": _IN_KB, "label": "all questions"}),
-    ]
-    if len(found) < len(in_kb) and (found_points := _curve(found, left_out)):
-        style = {**thin, "linestyle": "--", "clip_on": False, "label": "without retrieval misses"}
-        drawn.append(("plot", found_points[::-1], style))
-    drawn.append(("plot", ([0, 1], [0, 1]), {**thin, "linestyle": ":", "label": "chance"}))
-    if run.calibration is not None:
-        at = [[sum(one.passes is True for one in of) / len(of)] for of in (left_out, in_kb)]
-        drawn.append(("plot", tuple(at), {**POINT, "label": "the policy"}))
-    return Plot.of_shares(
-        ("roc", "ROC curve", _WORDS.text("caption_of_roc", run.calibration is not None)),
-        drawn,
-        ("answer left out: share that passes", "answer in knowledge base: share that passes"),
-        legend="lower right",
     )
 
 

@@ -12,14 +12,12 @@ from typing import Any
 from langchain_core.documents import Document
 
 from ....adapters.langchain import RetrievalError
-from ....guard import Guard, GuardOptions
+from ....guard import Guard
 from ....guard.contracts import RelevanceScorer
 from ....guard.decision import Decision
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, SignalError
 from ....guard.fingerprint import default_aggregator
-from ....guard.policy import Policy, known_calibrator
-from ....guard.routing import PlattCalibrator
 from ....guard.signals.relevance import load_scorer
 from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.embedding import Encoder
@@ -31,7 +29,7 @@ from ...run.replies import StoredPassage
 from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
 from ...systems.served import ServedChain
-from ..parts import System
+from ..parts import System, measuring_guard
 from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
@@ -130,17 +128,7 @@ class Instruments(System):
     @cached_property
     def measuring(self) -> Guard:
         """The guard that measures: the same that serves, but failures become rows."""
-        # Only raw values are kept; a scorer of one's own may give others than probabilities.
-        calibrator = known_calibrator(self.scorer.fingerprint) or PlattCalibrator(a=1.0, b=0.0)
-        policy = Policy(
-            scorer=self.scorer.fingerprint,
-            aggregator=self.aggregator(self.settings),
-            relevance_calibrator=calibrator,
-            relevance_threshold=1.0,
-        )
-        # No deadline: how busy the machine is must not decide which cases count as failed.
-        options = GuardOptions(on_error="raise", deadlines={"relevance": None})
-        return Guard(policy, scorer=self.scorer, options=options, metrics=False)
+        return measuring_guard(self.scorer, self.aggregator(self.settings), on_error="raise")
 
     @staticmethod
     def served(settings: MeasureSettings, chain: ServedChain | None = None) -> ServedInstruments:

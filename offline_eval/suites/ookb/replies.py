@@ -304,7 +304,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
-    """Describe what changes from one system to another; empty if that looks alike.
+    """Describe what changes from one system to another.
 
     Args:
         base: before.
@@ -315,8 +315,6 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
     before, after = (
         one_line(one_line(getattr(one, factor)) or "unknown", LONGEST) for one in (base, other)
     )
-    if before == after:
-        return ""
     same = one_line(_label(base, [name for name in factors if name != factor]), LONGEST)
     return f"{same}: {before} → {after}" if same else f"{before} → {after}"
 

@@ -32,7 +32,7 @@ from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
 from ...report.writing import ReportWriter
 from ...run.calls import OnProgress, Progress
-from ...run.grouping import error_types
+from ...run.grouping import error_types, grouped
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredRow
 from ...systems.served import ServedChain
@@ -388,16 +388,16 @@ def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) ->
     def owner(row: MeasuredRow) -> str:
         """What a case is evidence about: its unit, or the topic of an unanswerable question."""
         question = questions[row.question_id]
-        if row.kind is CaseKind.UNANSWERABLE and question.topic:
-            return f"topic {question.topic}"
-        return question.evidence
+        topic = question.topic if row.kind is CaseKind.UNANSWERABLE else None
+        return f"topic {topic}" if topic else question.evidence
 
-    found, owners = [], []
-    for in_kb in (True, False):
-        side = [row for row in cases if (row.kind is CaseKind.IN_KB) is in_kb]
-        found.append({name: [own[row.case_id] for row in side] for name, own in scores.items()})
-        owners.append(list(map(owner, side)))
-    return PairedScores(found[0], found[1], (owners[0], owners[1]))
+    sides = grouped(cases, lambda row: row.kind is CaseKind.IN_KB)
+    good, bad = sides.get(True, []), sides.get(False, [])
+    positives, negatives = (
+        {name: [own[row.case_id] for row in side] for name, own in scores.items()}
+        for side in (good, bad)
+    )
+    return PairedScores(positives, negatives, (list(map(owner, good)), list(map(owner, bad))))
 
 
 def _score(row: MeasuredRow) -> float:

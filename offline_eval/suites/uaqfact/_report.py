@@ -6,27 +6,23 @@ run folder ─► checked_run ─► UaqSummary ─► uaqfact_document ─► a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...data.graph.items import UaqItem
-from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section, as_json
-from ...report.plots import Colour, Plot
+from ...report.document import Document, Prose, Section, as_json
+from ...report.plots import Colour, Plot, Series, dots
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
-from ...run.grouping import error_types, grouped
+from ...run.grouping import error_types
 from ..parts import MODEL_SYSTEM, closing_sections, run_values
-from ._asking import Form, UaqRow
+from ._asking import Form
 from ._scoring import (
     ALL,
     Line,
-    ScoredReply,
     UaqRun,
     score_choices,
     score_run,
-    verdicts,
 )
 
 
@@ -40,7 +36,6 @@ class UaqSummary:
         strict: under the rules that count.
         published: under the authors' rules.
         choices: task 2.
-        scored: row → verdict under the strict rules.
         failures: rows with an error, by type, most frequent first.
     """
 
@@ -48,8 +43,6 @@ class UaqSummary:
         self.run = run
         self.strict, self.published = score_run(run), score_run(run, rule="published")
         self.choices = score_choices(run)
-        replies = [row for row in run.rows if row.form != "choice"]
-        self.scored = verdicts(replies, {item.key: item for item in run.data.items})
         self.failures = error_types(run.rows)
 
     @property
@@ -155,12 +148,6 @@ def choice_table(lines: Sequence[Line]) -> Table:
     return Table.from_columns("Facts asked", list(map(_type_name, lines)), columns, notes=notes)
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_LINE, _FRAME = 0.42, 1.2
-
-
 def refusal_plot(summary: UaqSummary) -> Plot | None:
     """Plot abstention rates by type; None where nothing was measured."""
     lines = [
@@ -171,95 +158,24 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
     if not lines:
         return None
     # Guards are numbered: their names come from files of the user's.
-    systems = list(
-        dict.fromkeys(line["system"] for line in lines if line["system"] != MODEL_SYSTEM)
-    )
+    systems = dict.fromkeys(line["system"] for line in lines if line["system"] != MODEL_SYSTEM)
     named = {system: f"guard {number}, " for number, system in enumerate(systems, start=1)}
     names = [
         named.get(line["system"], "")
         + (FORM_NAMES[line["form"]] if line["type"] == ALL else f"– {TYPE_NAMES[line['type']]}")
         for line in lines
     ]
-
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-        drawn: tuple[Any, ...] = (
-            (left, "r_ua", "o", Colour.BLUE, "unanswerable"),
-            (left, "r_ab", "s", Colour.VERMILION, "answerable"),
-            (right, "accuracy", "D", Colour.BLUE, ""),
-        )
-        for height, line in enumerate(lines):
-            ends = [line[name].value for name in ("r_ua", "r_ab") if line[name].value is not None]
-            left.plot(ends, [height] * len(ends), color=Colour.GREY, linewidth=1.2, zorder=1)
-            for axes, name, marker, colour, label in drawn:
-                style = {"marker": marker, "colour": colour, "label": "" if height else label}
-                Plot.draw_interval(axes, line[name], height, **style)
-        left.set_xlabel("share abstained")
-        right.set_xlabel("answerable: share right")
-        left.set_yticks(range(len(names)), names)
-        left.invert_yaxis()
-        for axes in (left, right):
-            axes.set_xlim(-0.03, 1.03)
-            axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
-            axes.grid(visible=False, axis="y")
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=2)
-
-    return Plot(
-        name="refusals",
-        title="When it abstains",
-        caption=TEXTS.text("caption"),
-        draw=draw,
-        size=(8.4, _FRAME + _LINE * len(lines)),
+    abstained, answerable, right = (
+        [line[name] for line in lines] for name in ("r_ua", "r_ab", "accuracy")
     )
-
-
-_SHOWN = 5
-_MISTAKES = {
-    "Answered without an answer": "The question has none, and the reply names one.",
-    "False abstentions": "The question has an answer, and the reply abstains.",
-    "Wrong answers": "The question has another answer than the reply names.",
-}
-
-
-def shown_groups(summary: UaqSummary) -> list[Section]:
-    """Choose a few replies of each kind of mistake."""
-    items = {item.key: item for item in summary.run.data.items}
-    rows = [row for row in summary.run.rows if row.row_id in summary.scored]
-    mistakes = grouped(rows, lambda row: _mistake(summary.scored[row.row_id]))
-    found = []
-    for title, meaning in _MISTAKES.items():
-        own = mistakes.get(title, [])
-        # Evenly over systems, forms and types, in a fixed order.
-        parts = grouped(own, lambda row: (row.system, row.form, row.type.value))
-        turns = (row for turn in zip_longest(*parts.values()) for row in turn if row is not None)
-        cases = Cases(tuple(_shown(row, items[row.key]) for row in islice(turns, _SHOWN)))
-        found.append(Section(f"{title}: {len(own)}", (meaning, cases), folded=True))
-    return found
-
-
-def _mistake(verdict: ScoredReply) -> str:
-    if verdict.unanswerable:
-        return "" if verdict.refused else "Answered without an answer"
-    if verdict.refused:
-        return "False abstentions"
-    return "" if verdict.correct else "Wrong answers"
-
-
-def _shown(row: UaqRow, item: UaqItem) -> Case:
-    system = "" if row.system == MODEL_SYSTEM else f"guard {row.system} · "
-    facts = () if row.form == "question" else item.clues
-    given = tuple(CaseLine(f"{clue.question} {', '.join(clue.answers)}") for clue in facts)
-    wanted = ", ".join(answer.label for answer in item.answers) or "no answer"
-    return Case(
-        question=item.question,
-        note=f"{item.key} · {system}{FORM_NAMES[row.form]}",
-        parts=(
-            CaseLine(wanted, "Wanted", right=True),
-            *([Passages(given)] if given else []),
-            CaseLine(row.response or "(empty)", "Reply"),
-        ),
-    )
+    panels: dict[str, list[Series]] = {
+        "share abstained": [
+            ("unanswerable", "o", Colour.BLUE, abstained),
+            ("answerable", "s", Colour.VERMILION, answerable),
+        ],
+        "answerable: share right": [("", "D", Colour.BLUE, right)],
+    }
+    return dots(("refusals", "When it abstains", TEXTS.text("caption")), names, panels)
 
 
 _FEW = 30
@@ -320,6 +236,5 @@ def _sections(summary: UaqSummary) -> list[Section | None]:
         Section("Abstaining and answering", abstaining) if replied else None,
         Section("The facts behind the questions", (choice_table(choices),)) if choices else None,
         Section("Strict and published rules", (rule_table(summary),)) if replied else None,
-        Section("Replies worth reading", tuple(shown_groups(summary))) if replied else None,
         *closing_sections(summary.run.manifest, summary.failures, "Questions"),
     ]

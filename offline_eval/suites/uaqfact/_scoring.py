@@ -38,7 +38,7 @@ from ._absence import (
 )
 from ._asking import QUESTIONS, TASK3_FORMS, Form, UaqManifest, UaqRow, links
 
-_LEVEL = 0.95
+_LEVEL, _RESAMPLES = 0.95, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,7 @@ Line = dict[str, Any]
 
 
 def refusal_metrics(
-    replies: Sequence[ScoredReply],
-    passed: Mapping[str, bool] | None = None,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
+    replies: Sequence[ScoredReply], passed: Mapping[str, bool] | None = None
 ) -> Line:
     """Return rates of one system on one set of questions, with 95 % intervals.
 
@@ -108,8 +104,6 @@ def refusal_metrics(
     Args:
         replies: of one system; one per question.
         passed: unanswerable question → all its facts are known.
-        resamples: of the bootstrap.
-        seed: likewise.
 
     Returns:
         `questions` with a reply; `r_ua`, `r_ab`, `r_delta`, `accuracy`: see the module; `kpr`,
@@ -118,7 +112,7 @@ def refusal_metrics(
     ua = [reply for reply in replies if reply.unanswerable]
     ab = [reply for reply in replies if not reply.unanswerable]
     chosen = {one.key: passed[one.key] for one in ua if one.key in passed} if passed else {}
-    r_delta, krr = _bootstrapped(replies, chosen, resamples, seed)
+    r_delta, krr = _bootstrapped(replies, chosen)
     return {
         "questions": len(replies),
         "r_ua": _rate([reply.refused for reply in ua]),
@@ -135,7 +129,7 @@ def _rate(flags: Sequence[bool]) -> Interval:
 
 
 def _bootstrapped(
-    replies: Sequence[ScoredReply], passed: Mapping[str, bool], resamples: int, seed: int
+    replies: Sequence[ScoredReply], passed: Mapping[str, bool]
 ) -> tuple[Interval, Interval]:
     """Return RΔ and KRR with intervals over clusters."""
     # Unanswerable abstained from and in all, answerable likewise, passed and all asked.
@@ -149,7 +143,7 @@ def _bootstrapped(
     if not rows:
         return Interval(), Interval()
     counts = np.array(list(rows.values()))
-    drawn = QuestionResamples(range(len(counts)), resamples=resamples, seed=seed).totals(counts)
+    drawn = QuestionResamples(range(len(counts)), resamples=_RESAMPLES, seed=0).totals(counts)
     sums = np.vstack([counts.sum(axis=0), drawn])
     with np.errstate(all="ignore"):
         ua, ab, kpr = (sums[:, at] / sums[:, at + 1] for at in (0, 2, 4))

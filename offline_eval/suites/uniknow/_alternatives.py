@@ -30,6 +30,7 @@ from ._matching import (
 from ._windows import NearestPassages
 
 _COMPARED = 400  # answers at most that one is compared with
+_PROPOSED = 8  # alternatives at most
 _LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
 # Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
@@ -91,12 +92,12 @@ class Alternatives:
             self._alike[one.shape.form].append(one)
             self._of_kind[one.shape.kind].append(one)
 
-    def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
+    def plausible(self, stated: StatedAnswer) -> list[Alternative]:
         """Return answers of the same kind and grammatical form, the best first; may be none."""
         if stated.shape.words > _LONGEST:
             return []
         if stated.shape.kind in NUMERIC_KINDS:
-            return list(_other_numbers(stated))[:most]
+            return list(_other_numbers(stated))[:_PROPOSED]
         rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
         pool = [one for one in self._alike[stated.shape.form] if one is not stated]
         if len(pool) > _COMPARED:
@@ -121,7 +122,7 @@ class Alternatives:
             2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
             for one, a, m in zip(pool, asked, meant, strict=True)
         ]
-        order = heapq.nlargest(3 * most, range(len(pool)), key=lambda i: (scores[i], -i))
+        order = heapq.nlargest(3 * _PROPOSED, range(len(pool)), key=lambda i: (scores[i], -i))
         found: dict[str, Alternative] = {}
         for other, likeness in ((pool[index], float(meant[index])) for index in order):
             if _same_type(stated, other, likeness) and is_another(
@@ -129,16 +130,16 @@ class Alternatives:
             ):
                 answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
                 found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
-        return list(found.values())[:most]
+        return list(found.values())[:_PROPOSED]
 
-    def implausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
+    def implausible(self, stated: StatedAnswer) -> list[Alternative]:
         """Return answers of a wrong kind, in random order; may be none."""
         rng = Random(f"uniknow/untrue/{self._seed}/{stated.question.id}")  # noqa: S311
         wrong = _wrong_kinds(stated.shape.kind)
         pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
         rng.shuffle(pool)
         others = (one.text for one in pool if is_another(stated, one.text, one.question))
-        return [Alternative(text, (text,)) for text in islice(others, most)]
+        return [Alternative(text, (text,)) for text in islice(others, _PROPOSED)]
 
 
 def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:

@@ -184,7 +184,8 @@ class _ListedFact:
         id: relation and subject, or where the question comes from.
         group: facts about one subject share it.
         source: where the question comes from, as the head of the file explains.
-        questions: wordings, at least two.
+        questions: wordings, at least two: in turns one that is asked in the evaluation, and one
+            that finds out what a model knows.
         passage: states the fact; `{answer}` stands for the first answer.
         answers: the answer, then its aliases.
         others: wrong answers of the same kind.
@@ -197,16 +198,6 @@ class _ListedFact:
     passage: str
     answers: tuple[str, ...]
     others: tuple[str, ...]
-
-    @property
-    def evaluated(self) -> tuple[str, ...]:
-        """The wordings that are asked in the evaluation."""
-        return self.questions[::2]
-
-    @property
-    def selecting(self) -> tuple[str, ...]:
-        """The wordings that find out what a model knows."""
-        return self.questions[1::2]
 
     @property
     def text(self) -> str:
@@ -264,12 +255,12 @@ def fact_questions(*, seed: int = 0) -> tuple[Question, ...]:
     return tuple(
         Question(
             id=fact.id,
-            question=rng.choice(fact.evaluated),
+            question=rng.choice(fact.questions[::2]),
             answers=fact.answers,
             dataset=FACTS,
             group=fact.group,
             sources=(fact.text,),
-            selecting=fact.selecting,
+            selecting=fact.questions[1::2],
         )
         for fact in listed_facts().values()
     )

@@ -92,16 +92,16 @@ class Context:
     """The passages in front of a question.
 
     Attributes:
-        kind: how it was made.
+        context_kind: how it was made.
         passages: one text, or several for the kinds beyond the paper.
-        answers: what the passages say the answer is, with aliases; empty if they do not
+        context_answers: what the passages say the answer is, with aliases; empty if they do not
             say it, or say something untrue.
         untrue_answers: the false answer of an untrue context; empty for other kinds.
     """
 
-    kind: ContextKind
+    context_kind: ContextKind
     passages: tuple[str, ...]
-    answers: tuple[str, ...] = ()
+    context_answers: tuple[str, ...] = ()
     untrue_answers: tuple[str, ...] = ()
 
 
@@ -208,6 +208,9 @@ class _OfQuestion(Stored):
         return self.model_dump(include={"dataset", "question_id", "group"})
 
 
+_OF_QUESTION = ("dataset", "group", "question", "answers")
+
+
 class Case(_OfQuestion):
     """One question with one context, and what the model knows; a line of `cases.jsonl`.
 
@@ -247,17 +250,11 @@ class Case(_OfQuestion):
     ) -> Case:
         """Return the case of a question in a context."""
         return cls(
-            case_id=f"{question.dataset}/{question.id}/{context.kind.value}",
+            case_id=f"{question.dataset}/{question.id}/{context.context_kind.value}",
             part=part,
-            dataset=question.dataset,
             question_id=question.id,
-            group=question.group,
-            question=question.question,
-            answers=question.answers,
-            context_kind=context.kind,
-            passages=context.passages,
-            context_answers=context.answers,
-            untrue_answers=context.untrue_answers,
+            **{name: getattr(question, name) for name in _OF_QUESTION},
+            **asdict(context),
             knowledge=estimate.knowledge,
             samples_right=estimate.right,
             samples_drawn=estimate.drawn,

@@ -33,17 +33,17 @@ from ....calibration.risk import RiskTarget, fit_policy
 from ....calibration.risk.certificate import Evidence
 from ....calibration.risk.fit import PolicyBinding
 from ....calibration.risk.path import PathPoint
-from ....guard import Guard, GuardOptions
 from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.fingerprint import Fingerprint
-from ....guard.policy import Policy, known_calibrator
-from ....guard.routing import Calibrator, PlattCalibrator, Signals, decide_route
+from ....guard.policy import Policy
+from ....guard.routing import Calibrator, Signals, decide_route
 from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
+from ..parts import measuring_guard
 from ._cases import Case, Method, QuestionKey, Reply, UniKnowSignal
 from ._matching import is_right
 
@@ -72,18 +72,7 @@ class SignalMeter:
         self.found: dict[str, UniKnowSignal] = {}
         self._naive = naive
         self._confidences: dict[QuestionKey, Confidence] = {}
-        # No deadline: how busy the machine is must not decide which cases count as failed.
-        # Only raw values are kept; a scorer of one's own may give others than probabilities.
-        policy = Policy(
-            scorer=scorer.fingerprint,
-            aggregator=aggregator,
-            relevance_calibrator=known_calibrator(scorer.fingerprint)
-            or PlattCalibrator(a=1.0, b=0.0),
-            relevance_threshold=1.0,
-            allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        )
-        options = GuardOptions(mode="shadow", deadlines={"relevance": None})
-        self._guard = Guard(policy, scorer=scorer, options=options, metrics=False)
+        self._guard = measuring_guard(scorer, aggregator, mode="shadow")
 
     def remember(self, signals: Iterable[UniKnowSignal]) -> None:
         """Add what was measured before, so that it is not measured again."""
@@ -188,15 +177,11 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
                 error = f"SignalError: {names} could not be measured"
-            reply = Reply(
-                chosen.text,
-                chosen.abstained,
-                route,
-                measured.relevance,
-                measured.confidence,
-                error,
-            )
-            found.append(reply)
+            seen: dict[str, Any] = {
+                "relevance": measured.relevance,
+                "confidence": measured.confidence,
+            }
+            found.append(replace(chosen, route=route, error=error, **seen))
         return found
 
     return answer

@@ -124,10 +124,7 @@ class KnowledgeStore:
         self._log = SharedLog(
             path, EstimateRow, opening='{"key": "', hint="remove the line or the file"
         )
-        self._found = {
-            (row.key, row.question): KnowledgeEstimate(row.knowledge, row.right, row.drawn)
-            for _, row in self._log.places()
-        }
+        self._found = {(row.key, row.question): row for _, row in self._log.places()}
 
     def __len__(self) -> int:
         return len(self._found)
@@ -145,7 +142,8 @@ class KnowledgeStore:
 
     def get(self, key: str, question: Question) -> KnowledgeEstimate | None:
         """Return the stored estimate; None if there is none."""
-        return self._found.get((key, _question_key(question)))
+        row = self._found.get((key, _question_key(question)))
+        return None if row is None else KnowledgeEstimate(row.knowledge, row.right, row.drawn)
 
     def add(self, key: str, estimates: Iterable[tuple[Question, KnowledgeEstimate]]) -> None:
         """Store estimates that are new.
@@ -153,16 +151,14 @@ class KnowledgeStore:
         Raises:
             InputError: the file cannot be written.
         """
-        rows = []
-        for question, estimate in estimates:
-            entry = (key, _question_key(question))
-            if entry in self._found:
-                continue
-            self._found[entry] = estimate
-            found = asdict(estimate)
-            del found["error"]  # only estimates without one are stored
-            rows.append(EstimateRow(key=key, question=entry[1], question_id=question.id, **found))
-        self._log.append(rows)
+        rows = {}
+        for question, one in estimates:
+            fields = {"key": key, "question": _question_key(question), "question_id": question.id}
+            found = {"knowledge": one.knowledge, "right": one.right, "drawn": one.drawn}
+            rows[key, fields["question"]] = EstimateRow(**fields, **found)
+        new = {entry: row for entry, row in rows.items() if entry not in self._found}
+        self._found |= new
+        self._log.append(list(new.values()))
 
 
 def _question_key(question: Question) -> str:

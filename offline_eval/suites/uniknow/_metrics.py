@@ -114,6 +114,7 @@ SCORED_SCENARIOS = (
     Scenario.UNKNOWN,
 )
 ALL = "all"
+_DRAWS = 1000
 _OVERALL = ("acc", "truth", "ans", "rely")
 _COUNTED = ("em", "acc", "truth", "ans", "abstained", "misled", *Outcome)
 
@@ -240,7 +241,7 @@ def uniknow_metrics(
     rows: Sequence[UniKnowRow],
     *,
     contexts: Mapping[str, str] | None = None,
-    bootstrap: int = 1000,
+    bootstrap: int = _DRAWS,
     seed: int = 0,
 ) -> dict[str, MethodMetrics]:
     """Compute the metrics of every method among the rows.
@@ -265,9 +266,7 @@ def uniknow_metrics(
 BeyondRates = dict[ContextKind, dict[str, dict[str, Any]]]
 
 
-def beyond_rates(
-    rows: Sequence[UniKnowRow], *, bootstrap: int = 1000, seed: int = 0
-) -> BeyondRates:
+def beyond_rates(rows: Sequence[UniKnowRow], *, bootstrap: int = _DRAWS) -> BeyondRates:
     """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
 
     `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
@@ -277,9 +276,8 @@ def beyond_rates(
     Args:
         rows: of a run, in any order.
         bootstrap: number of draws over questions.
-        seed: of the draws.
     """
-    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
+    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
 
     def rates(rows: Sequence[UniKnowRow]) -> dict[str, Any]:
         own = measured(rows)
@@ -296,17 +294,14 @@ def beyond_rates(
 
     by_kind = {kind: [row for row in rows if row.context_kind is kind] for kind in BEYOND_KINDS}
     return {
-        kind: {
-            name: rates(measured(own))
-            for name, own in grouped(some, lambda row: row.method).items()
-        }
+        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
         for kind, some in by_kind.items()
         if some
     }
 
 
 def paired_difference(
-    rows: Sequence[UniKnowRow], method: str, base: str, *, bootstrap: int = 1000, seed: int = 0
+    rows: Sequence[UniKnowRow], method: str, base: str
 ) -> tuple[int, dict[str, Interval]]:
     """Compute the difference method − base, with bootstrap intervals over questions.
 
@@ -316,8 +311,6 @@ def paired_difference(
         rows: of a run; rows of other methods and rows with errors are ignored.
         method: the first method.
         base: the method that is subtracted.
-        bootstrap: number of draws over questions.
-        seed: of the draws.
 
     Returns:
         The number of cases that both answered without an error, and by name (`acc`, `truth`,
@@ -329,7 +322,7 @@ def paired_difference(
     ]
     shared = sorted(sides[0].keys() & sides[1].keys())
     own = [[side[key] for key in shared] for side in sides]
-    resamples = QuestionResamples(question_keys(own[0]), resamples=bootstrap, seed=seed)
+    resamples = QuestionResamples(question_keys(own[0]), resamples=_DRAWS, seed=0)
     ours, theirs = (MethodMetrics(some, resamples, {}) for some in own)
     found = {name: ours.overall.minus(theirs.overall, name) for name in _OVERALL}
     for scenario in (*SCORED_SCENARIOS, ALL):

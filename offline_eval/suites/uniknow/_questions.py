@@ -7,8 +7,8 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from ....guard.files import read_text
 from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
+from ...data.labels import units
 from ..names import occurrences
 from ._bundled import (
     FACTS,
@@ -146,8 +147,26 @@ _Answers = Annotated[
 _Passages = Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_passages)]
 
 
-class _Line(BaseModel):
-    """An object of a file; a field that is null is not there."""
+class _Asked(BaseModel):
+    """A question of a file, put together from all places that ask it; null is not there.
+
+    Attributes:
+        id: as the file has it; None where it has none.
+        question: as asked.
+        answers: and those that MRQA found in the context.
+        passages: texts that may hold an answer, the context first.
+        group: questions of one document share it; None where the file does not say.
+        where: place in the file, for messages.
+    """
+
+    id: _Name | None = Field(None, validation_alias=AliasChoices("id", "qid", "question_id"))
+    question: _Text
+    answers: _Answers = Field((), validation_alias=AliasChoices("answers", "answer"))
+    detected_answers: _Answers = ()
+    context: _Passages = ()
+    passages: _Passages = ()
+    group: _Name | None = None
+    where: str = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -155,63 +174,6 @@ class _Line(BaseModel):
         if not isinstance(value, dict):
             return value
         return {name: field for name, field in value.items() if field is not None}
-
-
-class _Entry(_Line):
-    """A question of any layout; those that have no answer are rejected or left out later."""
-
-    id: _Name | None = Field(None, validation_alias=AliasChoices("qid", "id", "question_id"))
-    question: _Text
-    answers: _Answers = Field((), validation_alias=AliasChoices("answers", "answer"))
-    detected_answers: _Answers = ()
-    context: _Passages = ()
-    passages: _Passages = ()
-    group: _Name | None = None
-    is_impossible: Any = False
-
-
-class _PlainLine(_Entry):
-    id: _Name | None = Field(None, validation_alias=AliasChoices("id", "qid", "question_id"))
-
-    @model_validator(mode="after")
-    def _has_an_answer(self) -> _PlainLine:
-        if not self.answers:
-            raise ValueError("field 'answers' holds no answer")
-        return self
-
-
-class _Paragraph(_Line):
-    context: _Text
-    qas: tuple[_Entry, ...]
-
-
-class _Article(_Line):
-    paragraphs: tuple[_Paragraph, ...]
-
-
-class _SquadFile(_Line):
-    data: tuple[_Article, ...]
-
-
-@dataclass(slots=True)
-class _Asked:
-    """A question of a file, put together from all places that ask it.
-
-    Attributes:
-        id: as the file has it; None where it has none.
-        question: as asked.
-        answers: at least one.
-        sources: texts that may hold an answer.
-        group: questions of one document share it; None where the file does not say.
-        where: place in the file, for messages.
-    """
-
-    id: str | None
-    question: str
-    answers: tuple[str, ...]
-    sources: tuple[str, ...]
-    group: str | None
-    where: str
 
     @property
     def wording(self) -> str:
@@ -224,6 +186,12 @@ class _Asked:
         return {normalise_answer(answer) for answer in self.answers} - {""}
 
 
+def _checked(value: Any, where: str, hint: str) -> _Asked:
+    one = check_model(_Asked, value, where=where, hint=hint)
+    one.where, one.passages = where, tuple(dict.fromkeys((*one.context, *one.passages)))
+    return one
+
+
 def _asked(path: Path) -> Iterator[_Asked]:
     """Yield the questions of a file, in its order; the content decides which format it is."""
     text, where = _text(path), str(path)
@@ -232,7 +200,10 @@ def _asked(path: Path) -> Iterator[_Asked]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        yield from _squad(check_model(_SquadFile, document, where=where, hint=_HINT_SQUAD), where)
+        for number, article in enumerate(_list(document, "data", where, _HINT_SQUAD)):
+            for paragraph in _list(article, "paragraphs", where, _HINT_SQUAD):
+                asked = _of_paragraph(paragraph, f"article {number}", where, _HINT_SQUAD)
+                yield from map(_with_answer, asked)
         return
     lines = list(_lines(text, where))
     if not lines:
@@ -240,42 +211,49 @@ def _asked(path: Path) -> Iterator[_Asked]:
     first = lines[0][1]
     is_mrqa = isinstance(first, dict) and ("header" in first or {"context", "qas"} <= first.keys())
     for place, value in lines:
-        if is_mrqa:
-            yield from _mrqa(value, place)
-        else:
-            line = check_model(_PlainLine, value, where=place, hint=_HINT_PLAIN)
-            sources = tuple(dict.fromkeys((*line.context, *line.passages)))
-            yield _Asked(line.id, line.question, line.answers, sources, line.group, place)
+        if not is_mrqa:
+            yield _with_answer(_checked(value, place, _HINT_PLAIN))
+        elif not (isinstance(value, dict) and "header" in value and "context" not in value):
+            group = f"line {place.rpartition(':')[2]}"  # no path of this machine in results
+            asked = map(_tidied, _of_paragraph(value, group, place, _HINT_MRQA))
+            yield from (one for one in asked if one.answers)
 
 
-def _mrqa(value: Any, where: str) -> Iterator[_Asked]:
-    """Yield the questions of a line; answers are those listed and those found in the context."""
-    if isinstance(value, dict) and "header" in value and "context" not in value:
-        return
-    line = check_model(_Paragraph, value, where=where, hint=_HINT_MRQA)
-    sources = documents(line.context)
-    for one in line.qas:
-        spellings = map(tidy, (*one.answers, *one.detected_answers))
-        answers = tuple(filter(None, dict.fromkeys(spellings)))
-        if answers:
-            held = [text for text in sources if occurrences(text, answers)]
-            group = f"line {where.rpartition(':')[2]}"  # no path of this machine in results
-            some = tuple((held or sources)[:_HELD])
-            yield _Asked(one.id, tidy(one.question), answers, some, group, where)
+def _list(value: Any, name: str, where: str, hint: str) -> list[Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, list):
+        raise InputError(f"field {name!r} must be a list", where=where, hint=hint)
+    return found
 
 
-def _squad(file: _SquadFile, where: str) -> Iterator[_Asked]:
-    """Yield the questions of a document; those marked impossible are left out."""
-    for number, article in enumerate(file.data):
-        for paragraph in article.paragraphs:
-            for one in paragraph.qas:
-                if one.is_impossible is True:
-                    continue
-                if not one.answers:
-                    what = f"question {one.question[:80]!r} has no answer"
-                    raise InputError(what, where=where, hint=_HINT_SQUAD)
-                sources = (paragraph.context,)
-                yield _Asked(one.id, one.question, one.answers, sources, f"article {number}", where)
+def _of_paragraph(value: Any, group: str, where: str, hint: str) -> Iterator[_Asked]:
+    """Yield the questions about a context; those marked impossible are left out."""
+    for one in _list(value, "qas", where, hint):
+        if not isinstance(one, dict) or not value.get("context"):
+            raise InputError(
+                "'qas' holds no object, or no 'context' is beside it", where=where, hint=hint
+            )
+        if one.get("is_impossible") is not True:
+            name = one.get("qid", one.get("id"))
+            about = {"context": value.get("context"), "id": name, "group": group}
+            yield _checked({**one, **about}, where, hint)
+
+
+def _with_answer(one: _Asked) -> _Asked:
+    if not one.answers:
+        what = f"question {one.question[:80]!r} has no answer"
+        raise InputError(what, where=one.where, hint=_HINT)
+    return one
+
+
+def _tidied(one: _Asked) -> _Asked:
+    """Return a question of an MRQA file as prose, with the documents that hold an answer."""
+    spellings = map(tidy, (*one.answers, *one.detected_answers))
+    one.question, one.answers = tidy(one.question), tuple(filter(None, dict.fromkeys(spellings)))
+    sources = [text for context in one.passages for text in documents(context)]
+    held = [text for text in sources if occurrences(text, one.answers)]
+    one.passages = tuple((held or sources)[:_HELD])
+    return one
 
 
 def _text(path: Path) -> str:
@@ -318,7 +296,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def _merged_questions(asked: Sequence[_Asked], name: str) -> tuple[Question, ...]:
+def _merged_questions(asked: Sequence[_Asked], of: str) -> tuple[Question, ...]:
     """Questions in the order of the file, those asked in several paragraphs once.
 
     Two are the same if they share the id, or the wording and an answer; sources and
@@ -330,20 +308,15 @@ def _merged_questions(asked: Sequence[_Asked], name: str) -> tuple[Question, ...
         InputError: one id for two wordings.
     """
     taken = {one.id for one in asked if one.id is not None}
-    joined: dict[str, str] = {}  # group → the one that stands for it
     by_id: dict[str, _Asked] = {}
     by_wording: dict[str, list[_Asked]] = {}
-
-    def group_of(group: str) -> str:
-        while group in joined:
-            group = joined[group]
-        return group
-
+    groups: dict[str, set[str]] = {}
     for number, one in enumerate(asked, start=1):
-        one.id = one.id or _free_id(number, taken)
+        free = (f"q{number}" + "'" * more for more in count())
+        name = one.id = one.id or next(one for one in free if one not in taken)
         if not one.normalised:
             continue
-        found = by_id.get(one.id)
+        found = by_id.get(name)
         if found is not None and found.wording != one.wording:
             raise InputError(
                 "the id was used before for another question",
@@ -352,31 +325,19 @@ def _merged_questions(asked: Sequence[_Asked], name: str) -> tuple[Question, ...
             )
         alike = by_wording.setdefault(one.wording, [])
         same = (other for other in alike if other.normalised & one.normalised)
-        found = found or next(same, None)
-        if found is None:
-            one.group = one.group or one.id
+        found = found or next(same, one)
+        if found is one:
             alike.append(one)
-            found = one
-        else:
-            found.answers = tuple(dict.fromkeys((*found.answers, *one.answers)))
-            found.sources = tuple(dict.fromkeys((*found.sources, *one.sources)))
-            first, second = group_of(str(found.group)), group_of(one.group or str(found.group))
-            if first != second:
-                joined[second] = first
-        by_id.setdefault(one.id, found)
+        found.group = found.group or str(found.id)
+        groups.setdefault(str(found.id), set()).add(one.group or found.group)
+        found.answers = tuple(dict.fromkeys((*found.answers, *one.answers)))
+        found.passages = tuple(dict.fromkeys((*found.passages, *one.passages)))
+        by_id.setdefault(name, found)
     return tuple(
-        Question(
-            str(one.id), one.question, one.answers, name, group_of(str(one.group)), one.sources
-        )
-        for one in {id(found): found for found in by_id.values()}.values()
+        Question(name, one.question, one.answers, of, str(by_id[first].group), one.passages)
+        for name, first in units(groups).items()
+        for one in [by_id[name]]
     )
-
-
-def _free_id(number: int, taken: Iterable[str]) -> str:
-    name = f"q{number}"
-    while name in taken:
-        name += "'"
-    return name
 
 
 def documents(context: str) -> tuple[str, ...]:

@@ -7,23 +7,24 @@ The same run folder gives the same bytes, wherever it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ....guard.decision import Scenario
-from ...report.document import Block, Case, CaseLine, Cases, Document, Passages, Prose, Section
+from ...report.document import Document, Prose, Section
+from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
-from ...report.tables import Cell, Line, Table
-from ...report.text import counted, decimal, estimate_text, one_line, percent
+from ...report.tables import Cell, Line, Table, Text
+from ...report.text import counted, decimal, estimate_text, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
-from ._cases import PAPER_KINDS, ContextKind, UniKnowRow
-from ._cases import Case as UniKnowCase
+from ..parts import READ_REPLIES
+from ._cases import PAPER_KINDS, ContextKind
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
-from ._metrics import ERROR_TYPES, Outcome, measured, outcome_of
+from ._metrics import ALL
 from ._summary import (
     CONTENT,
     PUBLISHED,
@@ -31,13 +32,16 @@ from ._summary import (
     TEXTS,
     Methods,
     UniKnowSummary,
-    in_order,
-    plots,
     shown_method,
 )
 from .plan import UniKnowRun
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _GUARD, _BASE = "guard_naive", "naive"
+_TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
+_LETTERED = {one["name"]: f"{one['title']} ({one['letter']})" for one in SITUATIONS}
 
 
 def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
@@ -87,121 +91,28 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     return block if block.sliders else None
 
 
-_SHOWN = 10
-_QUESTION_LIMIT, _PASSAGE_LIMIT, _REPLY_LIMIT, _ANSWERS = 300, 700, 120, 4
-_TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
-_TITLES["agreement"] = "Both agree"
-_Judged = Sequence[tuple[UniKnowRow, Outcome]]
+# Heading, scenario or `all`, share, and which way is better.
+_Column = tuple[str, str, str, int]
 
 
-def worst_cases(run: UniKnowRun) -> list[Section]:
-    """Choose per kind of context the cases that most methods got wrong; ablations do not vote."""
-    votes = (
-        (row, outcome_of(row, run.cases[row.case_key].context))
-        for row in measured(run.rows)
-        if "@" not in row.method
-    )
-    by_case = grouped(votes, lambda vote: vote[0].case_key)
-    wrong = {key: sum(one in ERROR_TYPES for _, one in judged) for key, judged in by_case.items()}
-    found = []
-    for kind in ContextKind:
-        own = [key for key in wrong if wrong[key] and run.cases[key].context_kind is kind]
-        chosen = sorted(own, key=lambda key: (-wrong[key], key))[:_SHOWN]
-        if chosen:
-            title, meaning = CONTENT["kinds"][kind]
-            cases = Cases(tuple(_shown(run.cases[key], by_case[key]) for key in chosen))
-            title = f"{title}: {len(chosen)} of {len(own)} that some method got wrong"
-            found.append(Section(title, (meaning, cases), folded=True))
-    return found
-
-
-def _shown(case: UniKnowCase, judged: _Judged) -> Case:
-    alike = grouped(judged, lambda one: (one_line(one[0].answer or "", _REPLY_LIMIT), one[1]))
-    ordered = sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
-    scenario = judged[0][0].scenario
-    situation = _TITLES.get(scenario or "", "Not settled whether the model knows it")
-    wanted = _answers(case.expected)
-    if scenario == Scenario.UNKNOWN:
-        wanted = f"to abstain (the answer would be: {_answers(case.answers)})"
-    replies = (
-        CaseLine(
-            text or "(no answer)",
-            tag=CONTENT["outcomes"][outcome][0],
-            wrong=outcome in ERROR_TYPES,
-            note=", ".join(in_order(row.method for row, _ in some)),
-        )
-        for (text, outcome), some in ordered
-    )
-    passages = tuple(CaseLine(one_line(passage, _PASSAGE_LIMIT)) for passage in case.passages)
-    return Case(
-        question=one_line(case.question, _QUESTION_LIMIT),
-        note=f"{case.case_id} · {situation}",
-        parts=(CaseLine(wanted, "Wanted", right=True), Passages(passages), *replies),
-    )
-
-
-def _answers(answers: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(one_line(answer, _REPLY_LIMIT) for answer in answers))
-    rest = f" (and {len(unique) - _ANSWERS} other wordings)" if len(unique) > _ANSWERS else ""
-    return " / ".join(unique[:_ANSWERS]) + rest
-
-
-_Column = tuple[str, list[Cell]]
-
-
-def _em(methods: Methods, scenario: str, heading: str, better: int = 1) -> _Column:
-    """Return the column of exact match in a situation."""
-    shares = [one.scenarios[scenario]["em"] for one in methods.values()]
-    return heading, Cell.column(shares, better=better)
-
-
-def _overall(
-    methods: Methods, name: str, heading: str, better: int, text: Callable[[float], str] = percent
-) -> _Column:
-    """Return the column of a share over all scored cases."""
-    return heading, Cell.column(
-        [one.overall[name] for one in methods.values()], text, better=better
-    )
-
-
-def situation_table(methods: Methods) -> Table:
-    """Make the table of exact match by situation."""
-    columns = [
-        *(_em(methods, one["name"], f"{one['title']} ({one['letter']})") for one in SITUATIONS),
-        _em(methods, "all", "Mean of the four (All)"),
-        _em(methods, "agreement", "Both agree (not scored)", better=0),
+def _table(methods: Methods, columns: Sequence[_Column], notes: tuple[Text, ...] = ()) -> Table:
+    """Make a table of shares, a line per method."""
+    found = [
+        (heading, [one.scenarios[scenario][share] for one in methods.values()], share, better)
+        for heading, scenario, share, better in columns
     ]
-    notes = (*TEXTS.terms("situations"), *explained("intervals", "best"))
-    return Table.from_columns("Method", list(methods), columns, notes=notes)
-
-
-def overall_table(methods: Methods) -> Table:
-    """Make the table of Rely and its parts."""
-    columns = [
-        _overall(methods, "rely", "Rely", 1, decimal),
-        _overall(methods, "acc", "Acc", 1),
-        _overall(methods, "truth", "Truth", 1),
-        _overall(methods, "ans", "Ans", 0),
+    cells = [
+        (heading, Cell.column(shares, decimal if share == "rely" else percent, better=better))
+        for heading, shares, share, better in found
     ]
-    notes = explained("acc", "truth", "ans", "rely")
-    return Table.from_columns("Method", list(methods), columns, notes=notes)
-
-
-def error_table(methods: Methods) -> Table:
-    """Make the table of errors by type."""
-    columns = [_overall(methods, name, title, -1) for name, title in CONTENT["errors"].items()]
-    notes = (
-        *TEXTS.terms("errors"),
-        *explained("context_used_wrongly", "memory_used_wrongly", "needless_abstention"),
-        *TEXTS.terms("other_errors"),
-    )
-    return Table.from_columns("Method", list(methods), columns, notes=notes)
+    return Table.from_columns("Method", list(methods), cells, notes=notes)
 
 
 def difference_table(summary: UniKnowSummary) -> Table:
     """Make the table of guard minus base, on the same cases."""
-    names = {"em_all": "Mean of the four"}
-    names |= {f"em_{situation['name']}": situation["title"] for situation in SITUATIONS}
+    names = {"em_all": "Mean of the four"} | {
+        f"em_{name}": title for name, title in _TITLES.items()
+    }
     signed = partial(decimal, digits=3, signed=True)
     lines = tuple(
         Line(
@@ -216,23 +127,75 @@ def difference_table(summary: UniKnowSummary) -> Table:
 
 def published_table(methods: Methods) -> Table:
     """Make the table of the published numbers, with those of this run beneath."""
-    columns = {**{one["name"]: one["title"] for one in SITUATIONS}, "all": "Mean of the four"}
 
-    def cell(value: float | None, own: Interval | None, text: Callable[..., str]) -> Cell:
-        here = None if own is None else own.value
-        return Cell(text(value), "" if here is None else f"here {text(here)}")
+    def cell(name: str, scenario: str, value: float | None, share: str = "em") -> Cell:
+        text: Callable[[float | None], str] = decimal if share == "rely" else percent
+        own = methods[name].scenarios[scenario][share].value if name in methods else None
+        return Cell(text(value), "" if own is None else f"here {text(own)}")
 
-    lines = []
-    for name, published in PUBLISHED.items():
-        own = methods.get(name)
-        cells = [
-            cell(published["em"][column], own.scenarios[column]["em"] if own else None, percent)
-            for column in columns
-        ]
-        rely = cell(published["rely_nq"], own.overall["rely"] if own else None, decimal)
-        lines.append(Line(name, (*cells, rely)))
+    columns = {**_TITLES, ALL: "Mean of the four"}
+    lines = [
+        Line(
+            name,
+            (
+                *(cell(name, scenario, found["em"][scenario]) for scenario in columns),
+                cell(name, ALL, found["rely_nq"], "rely"),
+            ),
+        )
+        for name, found in PUBLISHED.items()
+    ]
     return Table("Method", (*columns.values(), "Rely"), tuple(lines))
 
+
+# -- Plots ------------------------------------------------------------------------------
+
+_MARKS = {
+    "prompt only": ("o", Colour.GREY),
+    "decoding": ("^", Colour.AMBER),
+    "fine-tuned": ("s", Colour.BLUE),
+    "guarded": ("D", Colour.VERMILION),
+    "other": ("X", Colour.PURPLE),
+}
+_PLAIN = re.compile(r"[A-Za-z0-9_@=.,+-][A-Za-z0-9_@=.,+ -]{0,47}")
+
+
+def plots(methods: Methods) -> dict[str, Plot]:
+    """Return what can be drawn of some methods with cases, by the names of the plots."""
+    if not methods:
+        return {}
+    # A name that no plot can hold becomes a number.
+    labels = [
+        name if _PLAIN.fullmatch(name) else f"method {number}"
+        for number, name in enumerate(methods, start=1)
+    ]
+    marks = [_MARKS[shown_method(name)[0]] for name in methods]
+    words = {
+        name: (name, texts["title"], texts["caption"]) for name, texts in CONTENT["plots"].items()
+    }
+    panels = {}
+    for one in SITUATIONS:
+        shares = [found.scenarios[one["name"]]["em"] for found in methods.values()]
+        lines = enumerate(zip(marks, shares, strict=True))
+        series = [("", *mark, [*[None] * line, share]) for line, (mark, share) in lines]
+        panels[f"{one['title']}\n({one['letter']})"] = series
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        parts = [
+            (named, Colour[colour], [one.overall[outcome].value or 0.0 for one in methods.values()])
+            for outcome, (named, colour) in CONTENT["outcomes"].items()
+        ]
+        Plot.draw_bars(axes, parts, labels)
+        axes.set_xlabel("share of cases")
+        figure.legend(loc="outside upper center", ncols=3)
+
+    return {
+        "situations": dots(words["situations"], labels, panels),
+        "outcomes": Plot(*words["outcomes"], draw, (8.4, 1.35 + 0.34 * len(labels))),
+    }
+
+
+# -- Sentences --------------------------------------------------------------------------
 
 # Share of a method's replies that may have failed for it still to be compared.
 _MOST_FAILED = 0.05
@@ -283,9 +246,9 @@ def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
     )
     _, found = summary.differences.get((guard, base), (0, {}))
     losses = [
-        (one["title"], -100 * difference.value)
-        for one in SITUATIONS
-        if (difference := found.get(f"em_{one['name']}", Interval())).value is not None
+        (title, -100 * difference.value)
+        for name, title in _TITLES.items()
+        if (difference := found.get(f"em_{name}", Interval())).value is not None
         and (difference.high or 0.0) < 0
     ]
     return TEXTS.text("guarded", base, ours, theirs, losses)
@@ -295,8 +258,8 @@ def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
     asked = grouped(summary.run.rows, lambda row: row.method)
     found = {
-        one["title"]: [method.scenarios[one["name"]] for method in summary.main.values()]
-        for one in SITUATIONS
+        title: [method.scenarios[name] for method in summary.main.values()]
+        for name, title in _TITLES.items()
     }
     sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
     return TEXTS.paragraphs(
@@ -332,28 +295,41 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
     shown = {name: found for name, found in summary.main.items() if found.overall.cases}
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
-    drawn: Mapping[str, Any] = plots(shown)
+    drawn = plots(shown)
     what_if = uniknow_what_if(summary.run)
-    worst: tuple[Block, ...] = (*TEXTS.paragraphs("worst"), *worst_cases(summary.run))
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
+    situations = _table(
+        shown,
+        [
+            *((title, name, "em", 1) for name, title in _LETTERED.items()),
+            ("Mean of the four (All)", ALL, "em", 1),
+            ("Both agree (not scored)", "agreement", "em", 0),
+        ],
+        (*TEXTS.terms("situations"), *explained("intervals", "best")),
+    )
+    better = {"rely": 1, "acc": 1, "truth": 1, "ans": 0}
+    parts = [(name.capitalize(), ALL, name, sign) for name, sign in better.items()]
+    overall = _table(shown, parts, explained("acc", "truth", "ans", "rely"))
+    kinds = explained("context_used_wrongly", "memory_used_wrongly", "needless_abstention")
+    errors = _table(
+        shown,
+        [(title, ALL, name, -1) for name, title in CONTENT["errors"].items()],
+        (*TEXTS.terms("errors"), *kinds, *TEXTS.terms("other_errors")),
+    )
     return [
         _tested(summary),
         Section(
-            "What each method did in each situation",
-            (drawn.get("situations"), situation_table(shown), methods),
+            "What each method did in each situation", (drawn.get("situations"), situations, methods)
         ),
-        Section("Reliability", (drawn.get("acc-rely"), overall_table(shown))),
-        Section("What went wrong", (drawn.get("outcomes"), error_table(shown))),
+        Section("Reliability", (overall,)),
+        Section("What went wrong", (drawn.get("outcomes"), errors)),
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,
         Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
         _ablations(summary),
         _beyond(summary),
-        Section(
-            "Cases worth reading",
-            worst if len(worst) > 1 else ("No method got any case wrong.",),
-        ),
+        READ_REPLIES,
         _failures(summary),
         Section(
             "What the paper published",
@@ -369,8 +345,7 @@ def _tested(summary: UniKnowSummary) -> Section:
         found = [method.scenarios[one["name"]] for method in summary.main.values()]
         questions = max((shares.questions for shares in found), default=0)
         cases = max((shares.cases for shares in found), default=0)
-        title = f"{one['title']} ({one['letter']})"
-        lines.append((title, one["what"], one["wanted"], questions, cases))
+        lines.append((_LETTERED[one["name"]], one["what"], one["wanted"], questions, cases))
     headings = ("Situation", "What is the case", "What is wanted", "Questions", "Cases")
     knows = TEXTS.text("tested", **summary.knowledge, questions=summary.questions)
     situations = Table.of_text(headings, lines)
@@ -385,11 +360,12 @@ def _ablations(summary: UniKnowSummary) -> Section | None:
         return None
     bases = {name.partition("@")[0] for name in variants}
     shown = {name: found for name, found in summary.main.items() if name in bases} | variants
-    columns = [_overall(shown, "rely", "Rely", 1, decimal)]
-    columns += [_em(shown, one["name"], one["title"]) for one in SITUATIONS]
+    columns = [
+        ("Rely", ALL, "rely", 1),
+        *((title, name, "em", 1) for name, title in _TITLES.items()),
+    ]
     notes = Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True)
-    table = Table.from_columns("Method", list(shown), columns)
-    return Section("What the training needs", (table, notes))
+    return Section("What the training needs", (_table(shown, columns), notes))
 
 
 def _beyond(summary: UniKnowSummary) -> Section | None:

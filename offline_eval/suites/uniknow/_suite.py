@@ -55,7 +55,6 @@ from .methods import (
     ALL_METHODS,
     GUARDED,
     Methods,
-    Trainer,
     check_methods,
     choose_methods,
     is_trained,
@@ -334,21 +333,15 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             methods.policy = self._calibrate(work, plan, methods.meter)
             guarantee = methods.policy.guarantee
             work.note(f"the guards guarantee: {guarantee.statement if guarantee else ''}")
-        lm, done = methods.lm, run[self.rows].done
+        done = run[self.rows].done
         trained = [one.name for one in work.systems if is_trained(one.name)]
-        if trained and isinstance(lm, HuggingFaceLM):
-            methods.trainer = Trainer(
-                lm,
-                plan.training,
-                methods.prompts,
-                run.folder / "adapters",
-                self._training_of(settings),
-                self._training_of(settings, preferences=True),
-                settings.seed,
-            )
-            for name in trained:
-                if any(self.row_id(case, name) not in done for case in plan.evaluation):
-                    methods.trainer.train(name, work.options.on_progress)
+        if trained:
+            methods.cases, methods.folder = plan.training, run.folder / "adapters"
+            methods.settings, methods.seed = self._training_of(settings), settings.seed
+            methods.preference_settings = self._training_of(settings, preferences=True)
+        for name in trained:
+            if any(self.row_id(case, name) not in done for case in plan.evaluation):
+                methods.train(name, work.options.on_progress)
 
     def _plan(self, work: Work[UniKnowSettings, Any]) -> Plan:
         """Ask the model what it knows, build the contexts and split the questions.

@@ -205,23 +205,31 @@ def untrained(name: str, lm: Any, prompts: PromptSet) -> Method:
 
 @dataclass
 class Methods:
-    """Make and ask the methods of a run.
+    """Make and ask the methods of a run, and train those that are trained.
 
     Attributes:
-        lm: what is asked.
+        lm: what is asked, and trained from its folder.
         prompts: of the data set.
         left_out: methods that were asked for and that the model does not allow, with the reason.
-        trainer: of trained methods; None if there are none.
         meter: measured the guards' signals; None if there are no guards.
         policy: of the guards; None likewise.
+        cases: of training questions.
+        folder: holds the adapters, one folder per training.
+        settings: of supervised training.
+        preference_settings: of preference training.
+        seed: of draws, order and first weights.
     """
 
-    lm: LanguageModel
+    lm: Any
     prompts: PromptSet
     left_out: Mapping[str, str] = field(default_factory=dict)
-    trainer: Trainer | None = None
     meter: SignalMeter | None = None
     policy: Policy | None = None
+    cases: Sequence[Case] = ()
+    folder: Path = Path()
+    settings: ScenarioTrainingSettings | None = None
+    preference_settings: ScenarioTrainingSettings | None = None
+    seed: int = 0
     _loaded: tuple[str, Method] | None = None
 
     def answer(
@@ -264,51 +272,22 @@ class Methods:
         return [known[case.case_id] for case in cases]
 
     def _trained(self, name: str) -> Method:
-        """Load the adapted model of a method; only the last one is kept in memory."""
-        assert self.trainer is not None
+        """Train a method, unless its adapter exists, and load it; only the last one is kept."""
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None
-            self._loaded = name, self.trainer.method(name)
+            adapted = HuggingFaceLM(
+                self.lm.name,
+                device=self.lm.device,
+                dtype=self.lm.dtype,
+                max_new_tokens=self.lm.max_new_tokens,
+                stop=self.lm.stop,
+                batch_size=self.lm.batch_size,
+                adapter=self.train(name),
+                loading=LoadOptions(chat_template=self.lm.uses_chat_template),
+            )
+            template = TrainedMethod(name.partition("@")[0]).prompt(self.prompts)
+            self._loaded = name, partial(prompted, adapted, template)
         return self._loaded[1]
-
-
-@dataclass(frozen=True)
-class Trainer:
-    """Trains the methods of a run and loads them.
-
-    Attributes:
-        lm: the base model, from a folder; adapted ones are asked in the same way.
-        cases: of training questions.
-        prompts: of the data set.
-        folder: holds the adapters, one folder per training.
-        settings: of supervised training.
-        preference_settings: of preference training.
-        seed: of draws, order and first weights.
-    """
-
-    lm: HuggingFaceLM
-    cases: Sequence[Case]
-    prompts: PromptSet
-    folder: Path
-    settings: ScenarioTrainingSettings
-    preference_settings: ScenarioTrainingSettings
-    seed: int = 0
-
-    def method(self, name: str) -> Method:
-        """Train a method, unless its adapter exists, and load it; raises as `train`."""
-        adapted = HuggingFaceLM(
-            self.lm.name,
-            device=self.lm.device,
-            dtype=self.lm.dtype,
-            max_new_tokens=self.lm.max_new_tokens,
-            stop=self.lm.stop,
-            batch_size=self.lm.batch_size,
-            adapter=self.train(name),
-            loading=LoadOptions(chat_template=self.lm.uses_chat_template),
-        )
-        return partial(
-            prompted, adapted, TrainedMethod(name.partition("@")[0]).prompt(self.prompts)
-        )
 
     def train(self, name: str, on_progress: OnProgress | None = None) -> Path:
         """Train a method, unless its adapter exists, and return the adapter's folder.

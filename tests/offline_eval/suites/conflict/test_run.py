@@ -22,7 +22,8 @@ HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
 
 
 def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
-    return {place: cell["accuracy"].value for place, cell in accuracy_cells(run).items()}
+    found = accuracy_cells(run).items()
+    return {(task, kind): one["accuracy"].value for task, of in found for kind, one in of.items()}
 
 
 def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
     found = accuracy(run)
     assert found[Task.CK, HPC] == found[Task.CK, NC] == found[Task.PK, NC] == 1.0
     assert found[Task.PK, HPC] == 0.0
-    told, removed = list(suppressions(run).values())[:2]
+    told, removed = list(suppressions(run)[HPC].values())[:2]
     assert (told["score"].value, removed["score"].value) == (0.0, 1.0)
     assert {row.system for row in run.rows} == {MODEL_SYSTEM, CLOSED_BOOK, REMOVES}
 
@@ -85,10 +86,10 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
     assert len(run.rows) == len(run.planned_ids)
     found = suppressions(run)
-    assert found[HPC, "remover"]["accuracy"].value == 1.0
-    assert found[HPC, "remover"]["accuracy"].n == 7  # one failed
-    assert found[LPC, "remover"]["accuracy"].value == 0.0
-    assert found[HPC, MODEL_SYSTEM]["accuracy"].value == 0.0
+    assert found[HPC]["remover"]["accuracy"].value == 1.0
+    assert found[HPC]["remover"]["accuracy"].n == 7  # one failed
+    assert found[LPC]["remover"]["accuracy"].value == 0.0
+    assert found[HPC][MODEL_SYSTEM]["accuracy"].value == 0.0
 
 
 def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:

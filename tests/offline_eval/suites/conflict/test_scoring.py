@@ -97,7 +97,7 @@ def test_suppression_is_what_stays_right_of_what_was_known() -> None:
         *pk("5", "B", "A", removed="B"),  # not known: no part of the score
     ]
     found = suppressions(run(*rows))
-    model, removed = found[HPC, MODEL_SYSTEM], found[HPC, REMOVES]
+    model, removed = found[HPC][MODEL_SYSTEM], found[HPC][REMOVES]
     assert (model["score"].value, model["score"].n) == (0.25, 4)
     assert (model["accuracy"].value, model["closed_book"].value) == (0.4, 0.8)
     assert model["difference"].value == pytest.approx(-0.4)
@@ -112,10 +112,10 @@ def test_errors_are_left_out_and_counted() -> None:
         row("3", Task.CK, HPC, None, "B"),
         row("4", Task.CK, HPC, None, "B", correct=None, error=error),
     ]
-    cell = accuracy_cells(run(*rows))[Task.CK, HPC]
+    cell = accuracy_cells(run(*rows))[Task.CK][HPC]
     assert cell["accuracy"].value == pytest.approx(1 / 3)
     assert (cell["accuracy"].n, cell["unread"], cell["errors"]) == (3, 1, 1)
-    nothing = accuracy_cells(run(*rows))[Task.CK, NC]
+    nothing = accuracy_cells(run(*rows))[Task.CK][NC]
     assert nothing["accuracy"].value is None
 
 
@@ -129,7 +129,7 @@ def test_the_confident_subset_is_right_in_all_tasks_over_nc() -> None:
         row("2", Task.CK, HPC, "B", "B"),
     ]
     assert confident_keys(run(*rows)) == {"1"}
-    cell = accuracy_cells(run(*rows))[Task.CK, HPC]
+    cell = accuracy_cells(run(*rows))[Task.CK][HPC]
     assert (cell["accuracy"].value, cell["confident"].value, cell["confident"].n) == (0.5, 0.0, 1)
     assert confident_keys(run(*rows, tasks="KF")) == frozenset()
 
@@ -170,7 +170,8 @@ def test_differences_are_paired_by_question() -> None:
         row("1", Task.CK, HPC, "A", "B"),
         row("2", Task.CK, HPC, "B", "B"),
     ]
-    (((task, kind), found),) = evidence_differences(run(*rows)).items()
+    ((task, of),) = evidence_differences(run(*rows)).items()
+    ((kind, found),) = of.items()
     assert (task, kind, found.value, found.n) == (Task.CK, HPC, 0.5, 2)
 
 

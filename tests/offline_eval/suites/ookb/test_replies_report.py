@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -116,6 +117,7 @@ def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path
     write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
 
     text = text_of(tmp_path / "run")
-    assert "“guard policy” least often, 0 of 4" in text
-    assert "questions known from a guard’s calibration do not count for it" in text
+    assert "Without the questions known from the guard’s calibration" in text
+    numbers = json.loads((tmp_path / "run" / "report.json").read_text())["systems"][1]
+    assert (numbers["held_out"]["abstained"], numbers["held_out"]["n"]) == (0, 4)
     assert "4 cases in both, without 4 known from calibration" in text
