@@ -16,9 +16,10 @@ from ...guard.prompts import Prompt
 from ..data.diversity import filter_questions_file
 from ..data.diversity.filter import DiversitySettings, KeywordMethod, SemanticMethod
 from ..data.facts import BuildSettings, build_questions
-from ..data.facts.build import BuildEstimate
+from ..data.facts.build import estimate_build
+from ..data.questions import SHARED_BY_PEOPLE
 from ..systems.factory import load_chat_model
-from ._console import call_progress, err, out, print_figures, progress_bar
+from ._console import call_progress, err, out, print_figures, progress_bar, tell
 from ._options import (
     CallOptions,
     ChunkOptions,
@@ -90,9 +91,9 @@ def build(
     prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
     settings = BuildSettings(model, **prompts, chunk_size=chunks.size, chunk_overlap=chunks.overlap)
     if dry_run:
-        estimate = BuildEstimate(documents, out_dir, settings=settings)
-        print_figures(vars(estimate))
-        out.print(str(estimate))
+        estimate = estimate_build(documents, out_dir, settings=settings)
+        print_figures(estimate)
+        tell("estimated", estimate)
         return
     with call_progress() as advance:
         totals = build_questions(
@@ -105,7 +106,8 @@ def build(
             on_progress=advance,
         )
     questions = out_dir / "questions.jsonl"
-    out.print(f"{totals}\nquestions → {questions}")
+    tell("built", totals, SHARED_BY_PEOPLE)
+    out.print(f"questions → {questions}")
     dropped = None if totals.questions < 2 else _filtered(questions, filters)
     print_figures({**asdict(totals), "folder": out_dir, "dropped": dropped})
     if totals.questions < 2:

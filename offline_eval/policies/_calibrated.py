@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
@@ -18,7 +19,7 @@ from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ..report.prose import Templates
 from ..run.measured_run import Review
-from ._rates import LeakRates, PathStep, Rates, passing
+from ._rates import LeakRates, Rates, passing
 from .records import CalibrationSet
 
 WORDS = Templates(Path(__file__).parent / "calibration.txt")
@@ -57,7 +58,7 @@ class Calibrated:
     risk: Risk
     certify: tuple[CalibrationRecord, ...]
     test: tuple[CalibrationRecord, ...]
-    steps: tuple[PathStep, ...]
+    steps: tuple[Mapping[str, Any], ...]
     seed: int
     learn: tuple[CalibrationRecord, ...] = ()
     folds: tuple[LeakFold, ...] = ()

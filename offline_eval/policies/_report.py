@@ -20,24 +20,18 @@ from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import WORDS, Calibrated
-from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
-from ._rates import (
-    Outcome,
-    SelectiveQuality,
-    SignalQuality,
-    StatedProbabilities,
-    outcomes_under,
-    selective_qualities,
-)
+from ._plots import draw_reliability, draw_risk_coverage
+from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
 
 _SCHEMA_VERSION = 1
+_Rows = Mapping[str, Mapping[str, Any]]
 
 
 def calibration_document(found: Calibrated) -> Document:
     """Make the report of a calibration."""
     guarantee = found.policy.guarantee
     risk = 0.0 if guarantee is None else guarantee.risk
-    signals = SignalQuality.of_signals(found.choices, found.unseen, seed=found.seed)
+    signals = signal_qualities(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
     outcomes, which = _shown_outcomes(found)
     return Document(
@@ -49,7 +43,6 @@ def calibration_document(found: Calibrated) -> Document:
         warnings=(*(problem.what for problem in found.problems), *found.warnings),
         sections=(
             Section("Results", (_results(found),)),
-            Section("The policy", (draw_regions(found.policy, outcomes, which=which),)),
             Section("What is promised", _promise(found)),
             Section("How the point was chosen", _choice(found, rankings)),
             Section(
@@ -143,18 +136,13 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
     )
 
 
-def _choice(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> tuple[Plot | None, ...]:
-    guarantee, of_coverage = found.policy.guarantee, found.coverage is not None
+def _choice(found: Calibrated, rankings: _Rows) -> tuple[Plot | None, ...]:
+    guarantee = found.policy.guarantee
     # A path tested for its costs has no place on an axis of wrong answers.
-    of_cost, steps = _bounds_a_cost(guarantee), found.steps
-    risk: float | None = None
-    p_values: Plot | None = None
-    if guarantee is not None:
-        p_values = draw_p_values(steps, delta=guarantee.delta, of_coverage=of_coverage)
-        if not of_cost and (guarantee.certified or not of_coverage):
-            risk = guarantee.risk
-    coverage = draw_risk_coverage(rankings, () if of_cost else steps, risk=risk)
-    return coverage, p_values
+    of_cost = _bounds_a_cost(guarantee)
+    shown = guarantee is not None and (guarantee.certified or found.coverage is None)
+    risk = guarantee.risk if guarantee is not None and shown and not of_cost else None
+    return (draw_risk_coverage(rankings, () if of_cost else found.steps, risk=risk),)
 
 
 def _facts(found: Calibrated) -> list[tuple[str, str]]:
@@ -198,21 +186,22 @@ def _threshold(value: float | None) -> str:
     return "never" if value is None else decimal(value)
 
 
-def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
-    before = [one.before for one in signals.values()]
-    after: list[StatedProbabilities | None] = [one.after for one in signals.values()]
+def _signals(signals: _Rows) -> tuple[Plot | Table, ...]:
     columns = [
-        (heading, [Cell.estimate(getattr(one, name, None), decimal) for one in of])
-        for heading, name, of in (
-            ("Calibration error, raw", "calibration_error", before),
-            ("calibrated", "calibration_error", after),
-            ("Brier score, raw", "brier", before),
-            ("calibrated", "brier", after),
+        (
+            heading,
+            [Cell.estimate((one[when] or {}).get(name), decimal) for one in signals.values()],
+        )
+        for heading, name, when in (
+            ("Calibration error, raw", "calibration_error", "before"),
+            ("calibrated", "calibration_error", "after"),
+            ("Brier score, raw", "brier", "before"),
+            ("calibrated", "brier", "after"),
         )
     ]
     columns += [
-        ("AUROC", [Cell(decimal(one.auroc)) for one in signals.values()]),
-        ("Cases", [Cell(str(one.cases)) for one in signals.values()]),
+        ("AUROC", [Cell(decimal(one["auroc"])) for one in signals.values()]),
+        ("Cases", [Cell(str(one["cases"])) for one in signals.values()]),
     ]
     notes = (WORDS.text("calibrator", *one) for one in signals.items())
     table = Table.from_columns(
@@ -221,16 +210,16 @@ def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
     return (*(draw_reliability(*one) for one in signals.items()), table)
 
 
-def _ranking_table(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> Table:
+def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
     guarantee, shown = found.policy.guarantee, rankings.values()
     at_risk = "" if guarantee is None else f"Coverage at risk {percent(guarantee.risk)}"
-    reached = [one.coverage_at_risk for one in shown]
+    reached = [one["coverage_at_risk"] for one in shown]
     columns = [
-        ("AURC", Cell.column([one.aurc for one in shown], decimal)),
-        ("excess AURC", Cell.column([one.excess_aurc for one in shown], decimal)),
-        ("AUGRC", Cell.column([one.augrc for one in shown], decimal)),
+        ("AURC", Cell.column([one["aurc"] for one in shown], decimal)),
+        ("excess AURC", Cell.column([one["excess_aurc"] for one in shown], decimal)),
+        ("AUGRC", Cell.column([one["augrc"] for one in shown], decimal)),
         (at_risk, [Cell("none" if one is None else percent(one)) for one in reached]),
-        ("Cases", [Cell(str(one.cases)) for one in shown]),
+        ("Cases", [Cell(str(one["cases"])) for one in shown]),
     ]
     return Table.from_columns("Ranking", list(rankings), columns, notes=(WORDS.text("areas"),))
 
@@ -268,8 +257,8 @@ def _fingerprint(fingerprint: Fingerprint) -> str:
 
 def _values(
     found: Calibrated,
-    signals: Mapping[str, SignalQuality],
-    rankings: Mapping[str, SelectiveQuality],
+    signals: _Rows,
+    rankings: _Rows,
 ) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
     parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
@@ -285,13 +274,13 @@ def _values(
         "coverage_asked_for": found.coverage,
         "parts": {name: _part(cases) for name, cases in parts.items()},
         "policy": found.policy,
-        "path": list(map(vars, found.steps)),
+        "path": found.steps,
         "held_out": rates if found.test else None,
         "certified_on": None if found.test else rates,
         "problems": found.problems,
-        "signals": {name: vars(quality) for name, quality in signals.items()},
+        "signals": signals,
         "rankings": {
-            name: {key: one for key, one in vars(quality).items() if key != "curve"}
+            name: {key: one for key, one in quality.items() if key != "curve"}
             for name, quality in rankings.items()
         },
         "warnings": found.warnings,
