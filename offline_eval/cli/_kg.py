@@ -17,7 +17,7 @@ from ..data.graph.graph import KnowledgeGraph
 from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
-from ._console import out, print_figures, progress_bar
+from ._console import out, print_figures, progress_bar, tell
 from ._options import Pairs, prints_figures, required
 
 kg_app = typer.Typer(no_args_is_help=True)
@@ -143,24 +143,10 @@ def _write_questions(
             where=graph.source,
             hint="--dry-run says what was left out",
         )
-    made.write(folder, graph=graph, settings=settings, templates=texts)
+    made.write(folder)
     counts = made.counts()
     print_figures({**counts, "notes": made.shortfalls, "folder": folder})
-    for language, by_type in counts.get("task1", {}).items():
-        parts = [
-            f"{name} {kinds.get('ua', 0)} + {kinds.get('ab', 0)}" for name, kinds in by_type.items()
-        ]
-        total = sum(sum(kinds.values()) for kinds in by_type.values())
-        facts = sum(counts.get("task2", {}).get(language, {}).values())
-        out.print(
-            f"{language}: {total:,} questions (unanswerable + answerable: {', '.join(parts)}), "
-            f"{facts:,} on the facts, {counts['examples'][language]} examples"
-        )
-    for sentence in made.shortfalls:
-        out.print(f"note: {sentence}")
-    out.print(
-        f"questions → {folder}\nnext: knowgate eval uaqfact --data {quote(str(folder))} --out run"
-    )
+    tell("generated", counts, made.shortfalls, folder, quote(str(folder)))
 
 
 def _parts(text: str) -> list[str]:

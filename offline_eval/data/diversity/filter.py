@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
@@ -22,9 +23,6 @@ from ..questions import QuestionRecord
 from .uniqueness import TooNear, keyword_distinct, original_keyword_scores, remove_duplicates
 
 _ROWS_AT_ONCE = 512
-# Methods that compare questions by their words, and by their meaning.
-KeywordMethod = Literal["uniqueness", "original", "off"]
-SemanticMethod = Literal["farthest_first", "off"]
 _REASONS = {
     "duplicate": "occur twice",
     "near_duplicate": "nearly occur twice",
@@ -33,8 +31,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DiversitySettings:
+class DiversitySettings(BaseModel):
     """Settings of the filter.
 
     Attributes:
@@ -46,22 +43,13 @@ class DiversitySettings:
         near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
     """
 
-    keyword: KeywordMethod = "uniqueness"
-    semantic: SemanticMethod = "farthest_first"
-    keyword_threshold: float = 0.3
-    semantic_threshold: float = 0.3
-    near_duplicates: float = 0.05
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("keyword_threshold", 0.0, 1.0),
-            ("near_duplicates", 0.0, 1.0),
-            ("semantic_threshold", 1e-9, 2.0),
-        ):
-            value = getattr(self, name)
-            if not least <= value <= most:
-                what = f"must be {'above' if least else 'from'} 0 to {most:g}, not {value:g}"
-                raise InputError(what, where=name, hint="use e.g. 0.3")
+    keyword: Literal["uniqueness", "original", "off"] = "uniqueness"
+    semantic: Literal["farthest_first", "off"] = "farthest_first"
+    keyword_threshold: float = Field(0.3, ge=0, le=1)
+    semantic_threshold: float = Field(0.3, gt=0, le=2)
+    near_duplicates: float = Field(0.05, ge=0, le=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,19 +37,9 @@ _BATCH = 32
 _BARE = frozenset(("yes", "no", "yeah", "not"))
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """An answer that is looked for in passages.
-
-    Attributes:
-        question: whose words count only where the answer has no others.
-        answer: may be empty; then it is found nowhere.
-        passages: ids of those to look in.
-    """
-
-    question: str
-    answer: str
-    passages: tuple[str, ...]
+Sought = tuple[str, str, tuple[str, ...]]
+"""An answer that is looked for: its question, whose words count only where the answer has no
+others; the answer, which is found nowhere if it is empty; and ids of the passages to look in."""
 
 
 def answer_scores(
@@ -77,20 +67,23 @@ def answer_scores(
         Per answer one score per passage, in [0, 1].
     """
     encoder = SufficiencyScorer().encoder if encoder is None else encoder
-    used = sorted({name for one in sought for name in one.passages if name in texts})
+    used = sorted({name for _, _, names in sought for name in names if name in texts})
     present = {name: frozenset(words_of(texts[name])) for name in used}
     frequency = Counter(word for words in present.values() for word in words)
     information = {word: math.log((len(used) + 1) / times) for word, times in frequency.items()}
     new = math.log(len(used) + 1)
-    idf, encoded = word_piece_idf(encoder), encoder.encode_first([one.answer for one in sought])
+    idf, encoded = (
+        word_piece_idf(encoder),
+        encoder.encode_first([answer for _, answer, _ in sought]),
+    )
     answers: list[_Score] = []
     for one, pieces in zip(sought, encoded, strict=True):
         telling = {word: information.get(word, new) for word in _telling(one)}
         answers.append(_scorer(one, telling, pieces, encoder, idf))
-    found = [[0.0] * len(one.passages) for one in sought]
+    found = [[0.0] * len(names) for _, _, names in sought]
     wanted: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for at, one in enumerate(sought):
-        for place, name in enumerate(one.passages):
+    for at, (_, _, passages) in enumerate(sought):
+        for place, name in enumerate(passages):
             wanted[name].append((at, place))
     for start in range(0, len(used), _BATCH):
         names = used[start : start + _BATCH]
@@ -104,8 +97,8 @@ def answer_scores(
 
 def _telling(sought: Sought) -> frozenset[str]:
     """Words that tell the answer from others to the same question; all of them if none does."""
-    words = frozenset(words_of(sought.answer))
-    return (words - frozenset(words_of(sought.question)) - _BARE) or (words - _BARE)
+    words = frozenset(words_of(sought[1]))
+    return (words - frozenset(words_of(sought[0])) - _BARE) or (words - _BARE)
 
 
 _Score = Callable[[Set[str], Sequence[EncodedText]], float]
@@ -128,10 +121,10 @@ def _scorer(
         idf: of all word pieces.
     """
     weights = token_weights(pieces, idf, encoder.unknown_id)
-    asked = np.isin(pieces.ids[1:-1], encoder.pieces(sought.question))
+    asked = np.isin(pieces.ids[1:-1], encoder.pieces(sought[0]))
     telling = np.where(asked, 0.0, weights)
     weights = telling if telling.sum() > 0.0 else weights
-    numbers = numbers_of(sought.answer) - numbers_of(sought.question)
+    numbers = numbers_of(sought[1]) - numbers_of(sought[0])
     total = math.fsum(words.values())
 
     def score(present: Set[str], windows: Sequence[EncodedText]) -> float:
@@ -236,7 +229,7 @@ def review_cases(
         raise InputError(what, where="RUN", hint=hint)
     texts, questions = run.texts, [run.questions[row.question_id] for row in rows]
     sought = [
-        Sought(question.question, question.answer, row.retrieved)
+        (question.question, question.answer, row.retrieved)
         for question, row in zip(questions, rows, strict=True)
     ]
     scores = answer_scores(sought, texts, encoder=encoder, on_scored=on_scored)
@@ -290,21 +283,6 @@ _COLUMNS = (
 )  # fmt: skip
 _FIELDS = ("verdict", "passage", "note", "at")
 _HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the line"
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What became of the rows of a file.
-
-    Attributes:
-        stored: verdicts that were new or changed.
-        unchanged: verdicts that stood there already.
-        without_verdict: rows whose verdict is empty.
-    """
-
-    stored: int
-    unchanged: int
-    without_verdict: int
 
 
 def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
@@ -393,13 +371,17 @@ class ReviewSession(LoggedSession[Review]):
         )
 
     @staticmethod
-    def store_file(folder: Path, path: Path) -> Imported:
+    def store_file(folder: Path, path: Path) -> tuple[int, int, int]:
         """Store the verdicts of a file, all of them or none.
 
         Args:
             folder: of the run.
             path: ends in .csv or .jsonl; only `case_id` and `verdict` are needed. A row whose
                 verdict is empty says nothing.
+
+        Returns:
+            Numbers of verdicts that were new or changed, of those that stood there already, and
+            of rows without a verdict.
 
         Raises:
             InputError: a row is damaged, is about no left-out case of the run, or a case stands
@@ -422,7 +404,7 @@ class ReviewSession(LoggedSession[Review]):
             found[review.case_id] = review
         changed = [one for name, one in found.items() if not _same(one, run.reviews.get(name))]
         Review.log(folder).append(changed)
-        return Imported(len(changed), len(found) - len(changed), without)
+        return len(changed), len(found) - len(changed), without
 
     def export(self, path: Path) -> int:
         """Write all left-out cases in the order of review, with the verdicts that there are.
