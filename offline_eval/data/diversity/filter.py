@@ -284,7 +284,7 @@ def farthest_first(
         Of shape (picked,); empty for no items.
 
     Raises:
-        InputError: the vectors or the distance cannot be used.
+        InputError: a vector is not finite, or has no direction.
 
     Example:
         >>> farthest_first([[1, 0], [1, 0.1], [0, 1], [-1, 0]])
@@ -292,10 +292,6 @@ def farthest_first(
 
     Source: KnowOrNot's semantic filter; Gonzalez 1985 for farthest-first.
     """
-    if not 0.0 < min_distance <= 2.0:
-        raise InputError(
-            f"must be above 0 and at most 2, not {min_distance:g}", where="min_distance"
-        )
     rows = _unit_rows(vectors)
     total, least = len(rows), float(np.rint(min_distance * _STEPS))
     picked: list[int] = []
@@ -322,10 +318,6 @@ def _unit_rows(vectors: ArrayLike) -> NDArray[np.float64]:
     rows = np.array(vectors, dtype=np.float64)
     if rows.size == 0:
         return np.zeros((0, 1))
-    if rows.ndim != 2:
-        raise InputError(
-            f"must have the shape (items, dimensions), not {rows.shape}", where="vectors"
-        )
     lengths = np.linalg.norm(rows, axis=1)
     wrong = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0.0))
     if len(wrong):

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.judging.labelling.review_session import PROBABLE, answer_scores
-from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.judging.labelling.reviewing.small_run import PASSAGES
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _remembered_encoders() -> Iterator[None]:
-    with remembered_encoders():
-        yield
 
 
 def scores(question: str, answer: str, *passages: str) -> tuple[float, ...]:
