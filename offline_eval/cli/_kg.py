@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
-from pydantic import Field
 
 from ...guard.errors import InputError
 from ...guard.files import require_new_folder
@@ -18,29 +17,9 @@ from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
 from ._console import out, print_figures, progress_bar, tell
-from ._options import Pairs, prints_figures, required
+from ._options import prints_figures, required
 
 kg_app = typer.Typer(no_args_is_help=True)
-
-
-class PropertyOptions(Pairs):
-    """Which properties are used, as `--properties` names it."""
-
-    min_facts: int = Field(5, ge=1)
-    max_values: int = Field(5, ge=1)
-    functional: Literal["any", "only", "never"] = "any"
-    local_names: bool = False
-
-
-class EndpointOptions(Pairs):
-    """How an endpoint is asked, as `--endpoint` names it."""
-
-    user_agent: str = EndpointSettings().user_agent
-    pause: float = Field(EndpointSettings().pause, ge=0)
-    timeout: float = Field(EndpointSettings().timeout, gt=0)
-    deadline: float = Field(EndpointSettings().deadline, gt=0)
-    page_size: int = Field(EndpointSettings().page_size, ge=1)
-    most_facts: int = Field(EndpointSettings().most_facts, ge=1)
 
 
 @kg_app.callback()
@@ -61,10 +40,10 @@ def generate(
     templates: list[Path] | None = None,
     include: list[str] | None = None,
     exclude: list[str] | None = None,
-    properties: PropertyOptions,
+    properties: PropertyRules,
     seed: int = 0,
     subjects: str = "",
-    endpoint: EndpointOptions,
+    endpoint: EndpointSettings,
     dry_run: bool = False,
 ) -> None:
     """Write unanswerable questions, their answerable twins, and the facts behind them.
@@ -98,9 +77,11 @@ def generate(
             request), most_facts=20000 (of each property).
         dry_run: List the properties and why some are left out.
     """
-    rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **properties.model_dump())
-    settings = GenerationSettings(tuple(_parts(lang)), per_type, examples, rules, seed=seed)
-    how = EndpointSettings(subjects=subjects, **endpoint.model_dump())
+    named = {"include": tuple(include or ()), "exclude": tuple(exclude or ())}
+    rules, languages = properties.model_copy(update=named), tuple(_parts(lang))
+    settings = GenerationSettings(
+        languages=languages, per_type=per_type, examples=examples, rules=rules, seed=seed
+    )
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)
@@ -112,7 +93,7 @@ def generate(
             languages=settings.languages,
             fallback=_parts(label_fallback),
             properties=rules.include,
-            endpoint=how,
+            endpoint=endpoint.model_copy(update={"subjects": subjects}),
             on_progress=lambda number: advance(number, number),
         )
     if out_dir is None or dry_run:

@@ -163,7 +163,7 @@ def shadow_report(
             None if found.labels is None else _labelled_section(found, found.labels),
             Section("Beside other logs", (_compared(found),)) if found.compared else None,
             Section("Examples", tuple(_examples(found))) if found.reasons else None,
-            Section("The policy", (Facts(tuple(_policy_facts(found)), code=True),)),
+            Section("The policy", (Facts(_WORDS.pairs("policy", found), code=True),)),
         ),
         values=found.to_dict(),
     )
@@ -489,21 +489,3 @@ def _compared(found: ShadowSummary) -> Table:
     names = ["guard {guard}, policy {policy}".format(**one) for one in others]
     notes = (_WORDS.text("notes", "compared"),)
     return Table.from_columns("Other log", names, columns, notes=notes)
-
-
-def _policy_facts(found: ShadowSummary) -> Iterable[tuple[str, str]]:
-    name, policy_id = found.log.made_by
-    yield "guard", name
-    yield "policy", policy_id
-    policy = found.log.policy
-    if policy is None:
-        yield "file", "not beside the log"
-        return
-    guarantee = policy.guarantee
-    yield "relevance threshold", decimal(policy.relevance_threshold)
-    yield "confidence threshold", decimal(policy.confidence_threshold)
-    if guarantee is None:
-        yield "promise", policy.note or "none"
-    else:
-        yield "certified", "yes" if found.certified else "no"
-        yield "promise", guarantee.statement

@@ -40,6 +40,7 @@ from ...guard.errors import (
     LanguageModelTimeoutError,
     is_transient,
 )
+from ...guard.read_models import CheckedSettings
 from ._rows import UnstorableRowError
 from .event_loop import run_interruptibly
 from .table import Table
@@ -117,7 +118,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @checked_dataclass(frozen=True, slots=True)
-class CallLimits:
+class CallLimits(CheckedSettings):
     """How calls are made; none of it changes what is asked.
 
     Attributes:
@@ -134,7 +135,7 @@ class CallLimits:
             call would meet, too.
 
     Raises:
-        ValidationError: a number is out of range.
+        InputError: a number is out of range.
     """
 
     max_concurrency: _AtLeastOne = 8

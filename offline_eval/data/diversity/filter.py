@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
+from ....guard.read_models import CheckedSettings
 from ...run.calls import OnStep
 from ..embedding import embed_all
 from ..fields import CsvFile, QuestionFile
@@ -31,7 +32,7 @@ _REASONS = {
 }
 
 
-class DiversitySettings(BaseModel):
+class DiversitySettings(CheckedSettings, BaseModel):
     """Settings of the filter.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ class GeneratedSet:
             "kind": "uaqfact questions",
             "created_by": f"knowgate {__version__}",
             "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
-            "settings": asdict(self.material.settings),
+            "settings": self.material.settings.model_dump(mode="json"),
             "templates": dict(sorted(templates.sha256.items())),
             "tasks": list(UaqData.TASKS),
             "counts": self.counts(),

@@ -114,7 +114,7 @@ def towns(tmp_path: Path, *more: str, names: tuple[str, ...] = ()) -> KnowledgeG
 
 
 def dilemmas(graph: KnowledgeGraph, seed: int = 0, **rules: int) -> GeneratedSet:
-    chosen = PropertyRules(**rules)  # type: ignore[arg-type]
+    chosen = PropertyRules(**rules)
     settings = GenerationSettings(per_type=50, examples=4, seed=seed, rules=chosen)
     return only(generate_questions(graph, settings), QuestionType.DILEMMA)
 
