@@ -13,11 +13,11 @@ from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_jsonl
 from ....guard.signals.support import Support, SupportCheck
-from ...data.fields import CsvFile
+from ...data.fields import CsvFile, from_cell
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
-from ._labels import from_cell, is_csv_name, write_export
+from ._labels import is_csv_name, write_export
 from .session import LoggedSession, NotAskedError, plain
 
 PROBABLE = 0.6
