@@ -28,7 +28,6 @@ from knowgate.guard.files import write_json
 from knowgate.offline_eval.data.graph.generation import generate_questions
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings
-from knowgate.offline_eval.data.graph.question_templates import Templates
 
 BASE, SEED = "http://example.org/", 0
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -99,9 +98,8 @@ def measure(path: Path, per_type: int) -> dict[str, Any]:
     settings = GenerationSettings(languages=("en", "zh"), per_type=per_type)
     graph = load_graph(path, languages=settings.languages)
     read = time.perf_counter() - started
-    templates = Templates()
-    made = generate_questions(graph, settings, templates=templates)
-    made.write(path.parent / "set", graph=graph, settings=settings, templates=templates)
+    made = generate_questions(graph, settings)
+    made.write(path.parent / "set")
     return {
         "triples": graph.triples,
         "read_seconds": read,

@@ -47,7 +47,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "shadow-report": "report",
     },
     "calibrate": {
-        "init": "init", "check": "check", "measure": "suite_command",
+        "init": "check", "check": "check", "measure": "suite_command",
         "calibrate": "calibrate", "kb": "kb", "tune": "tune",
     },
     "evaluate": {

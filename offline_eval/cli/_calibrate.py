@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from ...calibration import Interval
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
 from ...calibration.risk.fit import Problem
 from ...calibration.risk.risks import LossTable, Risk
 from ...guard.artefacts import Missing
 from ...guard.errors import InputError
 from ...guard.policy import Policy
+from ..report.prose import Templates
 from ..run.questions import LeaveOut
-from ._calibration_output import calibration_lines, change_lines, write_or_explain
-from ._console import out
+from ._console import err, out, print_figures
 from ._options import Pairs, option_name, parse_pairs, prints_figures, reject, require_one, required
 
 if TYPE_CHECKING:
     from ..policies import Calibrated
     from ..policies.records import CalibrationSet
 
+_TEXTS = Templates(Path(__file__).with_name("calibrated.txt"))
 _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
 # As in `fit_policy`: below that no number of questions helps.
 _LEAST = 1e-9
 _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
 
-class MissingAnswers(StrEnum):
-    """Which questions must not pass."""
-
-    UNANSWERABLE = "unanswerable"
-    LEFT_OUT = "left-out"
-    BOTH = "both"
-
-
-class Promise(StrEnum):
-    """What is to be promised."""
-
-    LEAK = "leak"
-    SELECTIVE = "selective"
+MissingAnswers = Literal["unanswerable", "left-out", "both"]
+"""Which questions must not pass."""
+Promise = Literal["leak", "selective"]
 
 
 class CascadeOptions(Pairs):
@@ -95,30 +87,8 @@ class _CostOptions(Pairs):
     missing_share: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options that say what the policy is fitted to, what is read, and where it goes."""
-
-    run: list[Path] | None
-    records: Path | None
-    scorer: str | None
-    cascade: CascadeOptions
-    mix: bool
-    promise: Promise | None
-    risk: float | None
-    delta: float | None
-    missing: MissingAnswers | None
-    answer_from_memory: float | None
-    per_route: bool
-    coverage: float | None
-    cost: str | None
-    max_abstention: float | None
-    report: Path | None
-    out_path: Path | None
-    write_anyway: bool
-    accept_generated: bool
-    share: float
-    max_false_abstention: float
+class _Asked(SimpleNamespace):
+    """The options of the command, by the names of its parameters."""
 
     @property
     def runs(self) -> list[Path]:
@@ -128,7 +98,8 @@ class _Asked:
     @property
     def policy_out(self) -> Path:
         """Where the policy goes."""
-        return required(self.out_path, "--out", "name the file, e.g. policy.json")
+        path: Path = required(self.out_path, "--out", "name the file, e.g. policy.json")
+        return path
 
     @property
     def accepted(self) -> Sequence[Literal["generated"]]:
@@ -153,10 +124,10 @@ class _Asked:
         unpromised = self._unpromised()
         if unpromised is not None:
             return unpromised
-        promise = self.promise or (Promise.LEAK if leaves_out else Promise.SELECTIVE)
+        promise = self.promise or ("leak" if leaves_out else "selective")
         risk = _DEFAULT_RISK if self.risk is None else self.risk
-        why = f"does not go with the promise {promise.value!r}"
-        if promise is Promise.LEAK:
+        why = f"does not go with the promise {promise!r}"
+        if promise == "leak":
             hint = "leave it out, or promise something else (--promise selective)"
             self.reject("per_route", "coverage", "cost", "report", why=why, hint=hint)
             if not leaves_out:
@@ -194,7 +165,7 @@ class _Asked:
 
     @property
     def _missing(self) -> Missing | None:
-        found: Any = None if self.missing is None else self.missing.value.replace("-", "_")
+        found = None if self.missing is None else self.missing.replace("-", "_")
         return cast("Missing | None", found)
 
     def reject(self, *names: str, why: str, hint: str = "leave one of both out") -> None:
@@ -226,10 +197,6 @@ class _Asked:
         self.reject("scorer", why="is for --records", hint="leave it out: a run knows it")
         first, *others = map(_read, self.runs)
         return [self.cascade.added_to(first), *others]
-
-    def write(self, found: Calibrated, lines: list[str]) -> None:
-        """Write the policy and print the lines, or say why it should not serve."""
-        write_or_explain(found, lines, self.policy_out, self.report, anyway=self.write_anyway)
 
 
 def _exclusive(options: str) -> InputError:
@@ -369,7 +336,7 @@ def calibrate(
             leave_out=leave_out,
         )
         return
-    asked = _Asked(**{one.name: given[one.name] for one in fields(_Asked)})
+    asked = _Asked(**given)
     if like is None:
         _fit(asked)
     else:
@@ -409,7 +376,8 @@ def _fit(asked: _Asked) -> None:
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
     lines = [mix.line()] if mix is not None else chosen
-    asked.write(found, [*lines, *calibration_lines(found, anyway=asked.write_anyway)])
+    shown = _calibration_lines(found, anyway=asked.write_anyway)
+    _write_or_explain(found, [*lines, *shown], asked)
     # The run's own report knows nothing of a second run.
     one_run = asked.runs and asked.cascade.run is None and not asked.mix
     if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
@@ -441,5 +409,85 @@ def _refit(like: Path, asked: _Asked) -> None:
         hint = "leave it out, and run `knowgate report` on the run"
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
     new = found.accepting(*asked.accepted)
-    changes = change_lines(old, new.policy, rates)
-    asked.write(new, [*calibration_lines(new, anyway=asked.write_anyway), *changes])
+    shown = _calibration_lines(new, anyway=asked.write_anyway)
+    _write_or_explain(new, [*shown, *_lines("changed", old, new.policy, rates)], asked)
+
+
+def _calibration_lines(found: Calibrated, *, anyway: bool) -> list[str]:
+    """Say what is promised, by which thresholds, and how the policy does.
+
+    Args:
+        found: by a calibration.
+        anyway: whether it is written whatever speaks against it; else one with a problem is not,
+            and promises nothing.
+    """
+    refused = bool(found.problems) and not anyway
+    chosen = isinstance(found.risk, Costs | MaxAbstention)
+    reviews = _lines("reviews", found.reviews, quote(found.measured.source))
+    return [*_lines("calibrated", found, refused, chosen), *reviews]
+
+
+def rate_text(rate: Interval) -> str:
+    """A share with its interval."""
+    return _TEXTS.text("rate", rate)
+
+
+def _lines(macro: str, *given: Any) -> list[str]:
+    """What a macro writes; what begins with a dash is below the line before."""
+    lines = _TEXTS.paragraphs(macro, *given)
+    return [f"  {line}" if line.startswith("- ") else line for line in lines]
+
+
+def _write_or_explain(found: Calibrated, lines: list[str], asked: _Asked) -> None:
+    """Write the policy and print the lines, or say why it should not serve and what would work.
+
+    Raises:
+        typer.Exit: with code 3, if the policy has a problem and is not to be written anyway.
+    """
+    from ..policies import write_calibrated
+
+    policy_out, report = asked.policy_out, asked.report
+    written = write_calibrated(found, policy_out, report, anyway=asked.write_anyway)
+    print_figures(_figures(found, policy_out if written else None))
+    out.print("\n".join(lines))
+    for problem in found.problems:
+        err.print(f"problem: {problem.what}")
+        if problem.kind == "generated":
+            err.print(f"  next: {problem.hint}")
+    guarantee = found.policy.guarantee
+    if guarantee is not None and not guarantee.certified:
+        err.print(f"  questions: {', '.join(found.spent())}")
+    for advice in found.advice:
+        err.print(f"  next: {advice}")
+    if not written:
+        err.print(f"{policy_out} was not written (--write-anyway writes it).")
+        raise typer.Exit(3)
+    out.print(f"policy → {policy_out}")
+    if report is not None:
+        out.print(f"report → {report}")
+
+
+def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
+    """Return what `--json` prints; `written` is where the policy is, None if nowhere."""
+    policy, guarantee = found.policy, found.policy.guarantee
+    certified = guarantee is not None and guarantee.certified
+    return {
+        "policy": written,
+        "certified": certified,
+        "statement": guarantee.statement if guarantee and certified and written else None,
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "questions": found.measured.questions,
+        "relevance_threshold": policy.relevance_threshold,
+        "confidence_threshold": policy.confidence_threshold,
+        "rates": found.leak_rates or found.rates,
+        "generated": policy.generated,
+        "note": policy.note or None,
+        "cost": found.cost,
+        "reviews": found.reviews,
+        "smallest_risk": found.smallest_risk(),
+        "warnings": found.warnings,
+        "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],
+        "advice": found.advice,
+        **({} if (mix := found.measured.mix) is None else {"mix": mix.to_dict()}),
+    }

@@ -1,7 +1,8 @@
-"""`knowgate check`: the check before a release, in one command."""
+"""`knowgate check` and `knowgate init`: the check before a release, and a project's options."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from ...guard.errors import InputError
+from ...guard.files import write_text
 from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy
 from ...guard.signals.relevance.registry import scorer_name
 from ._app import COMMANDS
 from ._calibrate import MissingAnswers
-from ._console import collected_figures, print_figures, tell
-from ._options import prints_figures
-from ._project_file import ProjectFile
+from ._console import collected_figures, out, print_figures, tell
+from ._options import documented, prints_figures
+from ._project_file import FILE_NAME, ProjectFile
 
 
 @prints_figures
@@ -191,3 +193,39 @@ def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> t
         except typer.Exit as ended:
             code = ended.exit_code
     return code, found[0]
+
+
+@documented
+def init(
+    questions: Path = Path("questions.jsonl"),
+    chain: str | None = None,
+    unanswerable: Path | None = None,
+    out_path: Path = Path(FILE_NAME),
+) -> None:
+    """Write a commented knowgate.toml, which all commands read.
+
+    Example: `knowgate init --questions kb.csv --chain my_app:chain`
+
+    Args:
+        questions: File of questions.
+        chain: module:attribute of your chain or retriever.
+        unanswerable: File of questions that your documents do not answer.
+        out_path: File to write; it must not exist.
+    """
+    if out_path.exists():
+        raise InputError(
+            "exists already", where=str(out_path), hint="edit it, or name another --out"
+        )
+    text = Path(__file__).with_name("project_file.toml").read_text(encoding="utf-8")
+    examples = {"chain": "my_app:chain", "unanswerable": "unanswerable.jsonl"}
+    given = {"chain": chain, "unanswerable": unanswerable}
+    for key, example in examples.items():
+        if given[key] is not None:
+            text = text.replace(f'# {key} = "{example}"', f"{key} = {_quoted(given[key])}")
+    write_text(out_path, text.replace('"questions.jsonl"', _quoted(questions)))
+    out.print(f"project file → {out_path}\nnext: knowgate check")
+
+
+def _quoted(value: object) -> str:
+    # A JSON string is one of TOML, too.
+    return json.dumps(str(value), ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..suites.ookb import MEASURE, OokbSuite
 from ..suites.parts import RunOptions
 from ..systems.factory import load_chat_model
 from ..testbed import sample_knowledge_base_path
-from ._calibration_output import rate_text
+from ._calibrate import rate_text
 from ._console import (
     call_progress,
     out,
@@ -44,27 +44,6 @@ MISSING_ARTICLES = 5
 LIVE_QUESTIONS = 12
 # No deadline: how busy the machine is must not change what the demo shows.
 _PATIENT: Mapping[str, float | None] = {"relevance": None}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One question put to the guarded chain, and to the same chain without a guard.
-
-    Attributes:
-        question: as asked.
-        situation: whether its article is in the knowledge base or missing.
-        route: where the guard sent it.
-        relevance: calibrated probability that what was retrieved suffices.
-        guarded: what the user gets.
-        unguarded: what the same chain says without the guard.
-    """
-
-    question: str
-    situation: str
-    route: str
-    relevance: float | None
-    guarded: str
-    unguarded: str
 
 
 @prints_figures
@@ -172,8 +151,13 @@ def help_desk(guard: Guard, records: Sequence[QuestionRecord]) -> GuardedRAG:
     return GuardedRAG(guard=guard, retriever=retriever, with_context=extractive_reader())
 
 
-def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[Answer]:
-    """Ask a help desk that lacks some articles; half of the questions are about those."""
+def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[dict[str, Any]]:
+    """Ask a help desk that lacks some articles; half of the questions are about those.
+
+    Returns:
+        Per question whether its article is in the knowledge base or missing, where the guard sent
+        it, the relevance of what was retrieved, and what the user gets with and without the guard.
+    """
     articles = list(dict.fromkeys(record.source for record in records))
     missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
     there = [record for record in records if record.source not in missing]
@@ -190,28 +174,28 @@ def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[Answer
     free = chain.with_parts(guard=Guard.default(options=watching, metrics=False))
     questions = [question for question, _ in asked]
     return [
-        Answer(
-            question,
-            situation,
-            guarded.decision.route.value,
-            guarded.decision.relevance,
-            guarded.answer.strip(),
-            unguarded.answer.strip(),
-        )
+        {
+            "question": question,
+            "situation": situation,
+            "route": guarded.decision.route.value,
+            "relevance": guarded.decision.relevance,
+            "guarded": guarded.answer.strip(),
+            "unguarded": unguarded.answer.strip(),
+        }
         for (question, situation), guarded, unguarded in zip(
             asked, chain.batch(questions), free.batch(questions), strict=True
         )
     ]
 
 
-def _show(answer: Answer) -> None:
+def _show(answer: Mapping[str, Any]) -> None:
     """Print what the guard decided, and the replies with and without it."""
-    facts = f"its article is {answer.situation}; relevance {answer.relevance or 0:.2f}"
+    facts = f"its article is {answer['situation']}; relevance {answer['relevance'] or 0:.2f}"
     out.print(
-        Text(answer.question, style="bold"),
-        Text(f"({facts} → {answer.route})"),
-        Text(f"  with the guard:    {answer.guarded}"),
-        Text(f"  without the guard: {answer.unguarded}\n", style="dim"),
+        Text(answer["question"], style="bold"),
+        Text(f"({facts} → {answer['route']})"),
+        Text(f"  with the guard:    {answer['guarded']}"),
+        Text(f"  without the guard: {answer['unguarded']}\n", style="dim"),
         sep="\n",
     )
 

@@ -6,7 +6,6 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
@@ -30,15 +29,8 @@ _OPTIONAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at; `ok` is None where it is not there and not needed."""
-
-    what: str
-    ok: bool | None
-    detail: str
-
-
+Finding = tuple[str, bool | None, str]
+"""What was looked at, whether it is there (None: not, and not needed), and what was found."""
 _BUNDLED = ("bi_encoder", "sufficiency", "lexical")
 _TOLD = ("package", "member", "sha256", "licence", "size")
 _MARKS = {True: "ok", False: "MISSING", None: "-"}
@@ -63,20 +55,20 @@ def doctor(
     if scorers:
         _list_scorers()
         return
-    findings = [
-        Finding("knowgate", True, __version__),
-        Finding("python", sys.version_info >= (3, 11), platform.python_version()),
+    findings: list[Finding] = [
+        ("knowgate", True, __version__),
+        ("python", sys.version_info >= (3, 11), platform.python_version()),
         *(_package(name) for name in (*_NEEDED, *_OPTIONAL)),
         _checked("device", _device),
         _checked("embedded weights", _weights),
         *(_checked(name, partial(_self_test, name)) for name in (*_BUNDLED, *(scorer or ()))),
     ]
-    print_figures(findings)
+    print_figures([dict(zip(("what", "ok", "detail"), one, strict=True)) for one in findings])
     print_table(
         ("", "what", "found"),
-        [(_MARKS[one.ok], one.what, one.detail) for one in findings],
+        [(_MARKS[ok], what, detail) for what, ok, detail in findings],
     )
-    if any(finding.ok is False for finding in findings):
+    if any(ok is False for _, ok, _ in findings):
         raise typer.Exit(1)
 
 
@@ -96,19 +88,19 @@ def _list_scorers() -> None:
 
 def _package(name: str) -> Finding:
     try:
-        return Finding(name, True, importlib.metadata.version(name))
+        return (name, True, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
         if name not in _OPTIONAL:
-            return Finding(name, False, f"needs `pip install {name}`")
+            return (name, False, f"needs `pip install {name}`")
         purpose, extra = _OPTIONAL[name]
-        return Finding(name, None, f"for {purpose}: pip install 'knowgate[{extra}]'")
+        return (name, None, f"for {purpose}: pip install 'knowgate[{extra}]'")
 
 
 def _checked(what: str, look: Callable[[], str]) -> Finding:
     try:
-        return Finding(what, True, look())
+        return what, True, look()
     except (KnowgateError, ImportError, OSError, RuntimeError) as error:
-        return Finding(what, False, str(error))
+        return what, False, str(error)
 
 
 def _device() -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,16 +14,9 @@ from ._console import err, out
 from ._options import documented, reject
 
 
-class Format(StrEnum):
-    """Whose files are read."""
-
-    KNOWORNOT = "knowornot"
-    LM_EVAL = "lm-eval"
-
-
 @documented
 def import_(
-    form: Annotated[Format, typer.Argument(metavar="knowornot|lm-eval")],
+    form: Annotated[Literal["knowornot", "lm-eval"], typer.Argument(metavar="knowornot|lm-eval")],
     files: Annotated[list[Path], typer.Argument(metavar="FILE…")],
     out_dir: Path,
     model: str | None = None,
@@ -44,7 +36,7 @@ def import_(
         out_dir: Run folder.
         model: lm-eval: name of the model; by default the log's folder, where that names it.
     """
-    if form is Format.LM_EVAL:
+    if form == "lm-eval":
         folder = import_lm_eval(files, out_dir, model=model, on_warning=_warn)
     else:
         reject({"model": model}, "is for lm-eval")

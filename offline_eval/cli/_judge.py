@@ -19,7 +19,7 @@ from ..run.calls import Progress
 from ..run.replies import Judgement
 from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
-from ._console import call_progress, err, out, print_figures
+from ._console import call_progress, err, out, print_figures, tell
 from ._options import RayCallOptions, prints_figures
 
 _LANGUAGE_MODEL = "llm:"
@@ -104,13 +104,7 @@ def _names_of(judge: str) -> tuple[str, ...]:
 def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> None:
     plans = plan_judging(run, judges, retry_failed=retry_failed)
     print_figures({"plan": plans})
-    for plan in plans:
-        out.print(str(plan))
-    calls, tokens = sum(p.calls for p in plans), sum(p.input_tokens for p in plans)
-    out.print(
-        f"at most {calls} calls of language models and about {tokens} input tokens, reminders "
-        "left out; nothing was asked"
-    )
+    tell("judging", plans)
 
 
 def _show_totals(totals: Progress, run: Path) -> None:

@@ -14,29 +14,20 @@ from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
 from ...guard.prompts import Prompt
 from ..data.diversity import filter_questions_file
-from ..data.diversity.filter import DiversitySettings, KeywordMethod, SemanticMethod
+from ..data.diversity.filter import DiversitySettings
 from ..data.facts import BuildSettings, build_questions
-from ..data.facts.build import BuildEstimate
+from ..data.facts.build import estimate_build
+from ..data.questions import SHARED_BY_PEOPLE
 from ..systems.factory import load_chat_model
-from ._console import call_progress, err, out, print_figures, progress_bar
+from ._console import call_progress, err, out, print_figures, progress_bar, tell
 from ._options import (
     CallOptions,
     ChunkOptions,
-    Pairs,
     prints_figures,
 )
 
 kb_app = typer.Typer(no_args_is_help=True)
 _SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
-
-
-class FilterOptions(Pairs):
-    """Which questions are kept, as `--filter` names it."""
-
-    keyword: KeywordMethod = "uniqueness"
-    keyword_threshold: float = 0.3
-    semantic: SemanticMethod = "farthest_first"
-    semantic_threshold: float = 0.3
 
 
 @kb_app.callback()
@@ -54,7 +45,7 @@ def build(
     fact_prompt: Path | None = None,
     question_prompt: Path | None = None,
     chunks: ChunkOptions,
-    filters: Annotated[FilterOptions, typer.Option("--filter")],
+    filters: Annotated[DiversitySettings, typer.Option("--filter")],
     calls: CallOptions,
     retry_failed: bool = False,
     dry_run: bool = False,
@@ -90,9 +81,9 @@ def build(
     prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
     settings = BuildSettings(model, **prompts, chunk_size=chunks.size, chunk_overlap=chunks.overlap)
     if dry_run:
-        estimate = BuildEstimate(documents, out_dir, settings=settings)
-        print_figures(vars(estimate))
-        out.print(str(estimate))
+        estimate = estimate_build(documents, out_dir, settings=settings)
+        print_figures(estimate)
+        tell("estimated", estimate)
         return
     with call_progress() as advance:
         totals = build_questions(
@@ -105,14 +96,15 @@ def build(
             on_progress=advance,
         )
     questions = out_dir / "questions.jsonl"
-    out.print(f"{totals}\nquestions → {questions}")
+    tell("built", totals, SHARED_BY_PEOPLE)
+    out.print(f"questions → {questions}")
     dropped = None if totals.questions < 2 else _filtered(questions, filters)
     print_figures({**asdict(totals), "folder": out_dir, "dropped": dropped})
     if totals.questions < 2:
         err.print("too few questions for an evaluation: see failures.jsonl")
 
 
-def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
+def _filtered(questions: Path, filters: DiversitySettings) -> Counter[str] | None:
     """Write the questions that differ beside all; count the others, None where too few are left."""
     kept = questions.with_name("diverse.jsonl")
     off = filters.semantic == "off"
@@ -123,7 +115,7 @@ def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
                 kept,
                 kept.with_name("dropped.jsonl"),
                 None if off else BiEncoderScorer(),
-                DiversitySettings(**filters.model_dump()),
+                filters,
                 on_progress=advance,
             )
     except InputError as error:

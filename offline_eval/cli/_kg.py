@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
-from pydantic import Field
 
 from ...guard.errors import InputError
 from ...guard.files import require_new_folder
@@ -17,30 +16,10 @@ from ..data.graph.graph import KnowledgeGraph
 from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
-from ._console import out, print_figures, progress_bar
-from ._options import Pairs, prints_figures, required
+from ._console import out, print_figures, progress_bar, tell
+from ._options import prints_figures, required
 
 kg_app = typer.Typer(no_args_is_help=True)
-
-
-class PropertyOptions(Pairs):
-    """Which properties are used, as `--properties` names it."""
-
-    min_facts: int = Field(5, ge=1)
-    max_values: int = Field(5, ge=1)
-    functional: Literal["any", "only", "never"] = "any"
-    local_names: bool = False
-
-
-class EndpointOptions(Pairs):
-    """How an endpoint is asked, as `--endpoint` names it."""
-
-    user_agent: str = EndpointSettings().user_agent
-    pause: float = Field(EndpointSettings().pause, ge=0)
-    timeout: float = Field(EndpointSettings().timeout, gt=0)
-    deadline: float = Field(EndpointSettings().deadline, gt=0)
-    page_size: int = Field(EndpointSettings().page_size, ge=1)
-    most_facts: int = Field(EndpointSettings().most_facts, ge=1)
 
 
 @kg_app.callback()
@@ -61,10 +40,10 @@ def generate(
     templates: list[Path] | None = None,
     include: list[str] | None = None,
     exclude: list[str] | None = None,
-    properties: PropertyOptions,
+    properties: PropertyRules,
     seed: int = 0,
     subjects: str = "",
-    endpoint: EndpointOptions,
+    endpoint: EndpointSettings,
     dry_run: bool = False,
 ) -> None:
     """Write unanswerable questions, their answerable twins, and the facts behind them.
@@ -98,9 +77,11 @@ def generate(
             request), most_facts=20000 (of each property).
         dry_run: List the properties and why some are left out.
     """
-    rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **properties.model_dump())
-    settings = GenerationSettings(tuple(_parts(lang)), per_type, examples, rules, seed=seed)
-    how = EndpointSettings(subjects=subjects, **endpoint.model_dump())
+    named = {"include": tuple(include or ()), "exclude": tuple(exclude or ())}
+    rules, languages = properties.model_copy(update=named), tuple(_parts(lang))
+    settings = GenerationSettings(
+        languages=languages, per_type=per_type, examples=examples, rules=rules, seed=seed
+    )
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)
@@ -112,7 +93,7 @@ def generate(
             languages=settings.languages,
             fallback=_parts(label_fallback),
             properties=rules.include,
-            endpoint=how,
+            endpoint=endpoint.model_copy(update={"subjects": subjects}),
             on_progress=lambda number: advance(number, number),
         )
     if out_dir is None or dry_run:
@@ -143,24 +124,10 @@ def _write_questions(
             where=graph.source,
             hint="--dry-run says what was left out",
         )
-    made.write(folder, graph=graph, settings=settings, templates=texts)
+    made.write(folder)
     counts = made.counts()
     print_figures({**counts, "notes": made.shortfalls, "folder": folder})
-    for language, by_type in counts.get("task1", {}).items():
-        parts = [
-            f"{name} {kinds.get('ua', 0)} + {kinds.get('ab', 0)}" for name, kinds in by_type.items()
-        ]
-        total = sum(sum(kinds.values()) for kinds in by_type.values())
-        facts = sum(counts.get("task2", {}).get(language, {}).values())
-        out.print(
-            f"{language}: {total:,} questions (unanswerable + answerable: {', '.join(parts)}), "
-            f"{facts:,} on the facts, {counts['examples'][language]} examples"
-        )
-    for sentence in made.shortfalls:
-        out.print(f"note: {sentence}")
-    out.print(
-        f"questions → {folder}\nnext: knowgate eval uaqfact --data {quote(str(folder))} --out run"
-    )
+    tell("generated", counts, made.shortfalls, folder, quote(str(folder)))
 
 
 def _parts(text: str) -> list[str]:

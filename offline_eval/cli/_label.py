@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ..report.text import range_text
+from ..report.text import counted, range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar, tell
 from ._options import Port, prints_figures, reject
 from ._view import show
@@ -296,10 +296,10 @@ def _decide(session: ReviewSession, position: int) -> bool:
 def _import(folder: Path, path: Path) -> None:
     from ..judging.labelling.review_session import ReviewSession
 
-    found = ReviewSession.store_file(folder, path)
+    stored, unchanged, without = ReviewSession.store_file(folder, path)
     out.print(
-        f"{found.stored} new verdict{'' if found.stored == 1 else 's'} stored; {found.unchanged} "
-        f"stood there already; {found.without_verdict} rows without a verdict"
+        f"{counted(stored, 'new verdict')} stored; {unchanged} stood there already; {without} rows "
+        "without a verdict"
     )
 
 

@@ -131,7 +131,7 @@ def reject(options: Mapping[str, object], why: str, hint: str = "leave it out") 
 
 
 def _is_given(value: object) -> bool:
-    if isinstance(value, Pairs):
+    if isinstance(value, BaseModel):
         return bool(value.model_fields_set)
     return value not in (None, False, [])
 
@@ -222,7 +222,7 @@ def documented(command: Command, *, figures: bool = False) -> Command:
 
     What "Args" says of a parameter is its help, and leaves the command's own. `out_dir` and
     `input_path` are `--out` and `--input`; a switch that is off has no `--no-…`. A parameter of
-    `Pairs` is an option `name=value,…`. What typer needs besides stands in its annotation.
+    a model is an option `name=value,…`. What typer needs besides stands in its annotation.
 
     Args:
         command: its parameters all have annotations.
@@ -264,7 +264,7 @@ def _bare(hint: Any) -> Any:
 
 
 def _is_pairs(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Pairs)
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def option_name(parameter: str) -> str:

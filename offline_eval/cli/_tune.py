@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -36,13 +35,6 @@ _PER_SIDE = 250
 _RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 
 
-class Part(StrEnum):
-    """What is adapted."""
-
-    RELEVANCE = "relevance"
-    SCENARIOS = "scenarios"
-
-
 class TrainingOptions(Pairs):
     """How an adapter is trained, as `--training` names it; by default what suits."""
 
@@ -55,7 +47,9 @@ class TrainingOptions(Pairs):
 
 @prints_figures
 def tune(
-    part: Annotated[Part, typer.Argument(metavar="relevance|scenarios")],
+    part: Annotated[
+        Literal["relevance", "scenarios"], typer.Argument(metavar="relevance|scenarios")
+    ],
     out_dir: Path,
     *,
     model: str | None = None,
@@ -114,7 +108,7 @@ def tune(
         "method": method, "data": data, "knowledge": knowledge, "limit": limit,
         "training": training,
     }  # fmt: skip
-    if part is Part.RELEVANCE:
+    if part == "relevance":
         reject(scenarios, "goes with `tune scenarios`")
         records, where = _records(questions, documents, model, kb_dir, out_dir)
         _tune_relevance(records, passage, where, out_dir, seed)

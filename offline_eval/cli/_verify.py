@@ -18,7 +18,7 @@ from ...guard.policy import Policy
 from ...guard.read_models import read_models
 from ...guard.reply_check import DEFAULT_THRESHOLD
 from ...guard.signals.support import Support, SupportCheck
-from ._console import json_line, out, print_figures, progress_bar
+from ._console import json_line, out, print_figures, progress_bar, tell
 from ._options import Pairs, prints_figures
 
 _HINT = (
@@ -129,16 +129,7 @@ def verify(
     figures = _figures(lines, found, bound, threshold)
     promise = _write(certify, base, bound)
     print_figures({**figures, "note": promise, "output": output})
-    out.print(
-        f"{figures['replies']} replies checked, {figures['unsupported']} unsupported → {output}"
-    )
-    if figures["labelled"]:
-        out.print(
-            f"of {figures['labelled']} with a known verdict: {figures['unsupported_delivered']} "
-            f"unsupported ones are delivered, {figures['supported_held_back']} supported ones held "
-            "back"
-        )
-    out.print(promise or "the threshold is a default: nothing is promised")
+    tell("verified", figures, output, promise)
     if bound is not None and bound.threshold is None:
         raise typer.Exit(3)
 

@@ -235,6 +235,26 @@ def _row(names: list[str], cells: list[str], where: str, delimiter: str) -> dict
     }
 
 
+# A spreadsheet takes a cell that starts so for a formula, and runs it.
+# Full-width signs count as well in some languages' versions.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def as_cell(text: str) -> str:
+    """A text as a spreadsheet takes it: with an apostrophe where it looks like a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def from_cell(text: str) -> str:
+    """A text as it was before it became a cell.
+
+    Example:
+        >>> from_cell(as_cell("=1+1")), from_cell("'tis")
+        ('=1+1', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
+
+
 def _cleaned(value: Any) -> Any:
     return clean_text(value) if isinstance(value, str) else value
 

@@ -9,8 +9,7 @@ language models as a file (`Criterion.read`), a judge by matching the `Judge` pr
 
     KnowgateError
     └── JudgeError                a judge gave no verdict: stored as a row, never raised
-        ├── NoVerdictError        no message held a valid tag, reminders included
-        └── EarlierVerdictError   it depends on a verdict that failed
+        └── NoVerdictError        no message held a valid tag, reminders included
 """
 
 from __future__ import annotations

@@ -61,8 +61,6 @@ def cohens_kappa(
         >>> cohens_kappa(["yes", "yes", "no", "no"], ["yes", "no", "no", "no"]).value
         0.5
     """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} labels against {len(second)}")
     owners = _owners(groups, len(first))
     both = [
         (a, b, owner)

@@ -40,10 +40,6 @@ class NoVerdictError(JudgeError):
         super().__init__(f"no valid <{criterion}> verdict in {cost['calls']} messages")
 
 
-class EarlierVerdictError(JudgeError):
-    """The criterion depends on another one, on which the same judge gave no verdict."""
-
-
 # Around an outcome, where a model decorates it: **yes**, `yes`, "yes".
 _DECORATION = " \t\r\n*_`\"'“”‘’.。!"
 _MOST_REASONING = 8_000
@@ -341,12 +337,12 @@ class LLMJudge:
 
         Raises:
             NoVerdictError: no message held a valid one, reminders included.
-            EarlierVerdictError: it depends on a criterion that the judge failed on.
+            JudgeError: it depends on a criterion that the judge failed on.
         """
         asked = self._criteria[criterion]
         applies = _applies(asked, known)
         if applies is None:
-            raise EarlierVerdictError(
+            raise JudgeError(
                 f"{criterion} depends on {', '.join(asked.only_where)}, which has no verdict"
             )
         if not applies and asked.otherwise is not None:

@@ -68,9 +68,6 @@ class MultipleChoice:
         Returns:
             Different letters in the order of the options; None where none can be read.
 
-        Raises:
-            ValueError: no options, or more than eight.
-
         Example:
             >>> options = ["Ann Li", "Bo Ek", "Cy Orr", "Di Fu"]
             >>> MultipleChoice.parse("Both are plausible.\\n\\nAnswer: (A) and (C)", options)
@@ -80,8 +77,6 @@ class MultipleChoice:
             >>> MultipleChoice.parse("A person from Rill.", options) is None
             True
         """
-        if not 1 <= len(options) <= len(cls.LETTERS):
-            raise ValueError(f"1 to {len(cls.LETTERS)} options, not {len(options)}")
         letters = cls.LETTERS[: len(options)]
         text = _plain(reply)
         if not text:

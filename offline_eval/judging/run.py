@@ -24,30 +24,6 @@ _LONGEST_DETAIL = 300
 
 
 @dataclass(frozen=True, slots=True)
-class JudgePlan:
-    """The maximum cost of a round of judging.
-
-    Attributes:
-        judge: its name.
-        criterion: that it is asked about.
-        verdicts: still to be given, at most: what depends on an earlier verdict is
-            counted as if it were always asked.
-        calls: of language models for them, reminders left out.
-        input_tokens: of those calls, estimated at four characters per token.
-    """
-
-    judge: str
-    criterion: str
-    verdicts: int
-    calls: int
-    input_tokens: int
-
-    def __str__(self) -> str:
-        cost = f", {self.calls} calls, about {self.input_tokens} input tokens" if self.calls else ""
-        return f"{self.judge}: {self.criterion}: {self.verdicts} verdicts{cost}"
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """What is asked of a judge, by its name; it may travel to another process."""
 
@@ -140,8 +116,13 @@ def judge_run(
 
 def plan_judging(
     folder: AnyPath, judges: Sequence[Judge], *, retry_failed: bool = False
-) -> tuple[JudgePlan, ...]:
+) -> list[dict[str, Any]]:
     """Count what `judge_run` would ask, without asking.
+
+    Returns:
+        Per judge and criterion the verdicts still to be given, at most: what depends on an earlier
+        verdict is counted as if it were always asked; calls of language models for them, reminders
+        left out; and their input tokens, estimated at four characters per token.
 
     Raises:
         InputError: as `judge_run`.
@@ -151,7 +132,7 @@ def plan_judging(
     _reject_other_versions(run, judges, failed_too=not retry_failed)
     there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
     judging = _Judging(run, judges)
-    found = []
+    found: list[dict[str, Any]] = []
     for judge in judges:
         for criterion in judge.criteria:
             todo = [
@@ -164,8 +145,9 @@ def plan_judging(
                 calls = len(todo)
                 characters = sum(judge.prompt_characters(criterion, one) for one in todo)
                 tokens = -(-characters // _CHARACTERS_PER_TOKEN)
-            found.append(JudgePlan(judge.name, criterion, len(todo), calls, tokens))
-    return tuple(found)
+            counts = {"verdicts": len(todo), "calls": calls, "input_tokens": tokens}
+            found.append({"judge": judge.name, "criterion": criterion, **counts})
+    return found
 
 
 class _Judging:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from .labelling import Labels
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Texts = NDArray[np.str_]
 # Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
 FEW_LABELS = 50
 POOR_KAPPA = 0.6
@@ -62,32 +63,29 @@ class JudgeValidation:
         self.positive = positive = _POSITIVE.get(criterion, ())
         people = _labelled(run, labels, criterion)
         both = [name for name in people if name in verdicts]
-        human, judged = [people[name] for name in both], [verdicts[name] for name in both]
-        weights = labels.weights(people)
-        questions = [run.question_of(run.replies[name]).question_id for name in both]
-        pairs = _Pairs(
-            human=np.asarray(human, dtype=np.str_),
-            judge=np.asarray(judged, dtype=np.str_),
-            weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
-            questions=np.asarray(questions, dtype=np.str_),
-            weighted=weights is not None,
-        )
-        mine, yours = np.isin(pairs.judge, positive), np.isin(pairs.human, positive)
+        asked = [run.question_of(run.replies[name]).question_id for name in both]
+        human = np.asarray([people[name] for name in both], dtype=np.str_)
+        judged = np.asarray([verdicts[name] for name in both], dtype=np.str_)
+        questions, weight = np.asarray(asked, dtype=np.str_), labels.weights(people)
+        weights = None if weight is None else np.asarray([weight[name] for name in both])
+        rate = partial(_rate, weights=weights, questions=questions)
+        mine, yours = np.isin(judged, positive), np.isin(human, positive)
         answered = np.full(len(both), bool(positive))
         if criterion == Judgement.FACTUALITY:
             # Whether a reply abstains is another question: only answers are right or wrong.
-            answered = (pairs.human != Judgement.NOT_APPLICABLE) & (
-                pairs.judge != Judgement.NOT_APPLICABLE
-            )
+            told = np.stack([human, judged])
+            answered = (told != Judgement.NOT_APPLICABLE).all(axis=0)
         self.n, self.no_verdict = len(both), len(people) - len(both)
         self.unsettled = sum(name in verdicts for name in labels.unsettled(criterion))
         everything = np.ones(len(both), dtype=np.bool_)
-        self.accuracy = pairs.rate(everything, pairs.human == pairs.judge)
-        self.precision = pairs.rate(answered & mine, yours)
-        self.recall = pairs.rate(answered & yours, mine)
-        self.specificity = pairs.rate(answered & ~yours, ~mine)
-        self.kappa = pairs.kappa()
-        self.confusion = dict(sorted(Counter(zip(human, judged, strict=True)).items()))
+        self.accuracy = rate(everything, human == judged)
+        self.precision = rate(answered & mine, yours)
+        self.recall = rate(answered & yours, mine)
+        self.specificity = rate(answered & ~yours, ~mine)
+        self.kappa = _kappa(human, judged, weights, questions)
+        self.confusion = dict(
+            sorted(Counter(zip(human.tolist(), judged.tolist(), strict=True)).items())
+        )
         self.warnings = (*known, *self._warnings())
 
     def _warnings(self) -> Iterator[str]:
@@ -141,45 +139,36 @@ def _labelled(run: RepliesRun, labels: Labels, criterion: str) -> dict[str, str]
     return {name: outcome for name, outcome in found.items() if name in run.replies}
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    """Labels and verdicts on the same replies, with weights and questions; shape (n,) each."""
+def _rate(among: Bools, right: Bools, weights: Floats | None, questions: Texts) -> Interval:
+    """Share of `right` among `among`, by question where questions repeat."""
+    if not among.any():
+        return Interval()
+    asked, hits = questions[among].tolist(), right[among]
+    if weights is None and len(set(asked)) == len(asked):
+        return Interval.wilson(int(hits.sum()), len(hits))
+    return Interval.bootstrap(
+        lambda picked, weights: float(np.average(picked, weights=weights)),
+        hits.astype(np.float64),
+        np.ones(len(hits)) if weights is None else weights[among],
+        groups=asked,
+    )
 
-    human: NDArray[np.str_]
-    judge: NDArray[np.str_]
-    weights: Floats
-    questions: NDArray[np.str_]
-    weighted: bool
 
-    def rate(self, among: Bools, right: Bools) -> Interval:
-        """Share of `right` among `among`, by question where questions repeat."""
-        if not among.any():
-            return Interval()
-        questions, hits = self.questions[among].tolist(), right[among]
-        if not self.weighted and len(set(questions)) == len(questions):
-            return Interval.wilson(int(hits.sum()), len(hits))
-        return Interval.bootstrap(
-            lambda picked, weights: float(np.average(picked, weights=weights)),
-            hits.astype(np.float64),
-            self.weights[among],
-            groups=questions,
-        )
+def _kappa(human: Texts, judged: Texts, weights: Floats | None, questions: Texts) -> Interval:
+    """Cohen's kappa, by question where questions repeat."""
+    asked = questions.tolist()
+    if weights is None or (human == judged).all():
+        # Where all agree, resampling says nothing of chance: its interval does.
+        return cohens_kappa(human.tolist(), judged.tolist(), groups=asked)
+    names, places = np.unique([human, judged], return_inverse=True)
+    first, second = places.reshape(2, -1)
+    cells = np.asarray(first * len(names) + second, dtype=np.float64)
 
-    def kappa(self) -> Interval:
-        """Cohen's kappa, by question where questions repeat."""
-        questions = self.questions.tolist()
-        if not self.weighted or (self.human == self.judge).all():
-            # Where all agree, resampling says nothing of chance: its interval does.
-            return cohens_kappa(self.human.tolist(), self.judge.tolist(), groups=questions)
-        names, places = np.unique([self.human, self.judge], return_inverse=True)
-        human, judge = places.reshape(2, -1)
-        cells = np.asarray(human * len(names) + judge, dtype=np.float64)
+    def agreement(picked: Floats, weights: Floats) -> float | None:
+        rows, columns = np.divmod(picked.astype(np.intp), len(names))
+        return weighted_kappa(rows, columns, weights, len(names))
 
-        def agreement(picked: Floats, weights: Floats) -> float | None:
-            rows, columns = np.divmod(picked.astype(np.intp), len(names))
-            return weighted_kappa(rows, columns, weights, len(names))
-
-        return Interval.bootstrap(agreement, cells, self.weights, groups=questions)
+    return Interval.bootstrap(agreement, cells, weights, groups=asked)
 
 
 def weighted_kappa(

@@ -8,7 +8,9 @@ refused ─► other bounds, as the next attempt would test them ─┐
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,19 +112,17 @@ def _first_usable(
     bounds: Sequence[float], limit: float, tried: Callable[[float], Calibrated]
 ) -> tuple[float, Calibrated] | None:
     """The smallest bound whose policy abstains from no more than `limit`; laxer ones do, too."""
-    best, low, high = None, 0, len(bounds) - 1
-    while low <= high:
-        # The laxest first, which says whether there is any.
-        middle = high if best is None else (low + high) // 2
-        one = tried(bounds[middle])
-        share = one.false_abstention.value
-        if one.policy.may_follow and share is not None and share <= limit:
-            best, high = (bounds[middle], one), middle - 1
-        elif best is None:
-            return None
-        else:
-            low = middle + 1
-    return best
+    known = cache(tried)
+
+    def usable(bound: float) -> bool:
+        share = known(bound).false_abstention.value
+        return known(bound).policy.may_follow and share is not None and share <= limit
+
+    # The laxest first, which says whether there is any.
+    if not usable(bounds[-1]):
+        return None
+    best = bounds[bisect_left(bounds, True, key=usable)]
+    return best, known(best)
 
 
 def _more_questions(

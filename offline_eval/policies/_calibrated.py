@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shlex import quote
+from typing import Any
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
@@ -18,7 +18,7 @@ from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ..report.prose import Templates
 from ..run.measured_run import Review
-from ._rates import LeakRates, PathStep, Rates, passing
+from ._rates import LeakRates, Rates, passing
 from .records import CalibrationSet
 
 WORDS = Templates(Path(__file__).parent / "calibration.txt")
@@ -57,7 +57,7 @@ class Calibrated:
     risk: Risk
     certify: tuple[CalibrationRecord, ...]
     test: tuple[CalibrationRecord, ...]
-    steps: tuple[PathStep, ...]
+    steps: tuple[Mapping[str, Any], ...]
     seed: int
     learn: tuple[CalibrationRecord, ...] = ()
     folds: tuple[LeakFold, ...] = ()
@@ -159,55 +159,36 @@ class Calibrated:
         return sum(calibrator.apply(raw) >= threshold for raw in self.measured.echoes)
 
     @property
-    def reviews(self) -> ReviewOutlook | None:
-        """How far left-out cases were reviewed; None where there are none to review."""
-        verdicts = self.measured.reviews
-        return None if verdicts is None else ReviewOutlook(self, verdicts)
+    def reviews(self) -> dict[str, int | None] | None:
+        """How far left-out cases were reviewed; None where there are none to review.
+
+        Numbers of cases that can be reviewed (`left_out`) and of those with a verdict; of these,
+        of those that another passage answers, which do not count as left out, and of those that
+        nobody was sure of, which count as leaks. `further` are the unreviewed cases whose review
+        could change the threshold. If all that pass now turned out answered, a laxer threshold
+        would be certified: these are the unreviewed cases at or above the laxer of the two. 0
+        where nothing is certified: reviews take questions away, and there are too few already.
+        None of a cascade, and of another promise than a leak's, for which it is not known.
+        """
+        measured, verdicts = self.measured, self.measured.reviews
+        if verdicts is None:
+            return None
+        cases = [r for r in measured.records if r.measured_case == "left_out"]
+        given, further = list(verdicts.values()), None
+        if isinstance(self.risk, Leak) and measured.cascade is None:
+            further = _further(self.policy, self.risk, self.certify, verdicts)
+        return {
+            "left_out": sum(r.relevance is not None for r in cases),
+            "reviewed": len(given),
+            "answered": given.count(Review.Verdict.ANSWERED),
+            "unsure": given.count(Review.Verdict.UNSURE),
+            "further": further,
+        }
 
     @property
     def coverage(self) -> float | None:
         """The share that was asked to be let through, None where a risk was bounded."""
         return self.risk.share if isinstance(self.risk, Coverage) else None
-
-
-class ReviewOutlook:
-    """How far the left-out cases of a calibration were reviewed.
-
-    Args:
-        found: the calibration.
-        verdicts: of its reviews, by question.
-
-    Attributes:
-        left_out: cases that can be reviewed.
-        reviewed: those with a verdict.
-        answered: of these, answered by another passage: they do not count as left out.
-        unsure: of these, those that nobody was sure of: they count as leaks.
-        further: unreviewed cases whose review could change the threshold. If all unreviewed cases
-            that pass now turned out answered, a laxer threshold would be certified: these are the
-            unreviewed cases at or above the laxer of the two. 0 where nothing is certified:
-            reviews take questions away, and there are too few already. None of a cascade, and of
-            another promise than a leak's, for which it is not known.
-    """
-
-    def __init__(self, found: Calibrated, verdicts: Mapping[str, Review.Verdict]) -> None:
-        measured, given = found.measured, list(verdicts.values())
-        self.left_out = sum(
-            r.measured_case == "left_out" and r.relevance is not None for r in measured.records
-        )
-        self.reviewed = len(given)
-        self.answered = given.count(Review.Verdict.ANSWERED)
-        self.unsure = given.count(Review.Verdict.UNSURE)
-        self.further: int | None = None
-        if isinstance(found.risk, Leak) and measured.cascade is None:
-            self.further = _further(found.policy, found.risk, found.certify, verdicts)
-
-    def to_dict(self) -> dict[str, int | None]:
-        """All attributes, as `--json` prints them."""
-        return dict(vars(self))
-
-    def lines(self, run: str) -> list[str]:
-        """What `knowgate calibrate` prints; `run` is the folder that can be reviewed."""
-        return WORDS.paragraphs("reviews", self, quote(run))
 
 
 def _further(

@@ -32,13 +32,13 @@ from ._attempts import counted as as_counted
 from ._calibrated import Calibrated
 from ._rates import (
     SIGNALS,
-    PathStep,
     Rates,
     calibrated_signals,
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
     passing,
+    path_steps,
     signal_values,
 )
 from .records import CalibrationSet, require_both_kinds
@@ -218,7 +218,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         certify=certify,
         test=test,
         choices=choices,
-        steps=PathStep.of(fit),
+        steps=path_steps(fit),
         rates=Rates(tested),
         seed=seed,
         warnings=tuple(cautions(measured, certify, fit.policy, share=asked.share)),
@@ -267,7 +267,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         certify=certify,
         test=test,
         folds=folds,
-        steps=PathStep.of(fit),
+        steps=path_steps(fit),
         leak_rates=rates,
         seed=seed,
         cascade=fit.cascade,

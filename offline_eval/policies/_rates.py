@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from ...calibration import (
     ReliabilityDiagram,
     SelectiveCurve,
 )
-from ...calibration.probability_quality import ReliabilityBin
 from ...calibration.risk import Fit
 from ...calibration.risk.costs import LeakFold
 from ...guard.decision import Route
@@ -306,31 +305,51 @@ def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> SignalValues
     return SignalValues(list(raws), list(outcomes), list(units), failed)
 
 
-@dataclass(frozen=True, slots=True)
-class StatedProbabilities:
-    """How probabilities compare with what came true.
+def signal_qualities(
+    choices: Mapping[str, CalibratorChoice], cases: Sequence[CalibrationRecord], *, seed: int = 0
+) -> dict[str, dict[str, Any]]:
+    """Say of each signal that has a value how well it and its calibrated form do.
 
-    Attributes:
-        calibration_error: debiased, with its interval over questions' groups.
-        brier: mean squared error, likewise.
-        bins: of stated probability against observed share.
+    Args:
+        choices: calibrators by the name of their signal, `relevance` or `confidence`.
+        cases: that the calibrators were not fitted on.
+        seed: of the resampling behind the intervals.
+
+    Returns:
+        Per signal the calibrator's kind, why this one, and its losses on held-out folds; cases
+        with and without a value; AUROC; and how probabilities compare with what came true,
+        before (None where raw values are no probabilities) and after calibration.
     """
+    found = {}
+    for name, choice in choices.items():
+        values = signal_values(name, cases)
+        if not values.raw:
+            continue
+        pairs = list(zip(values.raw, values.came_true, strict=True))
+        right, wrong = ([score for score, true in pairs if true is came] for came in (True, False))
+        stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
+        calibrated = [choice.calibrator.apply(score) for score in values.raw]
+        found[name] = {
+            "calibrator": choice.kind,
+            "reason": choice.reason,
+            "losses": choice.losses,
+            "cases": len(values.raw),
+            "failed": values.failed,
+            "auroc": SelectiveCurve.auroc(right, wrong),
+            "before": _stated(values.raw, values, seed) if stated else None,
+            "after": _stated(calibrated, values, seed),
+        }
+    return found
 
-    calibration_error: Interval
-    brier: Interval
-    bins: tuple[ReliabilityBin, ...]
 
-    @classmethod
-    def of(
-        cls, probabilities: Sequence[float], values: SignalValues, seed: int
-    ) -> StatedProbabilities:
-        """Compare probabilities of some cases with what came true of them."""
-        interval = partial(_interval, probabilities, values.came_true, values.units, seed)
-        return cls(
-            interval(ReliabilityDiagram.debiased_error),
-            interval(ReliabilityDiagram.brier_score),
-            ReliabilityDiagram.of(probabilities, values.came_true).bins,
-        )
+def _stated(probabilities: Sequence[float], values: SignalValues, seed: int) -> dict[str, Any]:
+    """How probabilities compare with what came true: errors with intervals, and bins."""
+    interval = partial(_interval, probabilities, values.came_true, values.units, seed)
+    return {
+        "calibration_error": interval(ReliabilityDiagram.debiased_error),
+        "brier": interval(ReliabilityDiagram.brier_score),
+        "bins": ReliabilityDiagram.of(probabilities, values.came_true).bins,
+    }
 
 
 def _interval(
@@ -345,93 +364,6 @@ def _interval(
     )
 
 
-class SignalQuality:
-    """One signal, on questions that its calibrator was not fitted on.
-
-    Args:
-        choice: the calibrator and why.
-        values: of the signal; at least one.
-        seed: of the resampling behind the intervals.
-
-    Attributes:
-        calibrator: its kind.
-        reason: why this kind.
-        losses: log loss of each kind on held-out folds; empty where nothing was measured.
-        cases: that it was measured on here.
-        failed: cases without a value.
-        auroc: how well it tells right from wrong, None where all went alike.
-        before: the raw values; None where they are no probabilities.
-        after: the calibrated values.
-    """
-
-    def __init__(self, choice: CalibratorChoice, values: SignalValues, seed: int) -> None:
-        pairs = list(zip(values.raw, values.came_true, strict=True))
-        stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
-        calibrated = [choice.calibrator.apply(score) for score in values.raw]
-        right, wrong = ([score for score, true in pairs if true is came] for came in (True, False))
-        self.calibrator, self.reason, self.losses = choice.kind, choice.reason, choice.losses
-        self.cases, self.failed = len(values.raw), values.failed
-        self.auroc = SelectiveCurve.auroc(right, wrong)
-        self.before = StatedProbabilities.of(values.raw, values, seed) if stated else None
-        self.after = StatedProbabilities.of(calibrated, values, seed)
-
-    @classmethod
-    def of_signals(
-        cls,
-        choices: Mapping[str, CalibratorChoice],
-        cases: Sequence[CalibrationRecord],
-        *,
-        seed: int = 0,
-    ) -> dict[str, SignalQuality]:
-        """Return the quality of each signal that has a value.
-
-        Args:
-            choices: calibrators by the name of their signal, `relevance` or `confidence`.
-            cases: that the calibrators were not fitted on.
-            seed: of the resampling behind the intervals.
-        """
-        values = {name: signal_values(name, cases) for name in choices}
-        return {name: cls(choices[name], one, seed) for name, one in values.items() if one.raw}
-
-
-class SelectiveQuality:
-    """One way of ranking cases, the surest first.
-
-    Args:
-        outcomes: that it ranks; none of their signals failed.
-        signals: of which the larger ranks a case.
-        risk: the bound that coverage is read off at.
-        seed: of the resampling behind the intervals.
-
-    Attributes:
-        cases: how many.
-        aurc: area under risk against coverage, with its interval over questions' groups.
-        excess_aurc: the same, less that of the best ranking there is.
-        augrc: area under the generalised curve.
-        coverage_at_risk: largest share accepted at no more than the bound, as it was seen here;
-            None where no threshold stays within it.
-        curve: risk against coverage.
-    """
-
-    def __init__(
-        self, outcomes: Sequence[Outcome], signals: Sequence[str], risk: float, seed: int
-    ) -> None:
-        sure, wrong, units = [], [], []
-        for outcome in outcomes:
-            values = [getattr(outcome, signal) for signal in signals]
-            largest = signals[values.index(max(values))]
-            sure.append(max(values))
-            wrong.append(not getattr(outcome.case, SIGNALS[largest]))
-            units.append(":".join(outcome.case.unit))
-        interval = partial(_interval, sure, wrong, units, seed)
-        self.cases = len(sure)
-        self.aurc = interval(SelectiveCurve.aurc)
-        self.excess_aurc = interval(SelectiveCurve.excess_aurc)
-        self.augrc = interval(SelectiveCurve.augrc)
-        self.coverage_at_risk = SelectiveCurve.coverage_at_risk(sure, wrong, risk)
-        self.curve = SelectiveCurve.of(sure, wrong)
-
-
 _RANKINGS = {
     "context alone, by relevance": ("relevance",),
     "memory alone, by confidence": ("confidence",),
@@ -441,64 +373,71 @@ _RANKINGS = {
 
 def selective_qualities(
     policy: Policy, cases: Sequence[CalibrationRecord], *, risk: float, seed: int = 0
-) -> dict[str, SelectiveQuality]:
-    """By relevance alone, by confidence alone, and by the larger of the two.
+) -> dict[str, dict[str, Any]]:
+    """Rank cases by relevance, by confidence, and by the larger of the two, the surest first.
 
     Args:
         policy: for its calibrators.
         cases: that the calibrators were not fitted on.
         risk: the bound that coverage is read off at.
         seed: of the resampling behind the intervals.
+
+    Returns:
+        Per ranking the number of cases, the areas under its curves with their intervals, the
+        largest share accepted at no more than the bound, as it was seen here, and the curve.
     """
     outcomes = outcomes_under(policy, cases)
     found = {}
     for name, signals in _RANKINGS.items():
         ranked = [one for one in outcomes if None not in [getattr(one, s) for s in signals]]
-        if ranked:
-            found[name] = SelectiveQuality(ranked, signals, risk, seed)
+        if not ranked:
+            continue
+        sure, largest = [], []
+        for outcome in ranked:
+            values = [getattr(outcome, signal) for signal in signals]
+            sure.append(max(values))
+            largest.append(SIGNALS[signals[values.index(max(values))]])
+        wrong = [not getattr(one.case, true) for one, true in zip(ranked, largest, strict=True)]
+        units = [":".join(one.case.unit) for one in ranked]
+        interval = partial(_interval, sure, wrong, units, seed)
+        found[name] = {
+            "cases": len(ranked),
+            "aurc": interval(SelectiveCurve.aurc),
+            "excess_aurc": interval(SelectiveCurve.excess_aurc),
+            "augrc": interval(SelectiveCurve.augrc),
+            "coverage_at_risk": SelectiveCurve.coverage_at_risk(sure, wrong, risk),
+            "curve": SelectiveCurve.of(sure, wrong),
+        }
     return found
 
 
-class PathStep:
-    """One point of the path, on the questions that certify.
+def path_steps(fit: Fit) -> tuple[dict[str, Any], ...]:
+    """Return the points of the declared path in the order of the test, with its results.
 
-    Args:
-        fit: the declared path as it was tested.
-        index: place of the point on it.
-
-    Attributes:
-        number: from 1, in the order declared.
-        relevance: threshold on relevance, None: no context is followed.
-        confidence: threshold on confidence, None: nothing is answered from memory.
-        on_conflict: what a conflict does to a context that passes.
-        coverage: share of questions let through; None without questions.
-        risk: of the first bound: the share that went wrong, or the mean cost; None where
-            no question counts for it.
-        p_value: of "some bound is broken"; where a coverage was asked for, of "too little is
-            let through".
-        tested: whether testing came this far.
-        chosen: whether the policy has this point.
+    `coverage` is the share of the certifying questions that a point lets through, `risk` that
+    of the first bound: the share that went wrong, or the mean cost; both None without questions.
+    `p_value` is of "some bound is broken"; of a coverage, of "too little is let through".
     """
-
-    def __init__(self, fit: Fit, index: int) -> None:
-        certificate = fit.certificate
-        found, questions = certificate.points[index], certificate.questions
+    certificate, steps = fit.certificate, []
+    # The first that fails was tested too.
+    last = certificate.first if certificate.chosen is None else certificate.chosen + 1
+    for index, found in enumerate(certificate.points):
         result = found.results[0]
         wrong, among = result.loss, result.n
         if result.target.kind == "abstention":
             wrong, among = found.wrong, found.let_through
-        # The first that fails was tested too.
-        last = certificate.first if certificate.chosen is None else certificate.chosen + 1
-        self.number = index + 1
-        self.relevance, self.confidence = found.point.relevance, found.point.confidence
-        self.on_conflict = found.point.on_conflict
-        self.coverage = found.let_through / questions if questions else None
-        self.risk = wrong / among if among else None
-        self.p_value = found.p_value
-        self.tested = certificate.first <= index <= last
-        self.chosen = index == certificate.chosen
-
-    @classmethod
-    def of(cls, fit: Fit) -> tuple[PathStep, ...]:
-        """The points of the path in the order of the test, with its results."""
-        return tuple(cls(fit, index) for index in range(len(fit.certificate.points)))
+        step = {
+            "number": index + 1,
+            "relevance": found.point.relevance,
+            "confidence": found.point.confidence,
+            "on_conflict": found.point.on_conflict,
+            "coverage": found.let_through / certificate.questions
+            if certificate.questions
+            else None,
+            "risk": wrong / among if among else None,
+            "p_value": found.p_value,
+            "tested": certificate.first <= index <= last,
+            "chosen": index == certificate.chosen,
+        }
+        steps.append(step)
+    return tuple(steps)

@@ -12,7 +12,6 @@ from typing import Any
 from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
-from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
 from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
 from ..report.plots import Plot
@@ -20,24 +19,18 @@ from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import WORDS, Calibrated
-from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
-from ._rates import (
-    Outcome,
-    SelectiveQuality,
-    SignalQuality,
-    StatedProbabilities,
-    outcomes_under,
-    selective_qualities,
-)
+from ._plots import draw_reliability, draw_risk_coverage
+from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
 
 _SCHEMA_VERSION = 1
+_Rows = Mapping[str, Mapping[str, Any]]
 
 
 def calibration_document(found: Calibrated) -> Document:
     """Make the report of a calibration."""
     guarantee = found.policy.guarantee
     risk = 0.0 if guarantee is None else guarantee.risk
-    signals = SignalQuality.of_signals(found.choices, found.unseen, seed=found.seed)
+    signals = signal_qualities(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
     outcomes, which = _shown_outcomes(found)
     return Document(
@@ -45,11 +38,10 @@ def calibration_document(found: Calibrated) -> Document:
         title=f"Calibration on {found.measured.name}",
         subtitle=f"{found.measured.questions} questions, {len(found.measured.records)} cases, "
         f"{found.measured.groups} independent units · {found.policy.created_by}",
-        headline=WORDS.paragraphs("headline", found, _bound(found)),
+        headline=WORDS.paragraphs("headline", found, _as_bound(risk)),
         warnings=(*(problem.what for problem in found.problems), *found.warnings),
         sections=(
             Section("Results", (_results(found),)),
-            Section("The policy", (draw_regions(found.policy, outcomes, which=which),)),
             Section("What is promised", _promise(found)),
             Section("How the point was chosen", _choice(found, rankings)),
             Section(
@@ -60,7 +52,7 @@ def calibration_document(found: Calibrated) -> Document:
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
             else None,
-            Section("Data and hashes", (Facts(tuple(_data(found)), code=True),)),
+            Section("Data and hashes", (Facts(_data(found), code=True),)),
         ),
         values=_values(found, signals, rankings),
     )
@@ -69,29 +61,6 @@ def calibration_document(found: Calibrated) -> Document:
 def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
     """Whether the bound is on what errors cost, and not on how many there are."""
     return guarantee is not None and any(risk.kind == "cost" for risk in guarantee.risks)
-
-
-def _bound(found: Calibrated) -> str | None:
-    """What is certified, as short as can be; the statement has it in full. None for nothing."""
-    guarantee = found.policy.guarantee
-    if guarantee is None or not guarantee.certified:
-        return None
-    risk = _as_bound(guarantee.risk)
-    if _bounds_a_cost(guarantee):
-        return f"the mean cost per question is at most {guarantee.risk:g}"
-    if found.coverage is not None:
-        return f"at least {percent(found.coverage)} is let through, at most {risk} of it wrong"
-    follow = any(stored.kind == "follow" for stored in guarantee.risks)
-    each = ", by each route and together" if follow else ""
-    return f"at most {risk} of what it lets through is wrong{each}"
-
-
-def _population(found: Calibrated) -> str:
-    guarantee = found.policy.guarantee
-    drawn = found.measured.population
-    calibrated_on = f" Calibrated on: {drawn}." if drawn else ""
-    words = "" if guarantee is None else guarantee.population
-    return f"{words[:1].upper()}{words[1:]}.{calibrated_on}" if words else calibrated_on
 
 
 def _results(found: Calibrated) -> Figures | str:
@@ -129,7 +98,7 @@ def _shown_outcomes(found: Calibrated) -> tuple[list[Outcome], str]:
 
 def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
     guarantee = found.policy.guarantee
-    limits = None
+    limits, risk = None, "" if guarantee is None else _as_bound(guarantee.risk)
     if guarantee is not None and guarantee.certified:
         lines = (*guarantee.not_covered, *found.not_promised)
         limits = Section(
@@ -137,55 +106,19 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
         )
     return (
         "" if guarantee is None else guarantee.statement,
-        Section("For whom", (_population(found),)),
+        Section("For whom", (WORDS.text("population", found),)),
         limits,
-        Facts(tuple(_facts(found))),
+        Facts(WORDS.pairs("facts", found, risk)),
     )
 
 
-def _choice(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> tuple[Plot | None, ...]:
-    guarantee, of_coverage = found.policy.guarantee, found.coverage is not None
+def _choice(found: Calibrated, rankings: _Rows) -> tuple[Plot | None, ...]:
+    guarantee = found.policy.guarantee
     # A path tested for its costs has no place on an axis of wrong answers.
-    of_cost, steps = _bounds_a_cost(guarantee), found.steps
-    risk: float | None = None
-    p_values: Plot | None = None
-    if guarantee is not None:
-        p_values = draw_p_values(steps, delta=guarantee.delta, of_coverage=of_coverage)
-        if not of_cost and (guarantee.certified or not of_coverage):
-            risk = guarantee.risk
-    coverage = draw_risk_coverage(rankings, () if of_cost else steps, risk=risk)
-    return coverage, p_values
-
-
-def _facts(found: Calibrated) -> list[tuple[str, str]]:
-    policy, guarantee = found.policy, found.policy.guarantee
-    memory = policy.confidence_threshold if policy.may_answer else None
-    facts = [
-        ("the context is followed from relevance", _threshold(policy.relevance_threshold)),
-        ("without it, memory answers from confidence", _threshold(memory)),
-    ]
-    if policy.check_conflict:
-        facts.append(("a conflict leads to", policy.on_conflict.replace("_", " ")))
-    if found.coverage is not None:
-        facts.append(("coverage asked for", percent(found.coverage)))
-    if guarantee is None:
-        return facts
-    if guarantee.certified or found.coverage is None:
-        facts.append(("bound α", _as_bound(guarantee.risk)))
-    tested = "the certificate rests" if guarantee.certified else "the test rests"
-    evidence = f"{guarantee.n}, of them {guarantee.errors} with an error"
-    if guarantee.questions not in (None, guarantee.n):
-        evidence = (
-            f"{guarantee.questions}, of them {guarantee.n} count for the bound and "
-            f"{guarantee.errors} went wrong"
-        )
-    return [
-        *facts,
-        ("probability δ that the promise fails by bad luck", percent(guarantee.delta)),
-        ("what counts as an error", guarantee.loss),
-        (f"questions {tested} on", evidence),
-        ("how the points were tested", guarantee.method),
-    ]
+    of_cost = _bounds_a_cost(guarantee)
+    shown = guarantee is not None and (guarantee.certified or found.coverage is None)
+    risk = guarantee.risk if guarantee is not None and shown and not of_cost else None
+    return (draw_risk_coverage(rankings, () if of_cost else found.steps, risk=risk),)
 
 
 def _as_bound(share: float) -> str:
@@ -194,25 +127,22 @@ def _as_bound(share: float) -> str:
     return percent(share if asked else math.ceil(1000 * share) / 1000, exact=True)
 
 
-def _threshold(value: float | None) -> str:
-    return "never" if value is None else decimal(value)
-
-
-def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
-    before = [one.before for one in signals.values()]
-    after: list[StatedProbabilities | None] = [one.after for one in signals.values()]
+def _signals(signals: _Rows) -> tuple[Plot | Table, ...]:
     columns = [
-        (heading, [Cell.estimate(getattr(one, name, None), decimal) for one in of])
-        for heading, name, of in (
-            ("Calibration error, raw", "calibration_error", before),
-            ("calibrated", "calibration_error", after),
-            ("Brier score, raw", "brier", before),
-            ("calibrated", "brier", after),
+        (
+            heading,
+            [Cell.estimate((one[when] or {}).get(name), decimal) for one in signals.values()],
+        )
+        for heading, name, when in (
+            ("Calibration error, raw", "calibration_error", "before"),
+            ("calibrated", "calibration_error", "after"),
+            ("Brier score, raw", "brier", "before"),
+            ("calibrated", "brier", "after"),
         )
     ]
     columns += [
-        ("AUROC", [Cell(decimal(one.auroc)) for one in signals.values()]),
-        ("Cases", [Cell(str(one.cases)) for one in signals.values()]),
+        ("AUROC", [Cell(decimal(one["auroc"])) for one in signals.values()]),
+        ("Cases", [Cell(str(one["cases"])) for one in signals.values()]),
     ]
     notes = (WORDS.text("calibrator", *one) for one in signals.items())
     table = Table.from_columns(
@@ -221,55 +151,30 @@ def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
     return (*(draw_reliability(*one) for one in signals.items()), table)
 
 
-def _ranking_table(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> Table:
+def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
     guarantee, shown = found.policy.guarantee, rankings.values()
     at_risk = "" if guarantee is None else f"Coverage at risk {percent(guarantee.risk)}"
-    reached = [one.coverage_at_risk for one in shown]
+    reached = [one["coverage_at_risk"] for one in shown]
     columns = [
-        ("AURC", Cell.column([one.aurc for one in shown], decimal)),
-        ("excess AURC", Cell.column([one.excess_aurc for one in shown], decimal)),
-        ("AUGRC", Cell.column([one.augrc for one in shown], decimal)),
+        ("AURC", Cell.column([one["aurc"] for one in shown], decimal)),
+        ("excess AURC", Cell.column([one["excess_aurc"] for one in shown], decimal)),
+        ("AUGRC", Cell.column([one["augrc"] for one in shown], decimal)),
         (at_risk, [Cell("none" if one is None else percent(one)) for one in reached]),
-        ("Cases", [Cell(str(one.cases)) for one in shown]),
+        ("Cases", [Cell(str(one["cases"])) for one in shown]),
     ]
     return Table.from_columns("Ranking", list(rankings), columns, notes=(WORDS.text("areas"),))
 
 
-def _data(found: Calibrated) -> list[tuple[str, str]]:
-    policy = found.policy
-    estimator = "none" if policy.estimator is None else _fingerprint(policy.estimator)
-    # Where a coverage is asked for, a part of these declares the points for the others.
-    tested = "tested on" if found.coverage is None else "points declared and tested on"
-    return [
-        ("measured cases", found.measured.name),
-        ("sha256 of the cases", found.measured.sha256),
-        ("calibrators and path learned on", _counts(found.learn)),
-        (tested, _counts(found.certify)),
-        ("held out for reporting", _counts(found.test)),
-        ("seed of the split", str(found.seed)),
-        ("relevance scorer", _fingerprint(policy.scorer)),
-        ("confidence estimator", estimator),
-        ("aggregator", policy.aggregator),
-        ("made by", policy.created_by),
-    ]
-
-
-def _counts(cases: Sequence[CalibrationRecord]) -> str:
-    return "{questions} questions, {cases} cases, {units} independent units".format(**_part(cases))
-
-
-def _fingerprint(fingerprint: Fingerprint) -> str:
-    if fingerprint == PolicyBinding.UNNAMED:
-        return "not named by the records"
-    settings = ", ".join(f"{name} {value}" for name, value in fingerprint.settings.items())
-    parts = [fingerprint.kind, fingerprint.weights_sha256 or "", fingerprint.dtype or "", settings]
-    return " · ".join(part for part in parts if part)
+def _data(found: Calibrated) -> tuple[tuple[str, str], ...]:
+    parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
+    counts = {name: _part(cases) for name, cases in parts.items()}
+    return WORDS.pairs("data", found, counts, PolicyBinding.UNNAMED)
 
 
 def _values(
     found: Calibrated,
-    signals: Mapping[str, SignalQuality],
-    rankings: Mapping[str, SelectiveQuality],
+    signals: _Rows,
+    rankings: _Rows,
 ) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
     parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
@@ -285,13 +190,13 @@ def _values(
         "coverage_asked_for": found.coverage,
         "parts": {name: _part(cases) for name, cases in parts.items()},
         "policy": found.policy,
-        "path": list(map(vars, found.steps)),
+        "path": found.steps,
         "held_out": rates if found.test else None,
         "certified_on": None if found.test else rates,
         "problems": found.problems,
-        "signals": {name: vars(quality) for name, quality in signals.items()},
+        "signals": signals,
         "rankings": {
-            name: {key: one for key, one in vars(quality).items() if key != "curve"}
+            name: {key: one for key, one in quality.items() if key != "curve"}
             for name, quality in rankings.items()
         },
         "warnings": found.warnings,

@@ -504,10 +504,6 @@ class _UniknowSettings(Stored):
     aggregator: str | None = None
 
 
-class _UniknowManifest(Manifest):
-    settings: _UniknowSettings
-
-
 def records_from_uniknow(run: AnyPath) -> CalibrationSet:
     """One case per question and context, with what the run's guard measured of it.
 
@@ -517,8 +513,9 @@ def records_from_uniknow(run: AnyPath) -> CalibrationSet:
     Raises:
         InputError: no such run, no guard took part, or it is not whole.
     """
-    signals, manifest = uniknow_signals(run), _UniknowManifest.read(run)
-    settings = manifest.settings
+    signals, manifest = uniknow_signals(run), Manifest.read(run)
+    hint = "make the run again into another folder"
+    settings = _UniknowSettings.checked(manifest.settings, where=os.fspath(run), hint=hint)
     kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
     return CalibrationSet(
         records=tuple(signal.record() for signal in signals),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...calibration import Interval
 from ...calibration.statistics import mcnemar_p_value
@@ -163,7 +163,7 @@ def shadow_report(
             None if found.labels is None else _labelled_section(found, found.labels),
             Section("Beside other logs", (_compared(found),)) if found.compared else None,
             Section("Examples", tuple(_examples(found))) if found.reasons else None,
-            Section("The policy", (Facts(tuple(_policy_facts(found)), code=True),)),
+            Section("The policy", (Facts(_WORDS.pairs("policy", found), code=True),)),
         ),
         values=found.to_dict(),
     )
@@ -192,22 +192,21 @@ def share_of(
     return Interval.wilson(round(share * effective), effective).around(share)
 
 
-class Period(NamedTuple):
-    """A stretch of time, with the share of its decisions that abstain."""
-
-    begin: datetime
-    decisions: int
-    abstention: Interval
+_Period = tuple[datetime, int, Interval]
 
 
-def periods_of(decisions: Sequence[LoggedDecision]) -> list[Period]:
-    """Cut the time into periods of one length, at most 48 of them."""
+def periods_of(decisions: Sequence[LoggedDecision]) -> list[_Period]:
+    """Cut the time into periods of one length, at most 48 of them.
+
+    Returns:
+        When each begins, its decisions, and the share of them that abstain.
+    """
     whole = decisions[-1].time - decisions[0].time
     length = next((one for one in _PERIODS if whole / one < _MAX_PERIODS), _PERIODS[-1])
     seconds = length.total_seconds()
     parts = grouped(decisions, lambda one: int(one.time.timestamp() // seconds))
     return [
-        Period(datetime.fromtimestamp(number * seconds, UTC), len(part), _abstention(part))
+        (datetime.fromtimestamp(number * seconds, UTC), len(part), _abstention(part))
         for number, part in sorted(parts.items())
     ]
 
@@ -216,33 +215,28 @@ def _abstention(decisions: Sequence[LoggedDecision]) -> Interval:
     return share_of(decisions, lambda one: one.abstains)
 
 
-class Comparison:
-    """Decisions on the same questions by another log; the last decision on each counts.
+def _comparison(here: ShadowLog, there: ShadowLog) -> dict[str, Any]:
+    """Compare decisions on the same questions with those of another log; the last on each counts.
 
-    Args:
-        here: the log that is reported.
-        there: the other one.
-
-    Attributes:
-        guard: of the other log.
-        policy: likewise.
-        questions: that both decided.
-        only_here: abstained from here and not there.
-        only_there: the other way round.
-        difference: share abstained from here minus there.
-        p_value: McNemar's, that both abstain equally often.
+    Returns:
+        Guard and policy of the other log, questions that both decided, those abstained from only
+        here and only there, the difference of the shares, and McNemar's p-value, that both
+        abstain equally often.
     """
-
-    def __init__(self, here: ShadowLog, there: ShadowLog) -> None:
-        own, others = here.last_by_question(), there.last_by_question()
-        both = [(one.abstains, others[n].abstains) for n, one in own.items() if n in others]
-        self.guard, self.policy = there.made_by
-        self.questions = len(both)
-        self.only_here = sum(a and not b for a, b in both)
-        self.only_there = sum(b and not a for a, b in both)
-        first, second = ([one[at] for one in both] for at in (0, 1))
-        self.difference = Interval.paired_difference(first, second)
-        self.p_value = mcnemar_p_value(self.only_here, self.only_there)
+    own, others = here.last_by_question(), there.last_by_question()
+    both = [(one.abstains, others[n].abstains) for n, one in own.items() if n in others]
+    guard, policy = there.made_by
+    only_here, only_there = sum(a and not b for a, b in both), sum(b and not a for a, b in both)
+    first, second = ([one[at] for one in both] for at in (0, 1))
+    return {
+        "guard": guard,
+        "policy": policy,
+        "questions": len(both),
+        "only_here": only_here,
+        "only_there": only_there,
+        "difference": Interval.paired_difference(first, second),
+        "p_value": mcnemar_p_value(only_here, only_there),
+    }
 
 
 class ShadowSummary:
@@ -289,7 +283,7 @@ class ShadowSummary:
         )
         self.changes = _shares(every, _CHANGES, lambda one: one.change)
         self.periods = periods_of(every)
-        self.compared = [Comparison(log, other) for other in compared]
+        self.compared = [_comparison(log, other) for other in compared]
         self.cascade = cascade_counts((one.relevance_stage, one.route) for one in every)
         self.measures = {name: self._measured(*one) for name, one in _MEASURES.items() if labels}
         guarantee = None if log.policy is None else log.policy.guarantee
@@ -340,9 +334,12 @@ class ShadowSummary:
                 for (name, other), number in log.others.items()
             ],
             **{name: getattr(self, name) for name in _STORED},
-            "periods": [{**one._asdict(), "begin": one.begin.isoformat()} for one in self.periods],
+            "periods": [
+                {"begin": begin.isoformat(), "decisions": number, "abstention": share}
+                for begin, number, share in self.periods
+            ],
             "labels": of_labels,
-            "compared": list(map(vars, self.compared)),
+            "compared": self.compared,
             **({} if self.cascade is None else {"cascade": self.cascade}),
         }
         return {name: as_json(value) for name, value in found.items()}
@@ -408,27 +405,27 @@ def _changes(found: ShadowSummary) -> Table:
     return _share_table("The reply is", "Share of all decisions", changes, *notes)
 
 
-def _times(periods: Sequence[Period]) -> Section:
+def _times(periods: Sequence[_Period]) -> Section:
     columns = [
-        ("Would abstain", [Cell.estimate(one.abstention) for one in periods]),
-        ("Decisions", [Cell(str(one.decisions)) for one in periods]),
+        ("Would abstain", [Cell.estimate(share) for _, _, share in periods]),
+        ("Decisions", [Cell(str(number)) for _, number, _ in periods]),
     ]
-    begins = [f"{one.begin:%Y-%m-%d %H:%M}" for one in periods]
+    begins = [f"{begin:%Y-%m-%d %H:%M}" for begin, _, _ in periods]
     table = Table.from_columns("Period begins (UTC)", begins, columns)
     return Section("As a table", (table,), folded=True)
 
 
-def _plot(periods: Sequence[Period]) -> Plot | None:
+def _plot(periods: Sequence[_Period]) -> Plot | None:
     if len(periods) < 2:
         return None
 
     def draw(figure: Canvas) -> None:
-        axes, shares = figure.subplots(), [one.abstention for one in periods]
+        axes, shares = figure.subplots(), [share for _, _, share in periods]
         values = [share.value or 0.0 for share in shares]
         style: dict[str, Any] = {"color": Colour.BLUE, "markersize": 4, "elinewidth": 1.2}
         axes.errorbar(range(len(periods)), values, yerr=error_bars(shares), fmt="o-", **style)
         every = range(0, len(periods), -(-len(periods) // 6))
-        axes.set_xticks(every, [f"{periods[at].begin:%m-%d %H:%M}" for at in every])
+        axes.set_xticks(every, [f"{periods[at][0]:%m-%d %H:%M}" for at in every])
         axes.set(ylim=(0, 1), ylabel="would abstain")
 
     caption = _WORDS.text("notes", "over_time")
@@ -483,30 +480,12 @@ def _case(one: LoggedDecision, text: dict[str, object]) -> Case:
 def _compared(found: ShadowSummary) -> Table:
     others = found.compared
     columns = [
-        ("Questions of both", [Cell(str(one.questions)) for one in others]),
-        ("Abstains only here", [Cell(str(one.only_here)) for one in others]),
-        ("Abstains only there", [Cell(str(one.only_there)) for one in others]),
-        ("Difference", [Cell.difference(one.difference) for one in others]),
-        ("p", [Cell(decimal(one.p_value)) for one in others]),
+        ("Questions of both", [Cell(str(one["questions"])) for one in others]),
+        ("Abstains only here", [Cell(str(one["only_here"])) for one in others]),
+        ("Abstains only there", [Cell(str(one["only_there"])) for one in others]),
+        ("Difference", [Cell.difference(one["difference"]) for one in others]),
+        ("p", [Cell(decimal(one["p_value"])) for one in others]),
     ]
-    names = [f"guard {one.guard}, policy {one.policy}" for one in others]
+    names = ["guard {guard}, policy {policy}".format(**one) for one in others]
     notes = (_WORDS.text("notes", "compared"),)
     return Table.from_columns("Other log", names, columns, notes=notes)
-
-
-def _policy_facts(found: ShadowSummary) -> Iterable[tuple[str, str]]:
-    name, policy_id = found.log.made_by
-    yield "guard", name
-    yield "policy", policy_id
-    policy = found.log.policy
-    if policy is None:
-        yield "file", "not beside the log"
-        return
-    guarantee = policy.guarantee
-    yield "relevance threshold", decimal(policy.relevance_threshold)
-    yield "confidence threshold", decimal(policy.confidence_threshold)
-    if guarantee is None:
-        yield "promise", policy.note or "none"
-    else:
-        yield "certified", "yes" if found.certified else "no"
-        yield "promise", guarantee.statement

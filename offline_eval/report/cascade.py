@@ -72,8 +72,8 @@ def cascade_blocks(
     table = Table.from_columns("Decided by", list(_STAGES.values()), columns)
     if policy is None or rule is None:
         return (*said, table)
-    terms = _WORDS.terms("rule", rule, *policy.scorer.stages, policy.may_follow)
-    return (*said, table, Facts(tuple(fact for fact in terms if not isinstance(fact, str))))
+    facts = _WORDS.pairs("rule", rule, *policy.scorer.stages, policy.may_follow)
+    return (*said, table, Facts(facts))
 
 
 def cascade_without_what_if() -> str:

@@ -96,6 +96,10 @@ class Templates:
         """Return paragraphs; one with `::` in it as a term and what it means."""
         return tuple(map(_term, self.paragraphs(macro, *given, **named)))
 
+    def pairs(self, macro: str, *given: Any, **named: Any) -> tuple[tuple[str, str], ...]:
+        """Return the terms that a macro writes, each with what it means."""
+        return tuple(one for one in self.terms(macro, *given, **named) if isinstance(one, tuple))
+
     @cached_property
     def _macros(self) -> Any:
         # Escaping tells what macros wrote from inserted text; it is taken back in `paragraphs`.

@@ -267,7 +267,7 @@ class WhatIf:
     @property
     def measures(self) -> dict[str, str]:
         """What is shown of a point: key, and what it is called."""
-        return dict(line.split(" :: ") for line in _WORDS.paragraphs("measures", self))
+        return dict(_WORDS.pairs("measures", self))
 
     @property
     def tables(self) -> tuple[Table, ...]:

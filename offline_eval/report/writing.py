@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ...guard.errors import InputError
 from ...guard.files import read_json, write_json, write_text
 from ...guard.text import clean_text
+from ..data.fields import as_cell
 from ._gates import GateResult, check_gates, measures_frame, parse_gate
 from ._rendering import render_html, render_markdown
 from .document import Check, Document
@@ -144,9 +145,6 @@ _MISSING = {
     "csv": ("only runs of replies have one", "choose another format"),
     "junit": ("a run of this suite needs gates for it", "give a --fail-if"),
 }
-# A spreadsheet takes a cell that starts so for a formula, and runs it.
-# Full-width signs count as well in some languages' versions.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def render_csv(document: Document) -> str | None:
@@ -171,7 +169,7 @@ def _cell(value: object) -> str:
         return repr(value)
     text = clean_text(str(value)).replace("\r\n", "\n").replace("\r", "\n")
     kept = "".join(sign for sign in text if sign in "\n\t" or unicodedata.category(sign) != "Cc")
-    return f"'{kept}" if kept.startswith(_FORMULA) else kept
+    return as_cell(kept)
 
 
 # What XML 1.0 cannot hold, not even escaped.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import (
     AsyncIterator,
@@ -17,9 +16,10 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 from tenacity import (
     AsyncRetrying,
     retry_if_exception,
@@ -40,6 +40,7 @@ from ...guard.errors import (
     LanguageModelTimeoutError,
     is_transient,
 )
+from ...guard.read_models import CheckedSettings
 from ._rows import UnstorableRowError
 from .event_loop import run_interruptibly
 from .table import Table
@@ -112,8 +113,12 @@ _Result = TypeVar("_Result")
 _LONGEST_WAIT = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@checked_dataclass(frozen=True, slots=True)
+class CallLimits(CheckedSettings):
     """How calls are made; none of it changes what is asked.
 
     Attributes:
@@ -133,27 +138,13 @@ class CallLimits:
         InputError: a number is out of range.
     """
 
-    max_concurrency: int = 8
-    rate: float | None = None
-    timeout: float | None = 120.0
-    max_attempts: int = 3
-    first_wait: float = 0.25
+    max_concurrency: _AtLeastOne = 8
+    rate: _Positive | None = None
+    timeout: _Positive | None = 120.0
+    max_attempts: _AtLeastOne = 3
+    first_wait: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.25
     retry_on: tuple[type[Exception], ...] = ()
     stop_on: tuple[type[Exception], ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("max_concurrency", "max_attempts"):
-            value = getattr(self, name)
-            if value < 1:
-                raise InputError(f"must be at least 1, not {value}", where=name)
-        for name in ("rate", "timeout"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(
-                    f"must be a positive number, not {value:g}", where=name, hint="leave it out"
-                )
-        if not 0 <= self.first_wait < math.inf:
-            raise InputError("must not be negative", where="first_wait")
 
     async def attempt(self, attempt: Callable[[], Awaitable[_Result]], rate: RateLimit) -> _Result:
         """Return the result of the first attempt that succeeds.

@@ -56,9 +56,6 @@ def basic_rag(index: PassageIndex, *, top_k: int = 5) -> Retriever:
     Args:
         index: of the knowledge base.
         top_k: passages per context, at least 1.
-
-    Raises:
-        InputError: `top_k` is below 1.
     """
     search = _search(index, top_k)
 
@@ -72,7 +69,6 @@ def _search(
     index: PassageIndex, top_k: int
 ) -> Callable[[Case, list[str]], Awaitable[ReplyContext]]:
     """Return what finds the passages nearest to the mean of some texts."""
-    _require_top_k(top_k)
     # Its own thread: an encoder keeps its core busy, and an event loop must go on.
     thread = ThreadPoolExecutor(1, "knowgate-retrieval")
 
@@ -94,11 +90,6 @@ def _search(
     return search
 
 
-def _require_top_k(top_k: int) -> None:
-    if top_k < 1:
-        raise InputError(f"must be at least 1, not {top_k}", where="top_k")
-
-
 _ANSWERS = 3
 _TAG = re.compile(r"</?passage>", re.IGNORECASE)
 
@@ -118,7 +109,7 @@ def hyde(index: PassageIndex, lm: TextModel | None, *, top_k: int = 5) -> Retrie
         top_k: passages per context, at least 1.
 
     Raises:
-        InputError: there is no language model, or an argument is out of range.
+        InputError: there is no language model.
 
     Source: Gao et al. 2023, Precise Zero-Shot Dense Retrieval without Relevance Labels;
     three answers as in KnowOrNot.
@@ -177,7 +168,7 @@ def own_retriever(
         name: how runs call it.
 
     Raises:
-        InputError: it is none of these, or `top_k` is below 1.
+        InputError: it is none of these.
     """
     if not isinstance(retriever, Runnable) and not callable(retriever):
         raise InputError(
@@ -185,7 +176,6 @@ def own_retriever(
             where=name,
             hint="give a LangChain retriever, a runnable, or a function of a question",
         )
-    _require_top_k(top_k)
     asked: Runnable[Any, Any] = coerce_to_runnable(retriever)
     words = {key: _words(text) for key, text in knowledge_base.passages.items()}
     # Of equal texts the first counts.

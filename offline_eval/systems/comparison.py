@@ -26,7 +26,7 @@ from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice, held_out_of
 from .models import ModelUnderTest
 from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompts
-from .replying import Material, Replier, Wanted, find_contexts
+from .replying import Material, Replier, Wanted, context_id, find_contexts
 from .retrieval import PassageIndex, Retrieved, Retriever
 
 
@@ -283,7 +283,7 @@ class SystemRun:
 
     def searches(self, items: Sequence[Asked]) -> bool:
         """Whether passages are looked for by embedding."""
-        return any(one.retrieval in _SEARCHING for one in self._wanted(items))
+        return any(name in _SEARCHING for name, _, _ in self._wanted(items).values())
 
     def require(self, items: Sequence[Asked]) -> None:
         """Make the guards and what else may turn out to be missing, before anything is asked.
@@ -350,8 +350,8 @@ class SystemRun:
         }
         return partial(Replier, replace(replier.material, models=models))
 
-    def _wanted(self, items: Sequence[Asked]) -> list[Wanted]:
-        """Contexts to be found: one per case and retrieval, whatever the prompts.
+    def _wanted(self, items: Sequence[Asked]) -> dict[str, Wanted]:
+        """Contexts to be found by id: one per case and retrieval, whatever the prompts.
 
         Where a guard stands in front of a long context, the nearest passages as well: it
         decides on those.
@@ -366,9 +366,9 @@ class SystemRun:
             if isinstance(item, Replayed):
                 names = ["basic_rag"] if guarded and item.context.kind == "all_but" else []
             for name in names:
-                one = Wanted(name, item.base, item.case)
-                wanted.setdefault(one.context_id, one)
-        return list(wanted.values())
+                one = name, item.base, item.case
+                wanted.setdefault(context_id(name, item.case.case_id), one)
+        return wanted
 
     def _retriever(self, name: str, base: str) -> Retriever:
         return load_retriever(

@@ -41,18 +41,8 @@ _Value = TypeVar("_Value")
 _CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One context to be found."""
-
-    retrieval: str
-    base: str
-    case: Case
-
-    @property
-    def context_id(self) -> str:
-        """Unique in the run."""
-        return context_id(self.retrieval, self.case.case_id)
+Wanted = tuple[str, str, Case]
+"""A context to be found: retrieval, knowledge base and case."""
 
 
 def context_id(retrieval: str, case_id: str) -> str:
@@ -62,7 +52,7 @@ def context_id(retrieval: str, case_id: str) -> str:
 
 def find_contexts(
     folder: Path,
-    wanted: Sequence[Wanted],
+    wanted: Mapping[str, Wanted],
     retriever: Callable[[str, str], Retriever],
     *,
     limits: CallLimits,
@@ -73,7 +63,7 @@ def find_contexts(
 
     Args:
         folder: of the run.
-        wanted: all of them.
+        wanted: all of them, by id.
         retriever: of a retrieval and a knowledge base, called at most once for each pair
             that something is still wanted from.
         limits: of the calls that retrieving may make.
@@ -82,26 +72,24 @@ def find_contexts(
     """
     retrievers: dict[tuple[str, str], Retriever] = {}
 
-    async def retrieve(item: Wanted) -> Retrieved:
-        found = await retrievers[item.retrieval, item.base](item.case)
-        return found.model_copy(update={"context_id": item.context_id})
+    async def retrieve(name: str) -> Retrieved:
+        retrieval, base, case = wanted[name]
+        found = await retrievers[retrieval, base](case)
+        return found.model_copy(update={"context_id": name})
 
-    def failed(item: Wanted, error: Exception) -> Retrieved:
-        return Retrieved(context_id=item.context_id, error=RowError.of(error))
+    def failed(name: str, error: Exception) -> Retrieved:
+        return Retrieved(context_id=name, error=RowError.of(error))
 
     with _CONTEXTS.open(folder) as table:
         if retry_failed:
             table.drop(lambda found: found.error is not None)
         # Embedding a knowledge base takes its time, which is no case's own.
-        for item in wanted:
-            pair = (item.retrieval, item.base)
-            if item.context_id not in table.done and pair not in retrievers:
-                retrievers[pair] = retriever(*pair)
+        for name, (retrieval, base, _) in wanted.items():
+            if name not in table.done and (retrieval, base) not in retrievers:
+                retrievers[retrieval, base] = retriever(retrieval, base)
         # A retriever that cannot be made is not the case's fault.
         limits = replace(limits, stop_on=(InputError, MissingDependencyError))
-        calls = Calls[Wanted](
-            lambda item: item.context_id, failed, limits, on_progress, stage="retrieving"
-        )
+        calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
         calls.run_sync(wanted, retrieve, table)
     return read_contexts(folder)
 

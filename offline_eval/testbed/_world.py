@@ -19,7 +19,6 @@ from .entities import (
     PromptName,
     Question,
     Relation,
-    ValueKind,
     compose,
     mentions,
     prompt_template,
@@ -94,11 +93,11 @@ class World:
         """The relation of a fact, with its phrasings."""
         return relations()[fact.relation]
 
-    def aliases(self, value: str, kind: ValueKind) -> tuple[str, ...]:
+    def aliases(self, value: str, kind: EntityKind) -> tuple[str, ...]:
         """Further ways to write a value."""
-        if kind is ValueKind.AMOUNT and value.isdecimal():
+        if kind is EntityKind.AMOUNT and value.isdecimal():
             return (f"{int(value):,}",)
-        return (f"the {value}",) if kind is ValueKind.ORGANISATION else ()
+        return (f"the {value}",) if kind is EntityKind.ORGANISATION else ()
 
     def questions(self, fact: Fact, *, held_out: bool | None = None) -> tuple[Question, ...]:
         """The questions that `fact` answers.
@@ -179,11 +178,11 @@ class World:
         rng = self._rng(fact.id, "contradiction", str(plausible))
         if plausible:
             return rng.choice(self.alternatives(fact))
-        if fact.value_kind is ValueKind.YEAR:
+        if fact.value_kind is EntityKind.YEAR:
             return str(rng.randint(*_IMPOSSIBLE_YEARS))
-        if fact.value_kind is ValueKind.AMOUNT:
+        if fact.value_kind is EntityKind.AMOUNT:
             return f"minus {rng.choice(self.alternatives(fact))}"
-        wrong_kind = fact.value_kind is not ValueKind.MATERIAL and rng.random() < 0.5
+        wrong_kind = fact.value_kind is not EntityKind.MATERIAL and rng.random() < 0.5
         return rng.choice(value_list("materials" if wrong_kind else "absurd"))
 
     def irrelevant_document(

@@ -14,21 +14,12 @@ from typing import Any, Literal
 
 
 class EntityKind(StrEnum):
-    """What an entity is."""
+    """What an entity is, or the value of a fact, which may be a year or an amount, too."""
 
     PLACE = "place"
     PERSON = "person"
     ORGANISATION = "organisation"
     WORK = "work"
-    MATERIAL = "material"
-
-
-class ValueKind(StrEnum):
-    """What the value of a fact is."""
-
-    PLACE = "place"
-    PERSON = "person"
-    ORGANISATION = "organisation"
     MATERIAL = "material"
     YEAR = "year"
     AMOUNT = "amount"
@@ -80,7 +71,7 @@ class Fact:
     subject: str
     relation: str
     value: str
-    value_kind: ValueKind
+    value_kind: EntityKind
     start: int | None
     end: int | None
     status: FactStatus
@@ -147,7 +138,7 @@ class Relation:
 
     name: str
     subject_kind: EntityKind
-    value_kind: ValueKind
+    value_kind: EntityKind
     time_bounded: bool
     statements: tuple[str, ...]
     questions: tuple[str, ...]
@@ -189,7 +180,7 @@ def relations() -> Mapping[str, Relation]:
         row["name"]: Relation(
             name=row["name"],
             subject_kind=EntityKind(row["subject_kind"]),
-            value_kind=ValueKind(row["value_kind"]),
+            value_kind=EntityKind(row["value_kind"]),
             time_bounded=row.get("time_bounded", False),
             statements=(*row["statements"], *row["held_out_statements"]),
             questions=(*row["questions"], *row["held_out_questions"]),
@@ -275,7 +266,7 @@ BASE_IRI = "https://knowgate.example/microworld/"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDFS_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-_DATATYPES = {ValueKind.YEAR: "gYear", ValueKind.AMOUNT: "integer"}
+_DATATYPES = {EntityKind.YEAR: "gYear", EntityKind.AMOUNT: "integer"}
 
 
 def world_to_ntriples(entities: Iterable[Entity], facts: Iterable[Fact]) -> str:

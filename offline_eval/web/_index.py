@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -17,13 +16,12 @@ from urllib.parse import urlencode
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
+from ..data.diversity.uniqueness import words_of
 from ..run.grouping import grouped
 from ..run.manifest import Manifest
 from ._records import Record, RunRecords, read_records
 
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
-_WORD = re.compile(r"[^\W_]+")
-_ACCENTS = re.compile("[\u0300-\u036f]")
 # Texts without spaces have no words to be looked for.
 _NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]")
 FACETS = ("system", "kind", "route", "reason")
@@ -157,8 +155,7 @@ def _term(term: str) -> Callable[[str], bool]:
 @cache
 def _folded(text: str) -> str:
     """Return the words of a text without case and accents, each behind a space."""
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return " ".join(("", *_WORD.findall(bare.casefold())))
+    return " ".join(("", *words_of(text)))
 
 
 def _number(text: str) -> float | None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
+from ...guard.text import passage_text
 from ..run import Stored
 from ..run.table import SharedLog
 from ._pages import citation_values, match_values, new_app, page
@@ -82,7 +83,7 @@ class Playground:
             if found is None:
                 found = await self._retrieve(question)
             struck = struck or ()
-            shown = [{"text": _text(one), "source": _source(one)} for one in found]
+            shown = [{"text": passage_text(one), "source": _source(one)} for one in found]
             yield {"event": "passages", "passages": shown}
             places = [number for number in range(len(found)) if number not in struck]
             kept = [found[number] for number in places]
@@ -153,7 +154,7 @@ class Playground:
         found = self._retrieved.get(question)
         if found is None:
             raise RejectedError(404, "ask the question first")
-        return match_values(question, [_text(one) for one in found])
+        return match_values(question, [passage_text(one) for one in found])
 
     def save(self, question: str, answer: str, passage: int | None) -> None:
         """Append a case to the question file.
@@ -167,7 +168,10 @@ class Playground:
             found = self._retrieved.get(question, [])
             if passage >= len(found):
                 raise RejectedError(404, "there is no such passage")
-            held = {"passage": _text(found[passage]), "source": _source(found[passage]) or None}
+            held = {
+                "passage": passage_text(found[passage]),
+                "source": _source(found[passage]) or None,
+            }
         name = "play-" + hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:12]
         if any(row.id == name for _, row in self._log.places()):
             raise RejectedError(409, "the question is in the file already")
@@ -229,15 +233,11 @@ def _citations(
     reply: str, found: Sequence[Any], places: Sequence[int], question: str
 ) -> dict[str, Any]:
     """As `citation_values`, where only some of the passages that the page shows were used."""
-    values = citation_values(reply, [_text(found[one]) for one in places], question)
+    values = citation_values(reply, [passage_text(found[one]) for one in places], question)
     for sentence in values["sentences"]:
         if sentence["passage"] is not None:
             sentence["passage"] = places[sentence["passage"]]
     return values
-
-
-def _text(document: Any) -> str:
-    return str(getattr(document, "page_content", document))
 
 
 def _source(document: Any) -> str:

@@ -16,7 +16,6 @@ from knowgate.offline_eval.testbed.entities import (
     EntityKind,
     Fact,
     Relation,
-    ValueKind,
     relations,
     value_list,
 )
@@ -68,11 +67,11 @@ class NameMaker:
             return f"{self.word(2)} {self._rng.choice(value_list('work_nouns'))}"
         return self._rng.choice(value_list("materials"))
 
-    def value(self, kind: ValueKind) -> str:
+    def value(self, kind: EntityKind) -> str:
         """A value of `kind` as text."""
-        if kind is ValueKind.YEAR:
+        if kind is EntityKind.YEAR:
             return str(self._rng.randint(FIRST_YEAR, LAST_YEAR))
-        if kind is ValueKind.AMOUNT:
+        if kind is EntityKind.AMOUNT:
             return str(self._rng.randint(2001, 9999))
         return self.entity(EntityKind(kind.value))
 
@@ -182,14 +181,14 @@ class _Draw:
         kind = relation.value_kind
         if relation.name == "birth_year":
             return str(self.births[subject.id])
-        if kind in (ValueKind.YEAR, ValueKind.AMOUNT):
+        if kind in (EntityKind.YEAR, EntityKind.AMOUNT):
             return self.maker.value(kind)
-        if kind is ValueKind.MATERIAL:
+        if kind is EntityKind.MATERIAL:
             return self.rng.choice(value_list("materials"))
         members = self.pool[EntityKind(kind.value)]
         if relation.name == "trained_at":
             members = members[: max(4, min(_HUBS, len(members)))]
-        if kind is ValueKind.PERSON and start is not None:
+        if kind is EntityKind.PERSON and start is not None:
             fitting = [one for one in members if 25 <= start - self.births[one.id] <= 60]
             members = fitting if len(fitting) > 1 else members
         return self.rng.choice(members).name

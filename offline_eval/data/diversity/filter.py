@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
+from ....guard.read_models import CheckedSettings
 from ...run.calls import OnStep
 from ..embedding import embed_all
 from ..fields import CsvFile, QuestionFile
@@ -22,9 +24,6 @@ from ..questions import QuestionRecord
 from .uniqueness import TooNear, keyword_distinct, original_keyword_scores, remove_duplicates
 
 _ROWS_AT_ONCE = 512
-# Methods that compare questions by their words, and by their meaning.
-KeywordMethod = Literal["uniqueness", "original", "off"]
-SemanticMethod = Literal["farthest_first", "off"]
 _REASONS = {
     "duplicate": "occur twice",
     "near_duplicate": "nearly occur twice",
@@ -33,8 +32,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DiversitySettings:
+class DiversitySettings(CheckedSettings, BaseModel):
     """Settings of the filter.
 
     Attributes:
@@ -46,22 +44,13 @@ class DiversitySettings:
         near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
     """
 
-    keyword: KeywordMethod = "uniqueness"
-    semantic: SemanticMethod = "farthest_first"
-    keyword_threshold: float = 0.3
-    semantic_threshold: float = 0.3
-    near_duplicates: float = 0.05
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("keyword_threshold", 0.0, 1.0),
-            ("near_duplicates", 0.0, 1.0),
-            ("semantic_threshold", 1e-9, 2.0),
-        ):
-            value = getattr(self, name)
-            if not least <= value <= most:
-                what = f"must be {'above' if least else 'from'} 0 to {most:g}, not {value:g}"
-                raise InputError(what, where=name, hint="use e.g. 0.3")
+    keyword: Literal["uniqueness", "original", "off"] = "uniqueness"
+    semantic: Literal["farthest_first", "off"] = "farthest_first"
+    keyword_threshold: float = Field(0.3, ge=0, le=1)
+    semantic_threshold: float = Field(0.3, gt=0, le=2)
+    near_duplicates: float = Field(0.05, ge=0, le=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +285,7 @@ def farthest_first(
         Of shape (picked,); empty for no items.
 
     Raises:
-        InputError: the vectors or the distance cannot be used.
+        InputError: a vector is not finite, or has no direction.
 
     Example:
         >>> farthest_first([[1, 0], [1, 0.1], [0, 1], [-1, 0]])
@@ -304,10 +293,6 @@ def farthest_first(
 
     Source: KnowOrNot's semantic filter; Gonzalez 1985 for farthest-first.
     """
-    if not 0.0 < min_distance <= 2.0:
-        raise InputError(
-            f"must be above 0 and at most 2, not {min_distance:g}", where="min_distance"
-        )
     rows = _unit_rows(vectors)
     total, least = len(rows), float(np.rint(min_distance * _STEPS))
     picked: list[int] = []
@@ -334,10 +319,6 @@ def _unit_rows(vectors: ArrayLike) -> NDArray[np.float64]:
     rows = np.array(vectors, dtype=np.float64)
     if rows.size == 0:
         return np.zeros((0, 1))
-    if rows.ndim != 2:
-        raise InputError(
-            f"must have the shape (items, dimensions), not {rows.shape}", where="vectors"
-        )
     lengths = np.linalg.norm(rows, axis=1)
     wrong = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0.0))
     if len(wrong):

@@ -87,15 +87,10 @@ def keyword_distinct(
     Returns:
         Indices of the texts that are kept, and the others, in order.
 
-    Raises:
-        InputError: `min_uniqueness` is out of range.
-
     Example:
         >>> keyword_distinct(["Who pays?", "who pays", "When is lunch?"])
         ([0, 2], [TooNear(index=1, of=0, uniqueness=0.0, exact=False)])
     """
-    if not 0.0 <= min_uniqueness <= 1.0:
-        raise InputError(f"must be from 0 to 1, not {min_uniqueness:g}", where="min_uniqueness")
     numbers: dict[Hashable, int] = {}
     group = np.asarray(
         [numbers.setdefault(one, len(numbers)) for one in groups or [0] * len(texts)]

@@ -128,9 +128,9 @@ def with_chunks(
         leaving out one chunk would leave a part of the answer.
     """
     texts = {(row.document, row.index): row.text for row in sentences}
-    by_source: dict[str, list[_Chunk]] = defaultdict(list)
+    by_source: dict[str, list[tuple[Document, list[str]]]] = defaultdict(list)
     for chunk in chunks:
-        by_source[chunk.metadata["source"]].append(_Chunk(chunk))
+        by_source[chunk.metadata["source"]].append((chunk, words_of(chunk.page_content)))
     found: list[QuestionRow] = []
     failures: list[FailureRow] = []
     for row in questions:
@@ -139,19 +139,9 @@ def with_chunks(
             fault = "in_several_chunks", "no single chunk states the answer; larger chunks may"
             failures.append(FailureRow.of("questions", fault, row.source, row.id))
         else:
-            found.append(row.model_copy(update={"passage": holder.text, "chunk": holder.number}))
+            own = {"passage": holder.page_content, "chunk": holder.metadata["chunk"]}
+            found.append(row.model_copy(update=own))
     return found, failures
-
-
-class _Chunk:
-    def __init__(self, chunk: Document) -> None:
-        words = words_of(chunk.page_content)
-        self.number: int = chunk.metadata["chunk"]
-        self.text, self.words, self.counts = (
-            chunk.page_content,
-            f" {' '.join(words)} ",
-            Counter(words),
-        )
 
 
 def _stated(row: QuestionRow, texts: Mapping[tuple[str, int], str]) -> list[list[str]]:
@@ -161,12 +151,14 @@ def _stated(row: QuestionRow, texts: Mapping[tuple[str, int], str]) -> list[list
     return [words_of(row.question), words_of(row.answer)]
 
 
-def _holder(stated: Sequence[Sequence[str]], chunks: Sequence[_Chunk]) -> _Chunk | None:
+def _holder(
+    stated: Sequence[Sequence[str]], chunks: Sequence[tuple[Document, list[str]]]
+) -> Document | None:
     """Return the first chunk that holds all texts, or nearly all of their words."""
-    for chunk in chunks:
-        if all(f" {' '.join(words)} " in chunk.words for words in stated):
+    for chunk, held in chunks:
+        if all(f" {' '.join(words)} " in f" {' '.join(held)} " for words in stated):
             return chunk
     wanted = Counter(word for words in stated for word in words)
-    shares = [(wanted & chunk.counts).total() / max(1, wanted.total()) for chunk in chunks]
+    shares = [(wanted & Counter(held)).total() / max(1, wanted.total()) for _, held in chunks]
     best = max(shares, default=0.0)
-    return chunks[shares.index(best)] if best >= _LEAST_SHARE else None
+    return chunks[shares.index(best)][0] if best >= _LEAST_SHARE else None

@@ -41,19 +41,9 @@ _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
 _HTML = (".html", ".htm", ".xhtml")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A document to read.
-
-    Attributes:
-        name: what the build calls it.
-        path: where it lies, without links.
-        outside: whether a link in the folder that was named leads out of that folder.
-    """
-
-    name: str
-    path: Path
-    outside: bool = False
+FoundFile = tuple[str, Path | None]
+"""What the build calls a document, and where it lies, without links; None where a link in the
+folder that was named leads out of that folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +105,7 @@ def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None)
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
         raise InputError("there is no document", where=where, hint="name files or folders")
-    return sorted(_named(found), key=lambda file: file.name)
+    return sorted(_named(found), key=lambda file: file[0])
 
 
 def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
@@ -127,25 +117,26 @@ def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
         while unique in taken:
             unique += "'"
         taken.add(unique)
-        files.append(FoundFile(unique, path, outside))
+        files.append((unique, None if outside else path))
     return files
 
 
 def read_document(file: FoundFile) -> ReadDocument:
     """Read one document; a document that cannot be read is a typed failure, not an error."""
-    if file.outside:
+    name, path = file
+    if path is None:
         fault = "unreadable", "is a link out of the folder; name the file itself"
-        return ReadDocument(file.name, "", failure=fault)
+        return ReadDocument(name, "", failure=fault)
     try:
-        raw = read_bytes(file.path, links=False, most_bytes=MAX_BYTES)
+        raw = read_bytes(path, links=False, most_bytes=MAX_BYTES)
     except OSError as error:
         kind = "too_large" if error.errno == errno.EFBIG else "unreadable"
-        return ReadDocument(file.name, "", failure=(kind, error.strerror or "unknown"))
+        return ReadDocument(name, "", failure=(kind, error.strerror or "unknown"))
     sha256 = hashlib.sha256(raw).hexdigest()
     try:
-        return ReadDocument(file.name, sha256, read_content(raw, file.path.suffix.lower()))
+        return ReadDocument(name, sha256, read_content(raw, path.suffix.lower()))
     except DocumentError as error:
-        return ReadDocument(file.name, sha256, failure=(error.type, error.detail))
+        return ReadDocument(name, sha256, failure=(error.type, error.detail))
 
 
 def read_content(raw: bytes, suffix: str) -> Content:

@@ -16,7 +16,7 @@ from ....guard.files import AnyPath
 from ...run import CallLimits, Run
 from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
-from ..questions import SHARED_BY_PEOPLE, mean_shared_words
+from ..questions import mean_shared_words
 from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
@@ -136,37 +136,24 @@ class _Paid:
         return facts, questions, [*failures, *unasked]
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The cost of calls.
+def _spent(rows: Iterable[CallRow]) -> dict[str, int]:
+    """Sum up what finished requests cost.
 
-    Attributes:
-        calls: of the model, failed and repeated ones included.
-        input_tokens: of those that were answered.
-        output_tokens: likewise.
-        estimated_replies: finished requests whose provider counted no tokens, or not
-            always: their share of the tokens is estimated from the text.
+    `estimated_replies` are those whose provider counted no tokens, or not always: their share of
+    the tokens is estimated from the text.
     """
-
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    estimated_replies: int
-
-    def __str__(self) -> str:
-        said = f"{self.calls:,} calls, {self.input_tokens:,} tokens in, {self.output_tokens:,} out"
-        return f"{said} (estimated in part)" if self.estimated_replies else said
-
-    @classmethod
-    def of(cls, rows: Sequence[CallRow]) -> Spent:
-        """Return the sum over finished requests."""
-        names = ("calls", "input_tokens", "output_tokens", "estimated")
-        return cls(*(sum(getattr(row, name) for row in rows) for name in names))
+    found = Counter(calls=0, input_tokens=0, output_tokens=0, estimated_replies=0)
+    for row in rows:
+        found["calls"] += row.calls
+        found["input_tokens"] += row.input_tokens
+        found["output_tokens"] += row.output_tokens
+        found["estimated_replies"] += row.estimated
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildTotals:
-    """The result of a build, in numbers; as text, what the user is told.
+    """The result of a build, in numbers.
 
     Attributes:
         documents: found.
@@ -177,8 +164,8 @@ class BuildTotals:
         failures: by type, all stages.
         shared_words: mean share of the content words of a question that its passage holds; None
             without questions.
-        now: spent by this call.
-        ever: spent on the folder so far.
+        now: calls and tokens that this call cost.
+        ever: likewise, what the folder cost so far.
     """
 
     documents: int
@@ -188,25 +175,8 @@ class BuildTotals:
     questions: int
     failures: dict[str, int]
     shared_words: float | None
-    now: Spent
-    ever: Spent
-
-    def __str__(self) -> str:
-        lines = [
-            f"documents: {self.documents:,}, of which {self.unread:,} gave nothing · sentences: "
-            f"{self.sentences:,} · facts: {self.facts:,} · questions: {self.questions:,}"
-        ]
-        if self.failures:
-            types = ", ".join(f"{name} {count:,}" for name, count in self.failures.items())
-            lines.append(f"failures: {types} (see failures.jsonl)")
-        if self.shared_words is not None:
-            lines.append(
-                f"words shared with the passage: {self.shared_words:.0%} of a question's; of "
-                f"questions that users put, {SHARED_BY_PEOPLE:.0%}: the more, the easier"
-            )
-        if self.ever.calls:
-            lines.append(f"cost: {self.ever}; this time: {self.now}")
-        return "\n".join(lines)
+    now: dict[str, int]
+    ever: dict[str, int]
 
 
 def build_questions(
@@ -276,8 +246,8 @@ def build_questions(
             questions=len(questions),
             failures=dict(sorted(Counter(row.type for row in failures).items())),
             shared_words=mean_shared_words((row.question, row.passage) for row in questions),
-            now=Spent.of(spent),
-            ever=Spent.of(ever),
+            now=_spent(spent),
+            ever=_spent(ever),
         )
         counts = asdict(totals)
         del counts["now"]
@@ -341,8 +311,10 @@ def _manifest_head(settings: BuildSettings, documents: Iterable[ReadDocument]) -
     }
 
 
-class BuildEstimate:
-    """What `build_questions` would do; nothing is asked or written.
+def estimate_build(
+    places: Places, out: AnyPath | None = None, *, settings: BuildSettings | None = None
+) -> dict[str, int]:
+    """Say what `build_questions` would do; nothing is asked or written.
 
     Every token count is an estimate from the length of the text.
 
@@ -351,78 +323,62 @@ class BuildEstimate:
         out: folder of an earlier build, whose answers need not be asked for again.
         settings: what is asked.
 
-    Attributes:
-        documents: found.
-        unread: of them, those that give nothing.
-        sentences: in all documents.
-        pairs: of question and answer that stand in them as such.
-        fact_calls: requests for facts that have no answer yet.
-        question_calls: requests for questions expected, one a fact; exact as far as facts
-            are known, one per sentence of content for the rest.
-        answered_calls: requests answered by an earlier build.
-        input_tokens: of all expected requests, without repeated ones.
-        output_tokens: of their replies.
+    Returns:
+        Numbers of documents, of those that give nothing, of sentences, and of pairs of question
+        and answer that stand in the documents. Requests for facts without an answer yet, requests
+        for questions expected (one a fact; exact as far as facts are known, one per sentence of
+        content for the rest), and those that an earlier build answered; tokens of all expected
+        requests, without repeated ones, and of their replies.
 
     Raises:
         InputError: nothing to read, or the folder cannot be used.
     """
+    settings = settings or BuildSettings()
+    if out is not None:
+        build_manifest().is_in(out, compare=COMPARED)
+    documents = [read_document(file) for file in find_documents(places, without=out)]
+    sentences = sentences_of(documents)
+    return {
+        "documents": len(documents),
+        "unread": _unread(documents),
+        "sentences": len(sentences),
+        "pairs": sum(len(document.content.pairs) for document in documents),
+        **_expected_calls(sentences if settings.asks_model else (), out, settings),
+    }
 
-    def __init__(
-        self, places: Places, out: AnyPath | None = None, *, settings: BuildSettings | None = None
-    ) -> None:
-        settings = settings or BuildSettings()
-        if out is not None:
-            build_manifest().is_in(out, compare=COMPARED)
-        documents = [read_document(file) for file in find_documents(places, without=out)]
-        sentences = sentences_of(documents)
-        self.documents, self.unread = len(documents), _unread(documents)
-        self.sentences = len(sentences)
-        self.pairs = sum(len(document.content.pairs) for document in documents)
-        self.fact_calls = self.question_calls = self.answered_calls = 0
-        self.input_tokens = self.output_tokens = 0
-        if settings.asks_model:
-            self._count_calls(sentences, out, settings)
 
-    def _count_calls(
-        self, sentences: Sequence[SentenceRow], out: AnyPath | None, settings: BuildSettings
-    ) -> None:
-        answered, answered_questions = (
-            last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
-        )
-        asked = stretches(sentences, settings)
-        todo = {one[0]: one for one in asked if one[0] not in answered}
-        facts, _ = facts_of(asked, answered)
-        requests = [question_request(fact, settings) for fact in facts]
-        questions = [one for one in requests if one.key not in answered_questions]
-        expected = [
-            sentence.text
-            for stretch in todo.values()
-            for sentence in stretch[1]
-            if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
-        ]
-        # Either a tool's description or words in the prompt: the model reads the schema.
-        facts_schema, question_schema = (
-            estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
-        )
-        prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
-        bare = estimated_tokens(settings.question_prompt.text) + question_schema
-        known = len({key for key, _ in asked}) + len(facts)
-        self.fact_calls, self.question_calls = len(todo), len(questions) + len(expected)
-        self.answered_calls = known - len(todo) - len(questions)
-        self.input_tokens = (
-            sum(estimated_tokens(prompt) + facts_schema for prompt in prompts)
-            + sum(estimated_tokens(request.prompt) + question_schema for request in questions)
-            # A fact and the sentence that it comes from are about as long as one another.
-            + sum(bare + 2 * estimated_tokens(text) for text in expected)
-        )
-        self.output_tokens = _FACT_TOKENS * len(expected) + _QUESTION_TOKENS * self.question_calls
-
-    def __str__(self) -> str:
-        return (
-            f"documents: {self.documents:,}, of which {self.unread:,} give nothing · sentences: "
-            f"{self.sentences:,} · pairs of question and answer: {self.pairs:,}\n"
-            f"calls: {self.fact_calls:,} for facts, about {self.question_calls:,} for questions "
-            f"({self.answered_calls:,} answered already)\n"
-            f"tokens, estimated: {self.input_tokens:,} in, {self.output_tokens:,} out\n"
-            "nothing was asked and nothing written"
-        )
+def _expected_calls(
+    sentences: Sequence[SentenceRow], out: AnyPath | None, settings: BuildSettings
+) -> dict[str, int]:
+    answered, answered_questions = (
+        last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
+    )
+    asked = stretches(sentences, settings)
+    todo = {one[0]: one for one in asked if one[0] not in answered}
+    facts, _ = facts_of(asked, answered)
+    requests = [question_request(fact, settings) for fact in facts]
+    questions = [one for one in requests if one.key not in answered_questions]
+    expected = [
+        sentence.text
+        for stretch in todo.values()
+        for sentence in stretch[1]
+        if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
+    ]
+    # Either a tool's description or words in the prompt: the model reads the schema.
+    facts_schema, question_schema = (
+        estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
+    )
+    prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
+    bare = estimated_tokens(settings.question_prompt.text) + question_schema
+    known = len({key for key, _ in asked}) + len(facts)
+    calls = len(questions) + len(expected)
+    return {
+        "fact_calls": len(todo),
+        "question_calls": calls,
+        "answered_calls": known - len(todo) - len(questions),
+        "input_tokens": sum(estimated_tokens(prompt) + facts_schema for prompt in prompts)
+        + sum(estimated_tokens(request.prompt) + question_schema for request in questions)
+        # A fact and the sentence that it comes from are about as long as one another.
+        + sum(bare + 2 * estimated_tokens(text) for text in expected),
+        "output_tokens": _FACT_TOKENS * len(expected) + _QUESTION_TOKENS * calls,
+    }

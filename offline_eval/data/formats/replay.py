@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, model_validator
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_jsonl
@@ -63,11 +63,7 @@ def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in row.items() if one is not None or name in _NULL_TELLS}
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class LoggedPassage(_Line):
+class LoggedPassage(BaseModel):
     """One entry of a logged context: an id, a text, or both.
 
     Attributes:
@@ -100,7 +96,7 @@ _Label = BeforeValidator(_spelled)
 _Count = Annotated[int, Field(strict=True, ge=0)]
 
 
-class LoggedReply(_Line):
+class LoggedReply(BaseModel):
     """One line of a log; all but the response and the question is optional.
 
     Attributes:

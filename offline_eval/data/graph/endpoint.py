@@ -12,11 +12,11 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -35,6 +35,7 @@ from ....guard.errors import (
     KnowgateError,
     optional_import,
 )
+from ....guard.read_models import CheckedSettings
 from ._building import GraphBuilder
 from .graph import (
     ALIASES,
@@ -73,12 +74,20 @@ Progress = Callable[[int], None]
 Row = tuple[Any, ...]
 
 
+_WHO = f"knowgate/{__version__} (question generator)"
+
+
+def _one_line(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ValueError("must be one line of text")
+    return text
+
+
 class SparqlError(KnowgateError):
     """The endpoint did not answer as it should."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointSettings:
+class EndpointSettings(CheckedSettings, BaseModel):
     """How an endpoint is asked, and how much is fetched from it.
 
     Attributes:
@@ -98,21 +107,19 @@ class EndpointSettings:
             of a property.
     """
 
-    user_agent: str = f"knowgate/{__version__} (question generator)"
-    pause: float = 0.5
-    timeout: float = 65.0
-    deadline: float = 1800.0
-    max_attempts: int = 6
-    first_wait: float = 2.0
-    max_bytes: int = 64 * 1024 * 1024
-    page_size: int = 5000
-    most_properties: int = 30
-    most_facts: int = 20_000
-    subjects: str = ""
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __post_init__(self) -> None:
-        if not self.user_agent.strip() or not self.user_agent.isprintable():
-            raise InputError("must be one line of text", where="user_agent")
+    user_agent: Annotated[str, AfterValidator(_one_line)] = _WHO
+    pause: float = Field(0.5, ge=0)
+    timeout: float = Field(65.0, gt=0)
+    deadline: float = Field(1800.0, gt=0)
+    max_attempts: int = Field(6, ge=1)
+    first_wait: float = Field(2.0, ge=0)
+    max_bytes: int = Field(64 * 1024 * 1024, ge=1)
+    page_size: int = Field(5000, ge=1)
+    most_properties: int = Field(30, ge=1)
+    most_facts: int = Field(20_000, ge=1)
+    subjects: str = ""
 
 
 class _TransientError(SparqlError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from .layout import UaqData, write_layout
 from .properties import GenerationSettings, PropertyProfile
 from .question_templates import Templates
 
+MANIFEST = "generation.json"
+_SHOWN = ("iri", "labels", "facts", "dated")
+
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSet:
@@ -28,13 +31,18 @@ class GeneratedSet:
         data: the questions, in all languages, with examples.
         shortfalls: sentences that say where the graph gives less than asked for.
         left_out: why drafts were dropped while they were worded → how many.
-        profiles: all properties of the graph.
+        material: what they were made from.
     """
 
     data: UaqData
     shortfalls: tuple[str, ...]
     left_out: dict[str, int]
-    profiles: tuple[PropertyProfile, ...]
+    material: Material
+
+    @property
+    def profiles(self) -> list[PropertyProfile]:
+        """All properties of the graph."""
+        return self.material.properties
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers of questions by task, language, type and kind, without zeros."""
@@ -49,29 +57,41 @@ class GeneratedSet:
             examples[language] += len(rows)
         return {**found, "examples": dict(examples)}
 
-    def write(
-        self,
-        folder: AnyPath,
-        *,
-        graph: KnowledgeGraph,
-        settings: GenerationSettings,
-        templates: Templates,
-    ) -> Path:
+    def write(self, folder: AnyPath) -> Path:
         """Write the questions in the UAQFact layout, with `generation.json` beside them.
 
         Args:
             folder: a new or empty one; it appears whole, or not at all.
-            graph: that the questions are made of, for the manifest.
-            settings: likewise.
-            templates: likewise.
 
         Raises:
             InputError: there is something in the folder, or it cannot be written.
         """
         with new_folder(folder, last=MANIFEST) as made:
             write_layout(self.data, made)
-            write_json(made / MANIFEST, _manifest(self, graph, settings, templates))
+            write_json(made / MANIFEST, self._manifest())
         return Path(folder)
+
+    def _manifest(self) -> dict[str, Any]:
+        graph, templates = self.material.graph, self.material.templates
+        used = [profile.to_json() for profile in self.profiles if profile.usable]
+        return {
+            "schema_version": 1,
+            "kind": "uaqfact questions",
+            "created_by": f"knowgate {__version__}",
+            "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
+            "settings": self.material.settings.model_dump(mode="json"),
+            "templates": dict(sorted(templates.sha256.items())),
+            "tasks": list(UaqData.TASKS),
+            "counts": self.counts(),
+            "shortfalls": list(self.shortfalls),
+            "left_out": self.left_out,
+            "properties": [
+                {name: one[name] for name in _SHOWN}
+                | {"values_per_subject": round(one["values_per_subject"], 4)}
+                for one in used
+            ],
+            "closed_world": "what the graph does not say is taken not to be so",
+        }
 
 
 def graph_properties(
@@ -138,7 +158,7 @@ class _Generation:
             if shown < half:
                 shortfalls.append(f"{kind.value}: {2 * shown} of {2 * half} few-shot examples")
         data, left_out = self._data(found, examples), dict(sorted(self._left_out.items()))
-        return GeneratedSet(data, tuple(shortfalls), left_out, tuple(self._material.properties))
+        return GeneratedSet(data, tuple(shortfalls), left_out, self._material)
 
     def _stream(self, kind: QuestionType) -> Iterator[Twins]:
         """Twins from all groups in turn, so that no property prevails.
@@ -230,33 +250,3 @@ def _shared(choices: Sequence[ChoiceItem]) -> list[ChoiceItem]:
         linked = tuple(dict.fromkeys((*known.relevant, *choice.relevant)))
         found[choice.question, choice.target] = known.model_copy(update={"relevant": linked})
     return list(found.values())
-
-
-MANIFEST = "generation.json"
-
-
-def _manifest(
-    generated: GeneratedSet,
-    graph: KnowledgeGraph,
-    settings: GenerationSettings,
-    templates: Templates,
-) -> dict[str, Any]:
-    used = (profile.to_json() for profile in generated.profiles if profile.usable)
-    shown = ("iri", "labels", "facts", "values_per_subject", "dated")
-    properties = [{name: one[name] for name in shown} for one in used]
-    for one in properties:
-        one["values_per_subject"] = round(one["values_per_subject"], 4)
-    return {
-        "schema_version": 1,
-        "kind": "uaqfact questions",
-        "created_by": f"knowgate {__version__}",
-        "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
-        "settings": asdict(settings),
-        "templates": dict(sorted(templates.sha256.items())),
-        "tasks": list(UaqData.TASKS),
-        "counts": generated.counts(),
-        "shortfalls": list(generated.shortfalls),
-        "left_out": generated.left_out,
-        "properties": properties,
-        "closed_world": "what the graph does not say is taken not to be so",
-    }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ....guard.errors import InputError
+from ....guard.read_models import CheckedSettings
 from .graph import (
     ALIASES,
     LABELS,
@@ -34,11 +36,10 @@ _NAMES = re.compile(
 )
 
 
-_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
+_Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$")]
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyRules:
+class PropertyRules(CheckedSettings, BaseModel):
     """Which properties questions are made of.
 
     Attributes:
@@ -53,16 +54,17 @@ class PropertyRules:
             no label.
     """
 
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    min_facts: int = 5
-    max_values: int = 5
-    functional: str = "any"
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    min_facts: int = Field(5, ge=1)
+    max_values: int = Field(5, ge=1)
+    functional: Literal["any", "only", "never"] = "any"
     local_names: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationSettings:
+class GenerationSettings(CheckedSettings, BaseModel):
     """How many questions, of which kinds, in which languages.
 
     Attributes:
@@ -73,24 +75,13 @@ class GenerationSettings:
         seed: the same seed gives the same files.
     """
 
-    languages: Sequence[str] = ("en",)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    languages: Annotated[tuple[_Language, ...], Field(min_length=1)] = ("en",)
     per_type: int = 200
-    examples: int = 8
+    examples: int = Field(8, ge=4, multiple_of=2)
     rules: PropertyRules = PropertyRules()
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.languages:
-            raise InputError("name at least one language", where="languages")
-        if len(set(self.languages)) < len(self.languages):
-            raise InputError("names a language twice", where="languages")
-        for language in self.languages:
-            if not _LANGUAGE.fullmatch(language):
-                raise InputError(
-                    f"{language!r} is no language tag", where="languages", hint="such as en or zh"
-                )
-        if self.examples < 4 or self.examples % 2:
-            raise InputError("must be an even number, at least 4", where="examples")
 
 
 class PropertyProfile:

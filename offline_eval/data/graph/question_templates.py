@@ -73,15 +73,12 @@ class _Words(RootModel[dict[str, Texts]]):
     def _slots(self) -> Self:
         for name, texts in self.root.items():
             for text in texts if name in _SLOTS else ():
-                needed = set(_SLOTS[name].split())
-                slots = Prompt("template", text).slots
-                for stranger in sorted(slots - needed - _ALWAYS):
-                    known = ", ".join(sorted(needed | _ALWAYS))
-                    raise ValueError(f"{name}: there is no slot {{{stranger}}} here, but: {known}")
-                for missing in sorted(needed - slots):
-                    raise ValueError(f"{name} lacks the slot {{{missing}}}")
-                if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
-                    raise ValueError(f"{name}: a brace is part of no slot, or more than one line")
+                needed, slots = set(_SLOTS[name].split()), Prompt("template", text).slots
+                stray = _BRACE.search(_SLOT.sub("", text)) or not text.isprintable()
+                if stray or not needed <= slots <= needed | _ALWAYS:
+                    slot = " ".join(f"{{{one}}}" for one in sorted(needed))
+                    what = f"is one line with {slot} and perhaps {{property}}, {{asks}}"
+                    raise ValueError(f"{name} {what}")
         return self
 
     @classmethod

@@ -152,8 +152,10 @@ def strata_of(run: RepliesRun, seed: int) -> list[Stratum]:
     with_text = (reply for reply in run.replies.values() if reply.response is not None)
     found = grouped(with_text, lambda reply: _key(run, reply))
     return [
-        tuple(sorted((one.reply_id for one in found[key]), key=lambda n: _draw(seed, "reply", n)))
-        for key in sorted(found, key=lambda key: _draw(seed, "stratum", *key))
+        tuple(
+            sorted((one.reply_id for one in found[key]), key=lambda n: by_chance(seed, "reply", n))
+        )
+        for key in sorted(found, key=lambda key: by_chance(seed, "stratum", *key))
     ]
 
 
@@ -210,7 +212,7 @@ def _key(run: RepliesRun, reply: ReplyRow) -> tuple[str, ...]:
     return (*made_by, case.knowledge_base, case.kind.value)
 
 
-def _draw(seed: int, *names: str) -> bytes:
+def by_chance(seed: int, *names: str) -> bytes:
     """A number that chance gives a name: the same on every machine."""
     return hashlib.sha256("\x1f".join((str(seed), *names)).encode("utf-8", "replace")).digest()
 

@@ -18,6 +18,7 @@ from typing import Any
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
+from ...data.fields import as_cell
 from ...run import RepliesRun, Run
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
@@ -32,7 +33,6 @@ from ._criteria import (
 )
 
 Row = Mapping[str, Any]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_export(
@@ -81,22 +81,11 @@ def is_csv_name(path: AnyPath, option: str) -> bool:
     return kind == ".csv"
 
 
-def from_cell(text: str) -> str:
-    """A text as it was before it became a cell.
-
-    Example:
-        >>> from_cell("'=1+1"), from_cell("'tis")
-        ('=1+1', "'tis")
-    """
-    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
-
-
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     # NUL ends a file for some readers of CSV.
-    text = value.replace("\x00", "\ufffd")
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return as_cell(value.replace("\x00", "\ufffd"))
 
 
 CONSENSUS = "_consensus"

@@ -2,150 +2,61 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ....guard.decision import Route
-from ....guard.engine.encoder import TokenEncoder
-from ....guard.engine.passage_store import EncodedText
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_jsonl
-from ....guard.signals.relevance.late_interaction import best_cosines, token_weights, word_piece_idf
-from ....guard.signals.relevance.sufficiency import SufficiencyScorer
-from ...data.diversity.uniqueness import numbers_of, words_of
-from ...data.fields import CsvFile
+from ....guard.signals.support import Support, SupportCheck
+from ...data.fields import CsvFile, from_cell
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
-from ._labels import from_cell, is_csv_name, write_export
+from ._labels import is_csv_name, write_export
 from .session import LoggedSession, NotAskedError, plain
 
 PROBABLE = 0.6
 """Score from which on a passage is said to answer probably."""
 
-_BATCH = 32
-# They say which answer it is only together with the question.
-_BARE = frozenset(("yes", "no", "yeah", "not"))
 
-
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """An answer that is looked for in passages.
-
-    Attributes:
-        question: whose words count only where the answer has no others.
-        answer: may be empty; then it is found nowhere.
-        passages: ids of those to look in.
-    """
-
-    question: str
-    answer: str
-    passages: tuple[str, ...]
+Sought = tuple[str, str, tuple[str, ...]]
+"""A question; the answer that is looked for, found nowhere if it is empty; and ids of passages."""
 
 
 def answer_scores(
-    sought: Sequence[Sought],
-    texts: Mapping[str, str],
-    *,
-    encoder: TokenEncoder | None = None,
-    on_scored: OnStep | None = None,
+    sought: Sequence[Sought], texts: Mapping[str, str], *, on_scored: OnStep | None = None
 ) -> list[tuple[float, ...]]:
     """Score how probably each passage holds each answer.
 
-    The score is the mean of two shares, times the share of the answer's numbers that stand in the
-    passage (1 without numbers): of the answer's words those that stand there, each weighted by how
-    few of the passages have it; and the mean cosine of its word pieces to their nearest ones there,
-    weighted by inverse document frequency. Words of the question count only where the answer has
-    no others. It orders what people read, and decides nothing.
+    The score is how far the answer would rest on the passage, were it a reply: the support of the
+    sentence with the least, see `SupportCheck`. It orders what people read, and decides nothing.
 
     Args:
         sought: the answers.
         texts: of the passages; one that is missing here scores 0.
-        encoder: of the embedded scorer where None.
-        on_scored: called with the number of passages that are done, and of all.
+        on_scored: called with the number of answers that are done, and of all.
 
     Returns:
         Per answer one score per passage, in [0, 1].
     """
-    encoder = SufficiencyScorer().encoder if encoder is None else encoder
-    used = sorted({name for one in sought for name in one.passages if name in texts})
-    present = {name: frozenset(words_of(texts[name])) for name in used}
-    frequency = Counter(word for words in present.values() for word in words)
-    information = {word: math.log((len(used) + 1) / times) for word, times in frequency.items()}
-    new = math.log(len(used) + 1)
-    idf, encoded = word_piece_idf(encoder), encoder.encode_first([one.answer for one in sought])
-    answers: list[_Score] = []
-    for one, pieces in zip(sought, encoded, strict=True):
-        telling = {word: information.get(word, new) for word in _telling(one)}
-        answers.append(_scorer(one, telling, pieces, encoder, idf))
-    found = [[0.0] * len(one.passages) for one in sought]
-    wanted: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for at, one in enumerate(sought):
-        for place, name in enumerate(one.passages):
-            wanted[name].append((at, place))
-    for start in range(0, len(used), _BATCH):
-        names = used[start : start + _BATCH]
-        for name, windows in zip(names, encoder.encode([texts[n] for n in names]), strict=True):
-            for at, place in wanted[name]:
-                found[at][place] = answers[at](present[name], windows)
+    check, found = SupportCheck(), []
+    for done, (question, answer, names) in enumerate(sought, start=1):
+        supports = (check.check(answer, [texts.get(name, "")], question) for name in names)
+        found.append(tuple(map(_least, supports)))
         if on_scored is not None:
-            on_scored(start + len(names), len(used))
-    return [tuple(scores) for scores in found]
+            on_scored(done, len(sought))
+    return found
 
 
-def _telling(sought: Sought) -> frozenset[str]:
-    """Words that tell the answer from others to the same question; all of them if none does."""
-    words = frozenset(words_of(sought.answer))
-    return (words - frozenset(words_of(sought.question)) - _BARE) or (words - _BARE)
-
-
-_Score = Callable[[Set[str], Sequence[EncodedText]], float]
-
-
-def _scorer(
-    sought: Sought,
-    words: Mapping[str, float],
-    pieces: EncodedText,
-    encoder: TokenEncoder,
-    idf: NDArray[np.float32] | None,
-) -> _Score:
-    """What scores how probably a passage holds an answer.
-
-    Args:
-        sought: the answer.
-        words: that tell it from others, with what each says.
-        pieces: its word pieces.
-        encoder: of these.
-        idf: of all word pieces.
-    """
-    weights = token_weights(pieces, idf, encoder.unknown_id)
-    asked = np.isin(pieces.ids[1:-1], encoder.pieces(sought.question))
-    telling = np.where(asked, 0.0, weights)
-    weights = telling if telling.sum() > 0.0 else weights
-    numbers = numbers_of(sought.answer) - numbers_of(sought.question)
-    total = math.fsum(words.values())
-
-    def score(present: Set[str], windows: Sequence[EncodedText]) -> float:
-        if total <= 0.0:
-            return 0.0
-        there = math.fsum(says for word, says in words.items() if word in present)
-        near = 0.0
-        if weights.sum() > 0.0:
-            best = np.clip(best_cosines(pieces, windows), 0.0, 1.0)
-            near = float((best * weights).sum() / weights.sum())
-        named = len(numbers & present) / len(numbers) if numbers else 1.0
-        return named * (there / total + near) / 2
-
-    return score
+def _least(found: Support) -> float:
+    """The support of the sentence with the least; 0.0 where none says anything."""
+    values = (one.support for one in found.sentences)
+    return min((value for value in values if value is not None), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +127,12 @@ class ReviewCase:
         return bool(self.passages) and self.passages[0].probable
 
 
-def review_cases(
-    run: MeasuredRun, *, encoder: TokenEncoder | None = None, on_scored: OnStep | None = None
-) -> tuple[ReviewCase, ...]:
+def review_cases(run: MeasuredRun, *, on_scored: OnStep | None = None) -> tuple[ReviewCase, ...]:
     """The cases that can be reviewed: the probably answered ones, then by falling relevance.
 
     Args:
         run: of relevance signals.
-        encoder: finds which passages probably answer; the embedded scorer's where None.
-        on_scored: called with the number of passages that were looked at, and of all.
+        on_scored: called with the number of cases that were looked at, and of all.
 
     Raises:
         InputError: the run has no case with its source left out.
@@ -236,10 +144,10 @@ def review_cases(
         raise InputError(what, where="RUN", hint=hint)
     texts, questions = run.texts, [run.questions[row.question_id] for row in rows]
     sought = [
-        Sought(question.question, question.answer, row.retrieved)
+        (question.question, question.answer, row.retrieved)
         for question, row in zip(questions, rows, strict=True)
     ]
-    scores = answer_scores(sought, texts, encoder=encoder, on_scored=on_scored)
+    scores = answer_scores(sought, texts, on_scored=on_scored)
     cases = [_case(run, row, texts, likely) for row, likely in zip(rows, scores, strict=True)]
     return tuple(sorted(cases, key=_place))
 
@@ -290,21 +198,6 @@ _COLUMNS = (
 )  # fmt: skip
 _FIELDS = ("verdict", "passage", "note", "at")
 _HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the line"
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What became of the rows of a file.
-
-    Attributes:
-        stored: verdicts that were new or changed.
-        unchanged: verdicts that stood there already.
-        without_verdict: rows whose verdict is empty.
-    """
-
-    stored: int
-    unchanged: int
-    without_verdict: int
 
 
 def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
@@ -383,7 +276,7 @@ class ReviewSession(LoggedSession[Review]):
 
         Args:
             folder: of the run, finished or not.
-            on_scored: called with the number of passages that were looked at, and of all.
+            on_scored: called with the number of cases that were looked at, and of all.
 
         Raises:
             InputError: there is no such run, it is damaged, or it has no left-out case.
@@ -393,13 +286,17 @@ class ReviewSession(LoggedSession[Review]):
         )
 
     @staticmethod
-    def store_file(folder: Path, path: Path) -> Imported:
+    def store_file(folder: Path, path: Path) -> tuple[int, int, int]:
         """Store the verdicts of a file, all of them or none.
 
         Args:
             folder: of the run.
             path: ends in .csv or .jsonl; only `case_id` and `verdict` are needed. A row whose
                 verdict is empty says nothing.
+
+        Returns:
+            Numbers of verdicts that were new or changed, of those that stood there already, and
+            of rows without a verdict.
 
         Raises:
             InputError: a row is damaged, is about no left-out case of the run, or a case stands
@@ -422,7 +319,7 @@ class ReviewSession(LoggedSession[Review]):
             found[review.case_id] = review
         changed = [one for name, one in found.items() if not _same(one, run.reviews.get(name))]
         Review.log(folder).append(changed)
-        return Imported(len(changed), len(found) - len(changed), without)
+        return len(changed), len(found) - len(changed), without
 
     def export(self, path: Path) -> int:
         """Write all left-out cases in the order of review, with the verdicts that there are.

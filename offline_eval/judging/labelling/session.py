@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import unicodedata
@@ -19,7 +18,7 @@ from ...run import RepliesRun, Run, Stored
 from ...run.replies import ReplyContext, ReplyRow
 from ...run.table import SharedLog
 from ..llm_judge import LabelCriterion
-from ._criteria import FOLDER, HumanLabel, LabelSample, in_asking_order, load_criterion, open_sample
+from ._criteria import FOLDER, HumanLabel, by_chance, in_asking_order, load_criterion, open_sample
 from ._labels import CONSENSUS, Labels, checked_annotator
 
 # Overrides and isolates of the writing direction can make a text read otherwise than it is
@@ -268,11 +267,19 @@ class LabelSession(LoggedSession[HumanLabel]):
             InputError: a name, a criterion or the run cannot be used, or contradicts what is
                 stored.
         """
-        wanted = [load_criterion(name) for name in dict.fromkeys(criteria)]
+        named = [load_criterion(name) for name in dict.fromkeys(criteria)]
         # Before the sample: a bad name must not leave one behind.
         name = checked_annotator(annotator, where="--annotator")
-        sample = open_sample(run, size=size, seed=seed, criteria=wanted)
-        return open_session(run, sample, name, wanted)
+        sample = open_sample(run, size=size, seed=seed, criteria=named)
+        wanted = in_asking_order(named or sample.criteria)
+        asked = frozenset(criterion.name for criterion in wanted)
+        # Replies that were added later come last, or the order would change under the reader.
+        order = sorted(
+            sample.replies,
+            key=lambda r: (r.batch, by_chance(sample.seed, "order", name, r.reply_id)),
+        )
+        items = [SessionItem(reply.reply_id, asked) for reply in order]
+        return cls(run, wanted, items, _log_of(run, name), name)
 
     def asked(self) -> list[dict[str, Any]]:
         """What the page asks of replies: questions, outcomes and their keys."""
@@ -403,7 +410,7 @@ class LabelSession(LoggedSession[HumanLabel]):
         seed = 0 if found.sample is None else found.sample.seed
         items = []
         for reply in sorted(
-            apart & run.replies.keys(), key=lambda r: _shuffled(seed, CONSENSUS, r)
+            apart & run.replies.keys(), key=lambda r: by_chance(seed, "order", CONSENSUS, r)
         ):
             said = {name: set(votes[name].get(reply, {}).values()) for name in votes}
             disputed = {name for name, outcomes in said.items() if len(outcomes) > 1}
@@ -428,31 +435,6 @@ def clean_note(note: str) -> str:
     """A note as it is stored: bounded, and without what JSON and terminals cannot take."""
     whole = note.encode("utf-8", "replace").decode("utf-8")
     return whole.replace("\x00", "").strip()[:_LONGEST_NOTE]
-
-
-def open_session(
-    run: RepliesRun, sample: LabelSample, annotator: str, criteria: Sequence[LabelCriterion] = ()
-) -> LabelSession:
-    """A session in which one annotator labels the sample, blind to everybody else.
-
-    Args:
-        run: of the sample.
-        sample: as `open_sample` gives it.
-        annotator: a name that can be a file's.
-        criteria: asked in this order; those of the sample where none is named.
-
-    Raises:
-        InputError: the name cannot be used, or the annotator's file is broken.
-    """
-    name = checked_annotator(annotator, where="--annotator")
-    wanted = in_asking_order(criteria or sample.criteria)
-    asked = frozenset(criterion.name for criterion in wanted)
-    # Replies that were added later come last, or the order would change under the reader.
-    order = sorted(
-        sample.replies, key=lambda r: (r.batch, _shuffled(sample.seed, name, r.reply_id))
-    )
-    items = [SessionItem(reply.reply_id, asked) for reply in order]
-    return LabelSession(run, wanted, items, _log_of(run, name), name)
 
 
 def _asked(criterion: LabelCriterion) -> dict[str, Any]:
@@ -488,7 +470,7 @@ def _opinions(
     notes = labels.notes(reply)
     who = [a for a in labels.annotators if any(a in v.get(reply, {}) for v in votes.values())]
     if not show_names:
-        who.sort(key=lambda name: _shuffled(seed, name, reply))
+        who.sort(key=lambda name: by_chance(seed, "order", name, reply))
     return tuple(
         {
             "annotator": name if show_names else _letter(place),
@@ -505,8 +487,3 @@ def _letter(place: int) -> str:
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
     return SharedLog(Run.inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
-
-
-def _shuffled(seed: int, who: str, reply_id: str) -> bytes:
-    text = "\x1f".join((str(seed), "order", who, reply_id))
-    return hashlib.sha256(text.encode("utf-8", "replace")).digest()

@@ -14,7 +14,6 @@ from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.guard import Policy
 from knowgate.offline_eval.cli._console import out
-from knowgate.offline_eval.cli._demo import Answer
 from tests.offline_eval.cli.commands import Knowgate, every_command, refused, write_lines
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
@@ -103,7 +102,14 @@ def _write_inputs(folder: Path, name: str) -> None:
 
 def _replace_what_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put reports in the place of models, encoders and training."""
-    answer = Answer("When?", "missing", "abstain", 0.1, "No.", "At nine.")
+    answer = {
+        "question": "When?",
+        "situation": "missing",
+        "route": "abstain",
+        "relevance": 0.1,
+        "guarded": "No.",
+        "unguarded": "At nine.",
+    }
     measured = SimpleNamespace(
         policy=Policy.load(folder / "policy.json"),
         measured=SimpleNamespace(name="x"),

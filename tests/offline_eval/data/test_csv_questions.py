@@ -98,7 +98,7 @@ def test_filtered_questions_keep_the_form_and_the_columns_of_the_file(tmp_path: 
     path.write_bytes(
         "\ufeffQuestion;Answer;Owner\r\nWho?;Ann;x\r\nwho?;Ann;y\r\nWhen?;Now;z\r\n".encode()
     )
-    settings_ = DiversitySettings("off", "off")
+    settings_ = DiversitySettings(keyword="off", semantic="off")
 
     filter_questions_file(path, out, tmp_path / "dropped.jsonl", None, settings_)
 

@@ -170,7 +170,7 @@ def test_failures_are_asked_again_on_demand_and_nothing_else_is(tmp_path: Path) 
     judge = LLMJudge(up.model, name="m")
     assert judge_run(run, [judge]).stored == 0
     planned = [
-        sum(plan.verdicts for plan in plan_judging(run, [judge], retry_failed=again))
+        sum(plan["verdicts"] for plan in plan_judging(run, [judge], retry_failed=again))
         for again in (False, True)
     ]
     assert planned[1] - planned[0] == 3

@@ -112,5 +112,5 @@ def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach()
     reached = leaks(answered)
 
     assert passing(found) > 0
-    assert outlook.further == passing(found) + passing(reached)
-    assert (outlook.left_out, outlook.reviewed) == (60, 0)
+    assert outlook["further"] == passing(found) + passing(reached)
+    assert (outlook["left_out"], outlook["reviewed"]) == (60, 0)

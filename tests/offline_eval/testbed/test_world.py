@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.testbed import FactStatus, World, default_world
 from knowgate.offline_eval.testbed._world import WORLD_FILE
-from knowgate.offline_eval.testbed.entities import EntityKind, ValueKind, mentions, relations
+from knowgate.offline_eval.testbed.entities import EntityKind, mentions, relations
 from tools.microworld.world import build_world, write_world
 
 WORLD = default_world()
@@ -122,11 +122,10 @@ def test_alternatives_are_of_the_same_kind_and_never_true(seed: int) -> None:
         assert fact.value not in alternatives
         assert len(set(alternatives)) == len(alternatives)
         kinds = {world.entity_named(value) for value in alternatives}
-        if fact.value_kind in (ValueKind.YEAR, ValueKind.AMOUNT):
+        if fact.value_kind in (EntityKind.YEAR, EntityKind.AMOUNT):
             assert kinds == {None}
         else:
-            expected = EntityKind(fact.value_kind.value)
-            assert {entity.kind for entity in kinds if entity} == {expected}
+            assert {entity.kind for entity in kinds if entity} == {fact.value_kind}
 
 
 @settings(max_examples=10, deadline=None)
@@ -148,9 +147,9 @@ def test_a_contradiction_states_the_false_value_and_hides_the_true_one(
 def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
     for fact in WORLD.facts:
         value = WORLD.contradicting_value(fact, plausible=False)
-        if fact.value_kind is ValueKind.YEAR:
+        if fact.value_kind is EntityKind.YEAR:
             assert int(value) >= 2500
-        elif fact.value_kind is ValueKind.AMOUNT:
+        elif fact.value_kind is EntityKind.AMOUNT:
             assert value.startswith("minus ")
         else:
             entity = WORLD.entity_named(value)

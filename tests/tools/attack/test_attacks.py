@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -158,7 +157,8 @@ def endpoint(socket_enabled: None) -> Iterator[HostileEndpoint]:
 
 def _load(endpoint: HostileEndpoint, answer: str) -> None:
     endpoint.answer = answers(endpoint.private)[answer]
-    settings = replace(_SETTINGS, timeout=0.5 if "endless" in answer or "drip" in answer else 60)
+    seconds = 0.5 if "endless" in answer or "drip" in answer else 60
+    settings = _SETTINGS.model_copy(update={"timeout": seconds})
     load_graph(endpoint.url, languages=("en",), endpoint=settings)
 
 

@@ -46,8 +46,8 @@ def test_every_fact_has_its_sentences_and_its_question(documents: Path, tmp_path
     assert (totals.facts, totals.questions, totals.failures) == (6, 6, {})
     # Two requests for facts, six for questions; tokens are words.
     assert totals.now == totals.ever
-    assert totals.now.calls == 8
-    assert totals.now.estimated_replies == 0
+    assert totals.now["calls"] == 8
+    assert totals.now["estimated_replies"] == 0
     fact = read_lines(out / "facts.jsonl")[4]
     assert (fact["document"], fact["citations"]) == ("rules.txt", [1])
     assert fact["text"] == fact["passage"] == "Stop at the red light."
@@ -140,12 +140,11 @@ def test_a_question_in_the_words_of_its_passage_is_asked_for_again_once_and_kept
 
     assert totals.failures == {"copies_passage": 1}
     # One request for facts, three for questions, of which two were sent back, once each.
-    assert totals.now.calls == 6
+    assert totals.now["calls"] == 6
     assert "say it in other words" in told[0]
     rows = read_lines(tmp_path / "kb" / "questions.jsonl")
     assert "Do I pay to leave my car in town at weekends?" in {row["question"] for row in rows}
     assert {row["made_by"] for row in rows} == {"model:scripted"}
-    assert "words shared with the passage: " in str(totals)
 
 
 def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
@@ -164,7 +163,7 @@ def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
     assert (totals.facts, totals.questions) == (4, 3)
     assert totals.failures == {"bad_citation": 2, "unclear_reference": 1}
     # Two requests for facts and one for a question, each asked three times; three once.
-    assert totals.now.calls == 12
+    assert totals.now["calls"] == 12
     rows = read_lines(tmp_path / "kb" / "failures.jsonl")
     assert rows[0] == {
         "stage": "facts",

@@ -218,7 +218,7 @@ def test_documents_are_found_in_folders_in_the_order_of_their_names(tmp_path: Pa
 
     found = find_documents([tmp_path / "docs", tmp_path / "b.txt", tmp_path / "docs" / "a.md"])
 
-    assert [file.name for file in found] == [
+    assert [name for name, _ in found] == [
         "a.md",
         "docs/b.txt",
         "sub/c.html",

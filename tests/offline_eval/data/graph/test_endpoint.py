@@ -35,7 +35,7 @@ _KEPT = ("P19", "P39", "P57", "P161", "P569", "P1082")
 
 def quick(**values: object) -> EndpointSettings:
     given = {"pause": 0.0, "first_wait": 0.01, "timeout": 10.0, "deadline": 60.0, **values}
-    return EndpointSettings(**given)  # type: ignore[arg-type]
+    return EndpointSettings(**given)
 
 
 def store_of(triples: str) -> pyoxigraph.Store:

@@ -17,16 +17,14 @@ from knowgate.offline_eval.data.graph.items import QuestionType
 from knowgate.offline_eval.data.graph.layout import UaqData
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
-from knowgate.offline_eval.data.graph.question_templates import Templates
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, only
 from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
 
 
-def write_out(made: GeneratedSet, graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
-    chosen = GenerationSettings()
-    made.write(folder, graph=graph, settings=chosen, templates=Templates())
+def write_out(made: GeneratedSet, folder: Path) -> dict[str, bytes]:
+    made.write(folder)
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -35,10 +33,8 @@ def write_out(made: GeneratedSet, graph: KnowledgeGraph, folder: Path) -> dict[s
 
 
 @pytest.mark.slow
-def test_what_is_written_reads_back_as_it_was(
-    world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
-) -> None:
-    write_out(world_set, world_graph, tmp_path / "set")
+def test_what_is_written_reads_back_as_it_was(world_set: GeneratedSet, tmp_path: Path) -> None:
+    write_out(world_set, tmp_path / "set")
     read = UaqData.read(tmp_path / "set")
     assert {item.key: item for item in read.items} == {
         item.key: item for item in world_set.data.items
@@ -63,7 +59,7 @@ def test_the_same_seed_gives_the_same_bytes(
     found = []
     for at, (graph, seed) in enumerate([(wikidata_graph, 0), (again, 0), (again, 1)]):
         chosen = GenerationSettings(languages=("en", "zh"), per_type=20, seed=seed)
-        written = write_out(generate_questions(graph, chosen), graph, tmp_path / str(at))
+        written = write_out(generate_questions(graph, chosen), tmp_path / str(at))
         written.pop("generation.json")
         found.append(written)
     assert found[0] == found[1]
@@ -118,7 +114,7 @@ def towns(tmp_path: Path, *more: str, names: tuple[str, ...] = ()) -> KnowledgeG
 
 
 def dilemmas(graph: KnowledgeGraph, seed: int = 0, **rules: int) -> GeneratedSet:
-    chosen = PropertyRules(**rules)  # type: ignore[arg-type]
+    chosen = PropertyRules(**rules)
     settings = GenerationSettings(per_type=50, examples=4, seed=seed, rules=chosen)
     return only(generate_questions(graph, settings), QuestionType.DILEMMA)
 
@@ -169,7 +165,7 @@ def test_any_names_give_a_set_that_reads_back(
     made = dilemmas(graph)
     if not made.data.items:
         return
-    write_out(made, graph, folder / "set")
+    write_out(made, folder / "set")
     read = UaqData.read(folder / "set")
     assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
     for item in made.data.items:

@@ -28,7 +28,7 @@ _E = "http://example.org/"
 
 
 def profiles(graph: KnowledgeGraph, **rules: object) -> dict[str, PropertyProfile]:
-    settings = GenerationSettings(rules=PropertyRules(**rules))  # type: ignore[arg-type]
+    settings = GenerationSettings(rules=PropertyRules(**rules))
     return {profile.iri.rsplit("/")[-1]: profile for profile in graph_properties(graph, settings)}
 
 

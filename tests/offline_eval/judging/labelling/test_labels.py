@@ -11,7 +11,7 @@ import pytest
 from knowgate.offline_eval.judging.chance_agreement import cohens_kappa
 from knowgate.offline_eval.judging.labelling import Agreement, Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, open_sample
-from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 
 
@@ -105,7 +105,7 @@ def test_agreement_uses_what_each_measure_can_use() -> None:
 def disagreeing(run: RepliesRun) -> tuple[LabelSession, LabelSession]:
     """Anna and Bob label six replies: three alike, one apart on the tier, two on abstention."""
     sample = open_sample(run, size=6)
-    sessions = open_session(run, sample, "anna"), open_session(run, sample, "bob")
+    sessions = LabelSession.annotate(run, "anna"), LabelSession.annotate(run, "bob")
     ids = sorted(reply.reply_id for reply in sample.replies)
     words = {"anna": "yes yes yes 1 yes yes", "bob": "yes yes yes 2 3 1"}
     for session in sessions:
@@ -174,8 +174,7 @@ def test_settling_does_not_change_agreement_and_can_go_on_later(run: RepliesRun)
 def test_a_reply_settled_as_an_answer_is_asked_for_its_tier_where_nobody_gave_one(
     run: RepliesRun,
 ) -> None:
-    sample = open_sample(run, size=4)
-    anna, bob = open_session(run, sample, "anna"), open_session(run, sample, "bob")
+    anna, bob = (LabelSession.annotate(run, name, size=4) for name in ("anna", "bob"))
     target = anna._items[0].reply_id
     anna.label(0, "abstention", "yes")
     place = next(p for p in range(4) if bob._items[p].reply_id == target)
@@ -189,9 +188,8 @@ def test_a_reply_settled_as_an_answer_is_asked_for_its_tier_where_nobody_gave_on
 
 
 def test_replies_to_one_question_are_no_independent_evidence(run: RepliesRun) -> None:
-    sample = open_sample(run)
     for name in ("anna", "bob"):
-        session = open_session(run, sample, name)
+        session = LabelSession.annotate(run, name)
         for position in range(len(session)):
             session.label(position, "abstention", "yes" if position % 2 else "no")
     labels = Labels.read(run.folder)

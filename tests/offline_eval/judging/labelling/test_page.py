@@ -13,7 +13,7 @@ import pytest
 
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import open_sample
-from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.judging.llm_judge import LabelCriterion
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app
@@ -72,7 +72,7 @@ def show(browser: Any, serve: Serve) -> Iterator[Open]:
 
 
 def session_of(run: RepliesRun, name: str = "anna", size: int = 4) -> LabelSession:
-    return open_session(run, open_sample(run, size=size), name)
+    return LabelSession.annotate(run, name, size=size)
 
 
 def at(page: Any, words: str) -> None:
@@ -185,7 +185,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path, show: Open) -> None:
     criterion = LabelCriterion(
         name="<i>tone", question=HOSTILE, outcomes=("<b>kind", "rude"), meanings=(HOSTILE, "")
     )
-    page = show(open_session(run, open_sample(run, criteria=[criterion]), "anna"))
+    open_sample(run, criteria=[criterion])
+    page = show(LabelSession.annotate(run, "anna"))
     at(page, "Reply 1 of 2")
 
     assert page.title() == "Labelling as anna"

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from knowgate.offline_eval.judging.labelling import Labels
-from knowgate.offline_eval.judging.labelling._criteria import open_sample
-from knowgate.offline_eval.judging.labelling.session import open_session
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app
 from tests.offline_eval.judging.labelling.conftest import Serve
@@ -55,7 +54,7 @@ def ask(
 
 @pytest.fixture
 def url(run: RepliesRun, serve: Serve) -> str:
-    return serve(open_session(run, open_sample(run), "anna"))
+    return serve(LabelSession.annotate(run, "anna"))
 
 
 OF_OTHER_PAGES = (
@@ -120,8 +119,7 @@ def test_a_disk_that_refuses_is_told_and_nothing_is_acknowledged(run: RepliesRun
 
 @pytest.mark.slow
 def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serve: Serve) -> None:
-    sample = open_sample(run)
-    urls = [serve(open_session(run, sample, name)) for name in ("anna", "bob")]
+    urls = [serve(LabelSession.annotate(run, name)) for name in ("anna", "bob")]
     jobs = [(url, position) for position in range(32) for url in urls]
 
     def label(job: tuple[str, int]) -> int:
@@ -174,7 +172,7 @@ def _sent_byte(connection: socket.socket) -> bool:
 def serve(folder: Path) -> None:
     """Serve a run to Anna; print the address first."""
     run = RepliesRun.read(folder)
-    with PageServer(label_app(open_session(run, open_sample(run), "anna"))) as server:
+    with PageServer(label_app(LabelSession.annotate(run, "anna"))) as server:
         print(server.url, flush=True)
         server.serve_forever()
 
@@ -193,7 +191,7 @@ def test_a_killed_server_loses_no_acknowledged_label(run: RepliesRun, socket_ena
         done = {position for position, answer in answers.items() if answer.result() == 200}
         assert first + 5 in done
         acknowledged |= done
-        statuses = open_session(run, open_sample(run), "anna").state()["statuses"]
+        statuses = LabelSession.annotate(run, "anna").state()["statuses"]
         assert {statuses[position] for position in acknowledged} == {"done"}
 
 

@@ -11,14 +11,13 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import Labels
-from knowgate.offline_eval.judging.labelling._criteria import open_sample
-from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 
 def session_of(run: RepliesRun, name: str = "anna", size: int | None = None) -> LabelSession:
-    return open_session(run, open_sample(run, size=size), name)
+    return LabelSession.annotate(run, name, size=size)
 
 
 def stored(run: RepliesRun, name: str = "anna") -> list[dict[str, Any]]:

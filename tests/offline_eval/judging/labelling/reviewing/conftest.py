@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from knowgate.offline_eval.judging.labelling.review_session import ReviewSession
-from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.judging.labelling.reviewing.small_run import write_small_run
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _remembered_encoders() -> Iterator[None]:
-    with remembered_encoders():
-        yield
 
 
 @pytest.fixture

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging.labelling.review_session import PROBABLE, Sought, answer_scores
-from tests.guard.engine.remembered import remembered_encoders
+from knowgate.offline_eval.judging.labelling.review_session import PROBABLE, answer_scores
 from tests.offline_eval.judging.labelling.reviewing.small_run import PASSAGES
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _remembered_encoders() -> Iterator[None]:
-    with remembered_encoders():
-        yield
 
 
 def scores(question: str, answer: str, *passages: str) -> tuple[float, ...]:
     texts = {str(at): text for at, text in enumerate(passages)} | PASSAGES
-    return answer_scores([Sought(question, answer, tuple(map(str, range(len(passages)))))], texts)[
-        0
-    ]
+    names = tuple(map(str, range(len(passages))))
+    return answer_scores([(question, answer, names)], texts)[0]
 
 
 def test_a_passage_that_says_it_in_other_words_is_probable_and_others_are_not() -> None:
@@ -64,7 +53,7 @@ def test_any_texts_have_one_score_per_passage_within_0_and_1(
     asked: list[tuple[str, str]], passages: list[str]
 ) -> None:
     texts = {str(at): text for at, text in enumerate(passages)}
-    sought = [Sought(question, answer, tuple(texts)) for question, answer in asked]
+    sought = [(question, answer, tuple(texts)) for question, answer in asked]
 
     found = answer_scores(sought, texts)
 

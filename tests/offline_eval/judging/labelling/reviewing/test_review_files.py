@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
 from knowgate.offline_eval.judging.labelling.review_session import (
-    Imported,
     ReviewCase,
     ReviewPassage,
     ReviewSession,
@@ -31,10 +30,10 @@ def test_what_is_exported_can_be_filled_in_and_imported(
 
     assert session.export(path) == 1
     (run / "reviews.jsonl").unlink()
-    assert ReviewSession.store_file(run, path) == Imported(1, 0, 2)
+    assert ReviewSession.store_file(run, path) == (1, 0, 2)
     found = MeasuredRun.read(run).reviews["fee/left_out"]
     assert (found.passage, found.note) == ("news#1", "=1+1, “yes”\nand more")
-    assert ReviewSession.store_file(run, path) == Imported(0, 1, 2)
+    assert ReviewSession.store_file(run, path) == (0, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_any_verdict_and_note_come_back_as_they_were(
     path = run.parent / f"reviews.{kind}"
     session.decide(2, verdict, note=note)
     session.export(path)
-    assert ReviewSession.store_file(run, path).stored == 0, json.dumps(note)
+    assert ReviewSession.store_file(run, path)[0] == 0, json.dumps(note)
 
 
 def verdicts(run: Path) -> dict[str, str]:
