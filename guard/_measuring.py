@@ -25,7 +25,14 @@ from .contracts import (
     SetScore,
     View,
 )
-from .deadlines import DeadlineRunner, Turns, asked_to_stop, call_here, within
+from .deadlines import (
+    DeadlineRunner,
+    Turns,
+    asked_to_stop,
+    call_here,
+    call_on_thread,
+    within,
+)
 from .decision import SignalName
 from .errors import (
     DeadlineExceededError,
@@ -34,7 +41,7 @@ from .errors import (
     SignalValueError,
     UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Fingerprint, RelevanceStage, aggregator, output_scale
+from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
 from .process import Budget, cpu_count
 from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
 from .text import Request, TextWithMetadata, clean_text
@@ -76,16 +83,101 @@ def _has(part: object, *names: str) -> bool:
 # -- relevance ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Relevance:
-    """Raw scores of the passages, the raw value of all of them, and the stage it rests on."""
-
-    scores: Sequence[float]
-    raw: float
-    stage: RelevanceStage | None = None
+def checks_its_deadline(part: object) -> bool:
+    """Whether a part says of its own class that it checks its deadline."""
+    # Not inherited: a subclass may add work of its own that checks nothing.
+    return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
 
 
-class RelevanceSignal(RoutingSignal[Relevance]):
+class SetReader:
+    """Asks a scorer about questions with their passages, each by itself or all together.
+
+    Args:
+        scorer: what is asked.
+        joint: whether it judges the passages of a question together.
+        aggregate: makes one value of the scores of passages that are judged by themselves.
+
+    Attributes:
+        scorer, joint: as given.
+        awaited: whether it can be awaited.
+    """
+
+    def __init__(
+        self,
+        scorer: RelevanceScorer,
+        *,
+        joint: bool,
+        aggregate: Callable[[Sequence[float]], float] = max,
+    ) -> None:
+        self.scorer, self.joint, self._aggregate = scorer, joint, aggregate
+        self.awaited = _has(scorer, "ascore_sets" if joint else "ascore_pairs")
+
+    @classmethod
+    def usual(cls, scorer: RelevanceScorer) -> SetReader:
+        """Ask a scorer as policies for it do by default."""
+        joint = default_aggregator(scorer.fingerprint.kind) == JOINT
+        return cls(scorer, joint=joint and _has(scorer, "score_sets"))
+
+    def measure(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The scores and the value of each question; those of sets as they come."""
+        if not questions:
+            return []
+        ask = getattr(self.scorer, "score_sets" if self.joint else "score_pairs")
+        return self._read(ask(*self._asked(questions, passages)), passages)
+
+    async def ameasure(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `measure`, without blocking the event loop."""
+        if not self.awaited:
+            return await call_on_thread(lambda: self.measure(questions, passages))
+        if not questions:
+            return []
+        ask = getattr(self.scorer, "ascore_sets" if self.joint else "ascore_pairs")
+        return self._read(await ask(*self._asked(questions, passages)), passages)
+
+    def _asked(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> tuple[Sequence[Any], ...]:
+        if self.joint:
+            return questions, passages
+        pairs = zip(questions, passages, strict=True)
+        return ([(question, text) for question, texts in pairs for text in texts],)
+
+    def _read(self, found: Any, passages: Sequence[Sequence[str]]) -> list[SetScore]:
+        if self.joint:
+            values = list(found)
+            if len(values) != len(passages):
+                raise _wrong(f"{len(values)} values for {len(passages)} questions")
+            return values
+        following = iter(_scores(found, sum(map(len, passages))))
+        each = [tuple(next(following) for _ in texts) for texts in passages]
+        return [SetScore(scores, self._aggregate(scores)) for scores in each]
+
+
+def _scores(scores: Any, count: int) -> list[float]:
+    # A mapping gives its keys, a set any order, bytes their codes, a generator no end.
+    ordered = isinstance(scores, Sequence) and not isinstance(scores, str | bytes | bytearray)
+    if not ordered and getattr(scores, "ndim", None) != 1:
+        raise _wrong(f"the scorer returned a {type(scores).__name__}, not a sequence")
+    if len(scores) != count:
+        raise _wrong(f"{len(scores)} scores for {count} passages")
+    try:
+        values = [as_score(score) for score in scores]
+    except (TypeError, ValueError, OverflowError):
+        raise _wrong("the scorer did not return numbers") from None
+    if not all(map(math.isfinite, values)):
+        raise _wrong("the scorer returned NaN or infinity")
+    return values
+
+
+def _wrong(detail: str) -> SignalValueError:
+    return SignalValueError(SignalName.RELEVANCE.value, detail)
+
+
+class RelevanceSignal(RoutingSignal[SetScore]):
     """How far the passages suffice, by a `RelevanceScorer`.
 
     Questions are measured one after the other, or in one call of the scorer.
@@ -103,21 +195,19 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         found = scorer.fingerprint
         policy.require_scorer(found.probed(scorer) if policy.scorer.is_probed else found)
         self.on_unread: Callable[[str], None] | None = None
-        self._joint = policy.aggregator == JOINT
-        if self._joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
+        joint = policy.aggregator == JOINT
+        if joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
             raise PolicyError(
                 f"the policy judges passages together (aggregator {JOINT!r}), and a "
                 f"{type(scorer).__name__} has no score_set and score_sets",
                 hint="use a scorer that has them, or another aggregator",
             )
         self._scorer = scorer
-        forms = ("ascore_set", "ascore_sets") if self._joint else ("ascore", "ascore_pairs")
-        self._awaited = _has(scorer, *forms)
-        self.checks_deadline = _checks_deadline(scorer)
+        self._reader = SetReader(scorer, joint=joint, aggregate=aggregator(policy.aggregator))
+        self.checks_deadline = checks_its_deadline(scorer)
         # Bundled scorers check theirs on a CPU, also those that need a thread of their own.
         self.at_once = cpu_count() if getattr(scorer, "checks_deadline", False) else None
         self._reads_metadata = bool(getattr(scorer, "reads_metadata", False))
-        self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
         # A cosine is clipped to [0, 1]; what else lies outside was never a probability.
         self._must_be_probability = (
@@ -131,51 +221,39 @@ class RelevanceSignal(RoutingSignal[Relevance]):
 
     def has(self, form: str) -> bool:
         """Whether the scorer can be awaited; several questions are always one call."""
-        return form == "measure_many" or self._awaited
+        return form == "measure_many" or self._reader.awaited
 
-    def measure(self, request: Request) -> Any:
-        """The scores of one question's passages, or their `SetScore`.
+    def measure(self, request: Request) -> SetScore:
+        """The scores of one question's passages, and their value.
 
         Raises:
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
-        self._prepare(request)
-        return self._form("score", "score_set")(request.question, self._passages(request))
+        return _only(self.measure_many([request]))
 
-    async def ameasure(self, request: Request) -> Any:
+    async def ameasure(self, request: Request) -> SetScore:
         """As `measure`, without blocking the event loop."""
-        if not self._awaited:
-            return await super().ameasure(request)
-        self._prepare(request)
-        return await self._form("ascore", "ascore_set")(request.question, self._passages(request))
+        return _only(await self.ameasure_many([request]))
 
-    def measure_many(self, requests: Sequence[Request]) -> list[Any]:
+    def measure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """The scores of several questions, in one call of the scorer."""
-        refused, asked = self._supported(requests)
-        if not asked:
-            return list(refused)
-        found = self._form("score_pairs", "score_sets")(*self._asked(asked))
-        return self._parted(found, refused, asked)
+        refused, questions, passages = self._asked(requests)
+        return _placed(self._reader.measure(questions, passages), refused)
 
-    async def ameasure_many(self, requests: Sequence[Request]) -> Sequence[Any]:
+    async def ameasure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """As `measure_many`, without blocking the event loop."""
-        if not self._awaited:
-            return await super().ameasure_many(requests)
-        refused, asked = self._supported(requests)
-        if not asked:
-            return list(refused)
-        found = await self._form("ascore_pairs", "ascore_sets")(*self._asked(asked))
-        return self._parted(found, refused, asked)
+        refused, questions, passages = self._asked(requests)
+        return _placed(await self._reader.ameasure(questions, passages), refused)
 
-    def _form(self, single: str, joint: str) -> Any:
-        """The scorer's method of one of these names: for passages one by one, or together."""
-        return getattr(self._scorer, joint if self._joint else single)
-
-    def _asked(self, requests: Sequence[Request]) -> tuple[Sequence[Any], ...]:
-        """What the scorer's form for several questions takes."""
-        if self._joint:
-            return [one.question for one in requests], [self._passages(one) for one in requests]
-        return ([(one.question, text) for one in requests for text in self._passages(one)],)
+    def _asked(
+        self, requests: Sequence[Request]
+    ) -> tuple[Sequence[KnowgateError | None], list[str], list[Sequence[str]]]:
+        """An error or None for each request; the questions without one, and their passages."""
+        refused = [self._unsupported(request) for request in requests]
+        asked = [one for one, error in zip(requests, refused, strict=True) if error is None]
+        for one in asked:
+            self._tell_unread(one)
+        return refused, [one.question for one in asked], [self._passages(one) for one in asked]
 
     def _passages(self, request: Request) -> Sequence[str]:
         """The texts, with the metadata of their documents for a scorer that reads it."""
@@ -184,69 +262,32 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         pairs = zip(request.passages, request.documents, strict=True)
         return tuple(TextWithMetadata.of(text, document) for text, document in pairs)
 
-    def _prepare(self, request: Request) -> None:
-        if (unsupported := self._unsupported(request)) is not None:
-            raise unsupported
-        self._tell_unread(request)
-
-    def _supported(
-        self, requests: Sequence[Request]
-    ) -> tuple[list[UnsupportedLanguageError | None], list[Request]]:
-        """An error or None for each request, and the requests without one."""
-        refused = [self._unsupported(request) for request in requests]
-        asked = [one for one, error in zip(requests, refused, strict=True) if error is None]
-        for one in asked:
-            self._tell_unread(one)
-        return refused, asked
-
-    def _parted(
-        self,
-        found: Any,
-        refused: Sequence[UnsupportedLanguageError | None],
-        asked: Sequence[Request],
-    ) -> list[Any]:
-        """What the scorer returned for the questions asked, in the order of all."""
-        if self._joint:
-            parts = list(found)
-            if len(parts) != len(asked):
-                raise self._wrong(f"{len(parts)} values for {len(asked)} questions")
-        else:
-            following = iter(self._scores(found, sum(len(one.passages) for one in asked)))
-            parts = [[next(following) for _ in one.passages] for one in asked]
-        each = iter(parts)
-        return [next(each) if error is None else error for error in refused]
-
-    def check(self, value: Any, request: Request) -> Relevance:
+    def check(self, value: Any, request: Request) -> SetScore:
         """The scores as finite floats, with the value of all passages together."""
-        count = len(request.passages)
-        if self._joint:
-            if not isinstance(value, SetScore):
-                raise self._wrong(f"the scorer returned {type(value).__name__}")
-            scores = self._scores(value.scores, count)
-            found = Relevance(scores, self._scores([value.joint], 1)[0], value.stage)
-        else:
-            scores = self._scores(value, count)
-            found = Relevance(scores, self._aggregate(scores))
-        if self._must_be_probability and not 0.0 <= found.raw <= 1.0:
-            raise self._wrong(
+        if not isinstance(value, SetScore):
+            raise _wrong(f"the scorer returned {type(value).__name__}")
+        found = value
+        if self._reader.joint:
+            scores = tuple(_scores(value.scores, len(request.passages)))
+            found = replace(value, scores=scores, joint=_scores([value.joint], 1)[0])
+        if self._must_be_probability and not 0.0 <= found.joint <= 1.0:
+            raise _wrong(
                 "the scorer's value is not within [0, 1], and the policy has no calibrator "
                 "(write it with Policy.for_scorer, or calibrate one)"
             )
         return found
 
-    def level(self, value: Relevance) -> float:
+    def level(self, value: SetScore) -> float:
         """The calibrated probability that the passages suffice."""
-        return self._calibrator.apply(value.raw)
+        return self._calibrator.apply(value.joint)
 
-    def decision_fields(self, value: Relevance, request: Request) -> dict[str, Any]:
+    def decision_fields(self, value: SetScore, request: Request) -> dict[str, Any]:
         """The raw value, and the score of each passage given; None for one without text."""
         scores: list[float | None] = [None] * request.given
         for position, score in zip(request.positions, value.scores, strict=True):
             scores[position] = score
-        found = {
-            "raw_relevance": value.raw if math.isfinite(value.raw) else None,
-            "scores": tuple(scores),
-        }
+        raw = value.joint if math.isfinite(value.joint) else None
+        found = {"raw_relevance": raw, "scores": tuple(scores)}
         return found if value.stage is None else {**found, "relevance_stage": value.stage}
 
     def _tell_unread(self, request: Request) -> None:
@@ -262,7 +303,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         supports = getattr(self._scorer, "supports", None)
         found = True if supports is None else plain(supports(request.question))
         if not isinstance(found, bool):
-            raise self._wrong(f"supports returned {type(found).__name__}")
+            raise _wrong(f"supports returned {type(found).__name__}")
         if found:
             return None
         detail = (
@@ -271,28 +312,19 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         )
         return UnsupportedLanguageError(self.name, detail)
 
-    def _scores(self, scores: Any, count: int) -> list[float]:
-        # A mapping gives its keys, a set any order, bytes their codes, a generator no end.
-        ordered = isinstance(scores, Sequence) and not isinstance(scores, str | bytes | bytearray)
-        if not ordered and getattr(scores, "ndim", None) != 1:
-            raise self._wrong(f"the scorer returned a {type(scores).__name__}, not a sequence")
-        if len(scores) != count:
-            raise self._wrong(f"{len(scores)} scores for {count} passages")
-        try:
-            values = [as_score(score) for score in scores]
-        except (TypeError, ValueError, OverflowError):
-            raise self._wrong("the scorer did not return numbers") from None
-        if not all(map(math.isfinite, values)):
-            raise self._wrong("the scorer returned NaN or infinity")
-        return values
 
-    def _wrong(self, detail: str) -> SignalValueError:
-        return SignalValueError(self.name, detail)
+def _placed(
+    found: Sequence[SetScore], refused: Sequence[KnowgateError | None]
+) -> list[SetScore | KnowgateError]:
+    """What the scorer returned for the questions asked, in the order of all."""
+    each = iter(found)
+    return [next(each) if error is None else error for error in refused]
 
 
-def _checks_deadline(part: object) -> bool:
-    # Not inherited: a subclass may add work of its own that checks nothing.
-    return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
+def _only(found: Sequence[SetScore | KnowgateError]) -> SetScore:
+    if isinstance(found[0], KnowgateError):
+        raise found[0]
+    return found[0]
 
 
 # -- confidence -----------------------------------------------------------------------
@@ -307,7 +339,7 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
     def __init__(self, policy: PolicyFields, estimator: ConfidenceEstimator) -> None:
         policy.require_estimator(estimator.fingerprint)
         self._estimator = _stopping_at_threshold(policy, estimator)
-        self.checks_deadline = _checks_deadline(self._estimator)
+        self.checks_deadline = checks_its_deadline(self._estimator)
         self._calibrator = policy.confidence_calibrator
 
     @property
@@ -396,7 +428,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     def __init__(self, policy: PolicyFields, detector: ConflictDetector) -> None:
         self._examines = isinstance(detector, ConflictExaminer)
         self._detector: Any = detector
-        self.checks_deadline = _checks_deadline(detector)
+        self.checks_deadline = checks_its_deadline(detector)
         self._between = policy.conflict_between
         self._shows_views = policy.on_conflict == "show_both"
         if policy.check_conflict and policy.may_follow:

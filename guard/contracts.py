@@ -1,7 +1,8 @@
 """Protocols of scorers, estimators, detectors and language models.
 
 The guard measures through these protocols. An implementation needs no base class:
-matching the methods is enough.
+matching the methods is enough. One that derives from a scorer's protocol writes the forms for
+many questions only.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class RelevanceScorer(Protocol):
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Scores of shape (len(passages),), in the order of `passages`."""
-        ...
+        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Scores of shape (len(pairs),) for (question, passage) pairs."""
@@ -248,12 +249,38 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
 
     def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
         """The scores of at least one passage, and their joint value."""
-        ...
+        return self.score_sets([question], [passages])[0]
 
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """`score_set` for each question with its passages, equal to it."""
+        """`score_set` for each question with its passages, equal to it.
+
+        Raises:
+            InputError: a question has no passage.
+        """
+        ...
+
+
+class AwaitedScorer(SetRelevanceScorer, Protocol):
+    """A scorer that waits rather than computes, so that it can be awaited."""
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """As `score`, without blocking the event loop."""
+        return await self.ascore_pairs([(question, passage) for passage in passages])
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """As `score_pairs`, without blocking the event loop."""
+        ...
+
+    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """As `score_set`, without blocking the event loop."""
+        return (await self.ascore_sets([question], [passages]))[0]
+
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, without blocking the event loop."""
         ...
 
 

@@ -26,6 +26,7 @@ from .contracts import (
     ConflictFinding,
     Generation,
     PartialGenerationsError,
+    RelevanceScorer,
     View,
 )
 from .errors import LanguageModelError
@@ -250,7 +251,7 @@ class ScriptedLanguageModel:
         return PartialGenerationsError(str(error), rows, short)
 
 
-class FakeScorer:
+class FakeScorer(RelevanceScorer):
     """Scores a passage by the first scripted fragment it contains.
 
     Args:
@@ -271,10 +272,6 @@ class FakeScorer:
     def fingerprint(self) -> Fingerprint:
         """A fingerprint of its own kind."""
         return Fingerprint(kind="fake")
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Scripted scores of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Scripted scores of shape (len(pairs),)."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import ByteCache, content_key
+from ..contracts import RelevanceScorer
 from ..fingerprint import Fingerprint
 from ..model_files import EMBEDDED_SHA256
 from ..text import foreign_language, is_readable
@@ -20,7 +21,7 @@ from .load_encoder import load_encoder
 Embeddings = NDArray[np.float32]
 
 
-class BiEncoderScorer:
+class BiEncoderScorer(RelevanceScorer):
     """Cosine similarity of sentence embeddings, in [-1, 1].
 
     On a CPU no text is padded, so that scores do not depend on what else is encoded but
@@ -86,10 +87,6 @@ class BiEncoderScorer:
         pieces = piece_ids(self._tokenizer, text)
         unknown = self._loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=latin_only)
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Cosines of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Cosines of shape (len(pairs),) for (question, passage) pairs."""

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES
+from ..contracts import RelevanceScorer
 from ..errors import InputError, ModelFolderError
 from ..fingerprint import Fingerprint
 from ..text import is_readable
@@ -136,7 +137,7 @@ def best_span(
     return max(float((s[: len(s) - n] + e[n:]).max()) for n in range(longest)) - nothing
 
 
-class CrossEncoderScorer:
+class CrossEncoderScorer(RelevanceScorer):
     """Log-odds that a passage answers a question, by a Hugging Face model that reads both.
 
     - Rerankers with one label: the numbers of `sentence_transformers.CrossEncoder.predict`
@@ -246,10 +247,6 @@ class CrossEncoderScorer:
         pieces = piece_ids(self._tokenizer, shortened(question, self._max_length))
         unknown = self._loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=False)
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Log-odds of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Log-odds of shape (len(pairs),) for (question, passage) pairs."""

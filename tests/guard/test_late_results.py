@@ -170,16 +170,6 @@ async def test_an_abandoned_call_stops_at_its_next_check(way: str) -> None:
     await awith_enough_time(check)
 
 
-def test_the_deadline_of_a_joint_call_moves_with_each_check_up_to_a_bound() -> None:
-    runner, log = DeadlineRunner(), list[int]()
-    with_enough_time(
-        lambda seconds: runner.call(lambda: _passes(log, 2 * seconds), seconds, most=10 * seconds)
-    )
-    for call in (runner.call, call_here):
-        with pytest.raises(DeadlineExceededError):
-            call(lambda: _passes(log), SOON, most=2 * SOON)
-
-
 def test_a_call_within_an_abandoned_call_is_abandoned_as_well() -> None:
     outer, inner, ended = DeadlineRunner(), DeadlineRunner(), threading.Event()
     begun, released = threading.Event(), threading.Event()

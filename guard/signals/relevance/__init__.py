@@ -9,7 +9,7 @@ the group `knowgate.scorers`.
 
 from __future__ import annotations
 
-from ._cascade import CascadeScorer
+from ._combined import CascadeScorer
 from ._export import export_scorer
 from ._judge import SufficiencyJudge
 from ._lexical import LexicalScorer

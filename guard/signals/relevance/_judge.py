@@ -29,6 +29,7 @@ from ..._model_steps import (
     spellings,
 )
 from ...contracts import (
+    AwaitedScorer,
     Generation,
     LanguageModel,
     PartialGenerationsError,
@@ -56,7 +57,7 @@ _CACHE_BYTES = 8 * 2**20
 _YES, _NO = ("yes", "是"), ("no", "否")
 
 
-class SufficiencyJudge:
+class SufficiencyJudge(AwaitedScorer):
     """A language model's verdict on whether passages suffice to answer, in [0, 1].
 
     Passages are judged together, which is one verdict per question: use the aggregator `joint`,
@@ -150,22 +151,12 @@ class SufficiencyJudge:
             },
         )
 
-    # -- each passage alone -----------------------------------------------------------
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Verdicts of shape (len(passages),), one on each passage alone.
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Verdicts of shape (len(pairs),), one on each passage alone.
 
         Raises:
             LanguageModelError: the model failed, or replied neither yes nor no.
         """
-        return self.score_pairs([(question, passage) for passage in passages])
-
-    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """As `score`, without blocking the event loop."""
-        return await self.ascore_pairs([(question, passage) for passage in passages])
-
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Verdicts of shape (len(pairs),) for (question, passage) pairs."""
         return np.asarray(self._judged([(asked, (one,)) for asked, one in pairs]), np.float64)
 
     async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -173,24 +164,14 @@ class SufficiencyJudge:
         found = await self._ajudged([(asked, (one,)) for asked, one in pairs])
         return np.asarray(found, np.float64)
 
-    # -- passages together ------------------------------------------------------------
-
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The verdict on at least one passage, all together.
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The verdict on each question's passages, at least one, all together.
 
         Raises:
             LanguageModelError: the model failed, or replied neither yes nor no.
         """
-        return self.score_sets([question], [passages])[0]
-
-    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """As `score_set`, without blocking the event loop."""
-        return (await self.ascore_sets([question], [passages]))[0]
-
-    def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """`score_set` for each question with its passages, equal to it."""
         return self._set_scores(self._judged(self._asked(questions, passages)), passages)
 
     async def ascore_sets(

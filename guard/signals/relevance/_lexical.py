@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ...contracts import RelevanceScorer
 from ...fingerprint import Fingerprint
 from ...language import listed
 from ...text import clean_text, foreign_language, is_function_word
@@ -38,7 +39,7 @@ _ARABIC_FUNCTION_WORDS = frozenset(
 )
 
 
-class LexicalScorer:
+class LexicalScorer(RelevanceScorer):
     """BM25 over the question's content words, in [0, 1): no model, and any language.
 
     The score is the mean, over the question's distinct content words, of
@@ -60,10 +61,6 @@ class LexicalScorer:
         """What a policy calibrated on this scorer is bound to."""
         settings = {"k1": _K1, "b": _B, "enough_told": _ENOUGH_TOLD, "reading": _READING}
         return Fingerprint(kind="lexical", backend="python", settings=settings)
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Coverage of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Coverage of shape (len(pairs),) for (question, passage) pairs."""

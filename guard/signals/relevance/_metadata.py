@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._measuring import as_score
+from ...contracts import RelevanceScorer
 from ...errors import InputError, SignalValueError
 from ...fingerprint import METADATA, Fingerprint
 
@@ -17,7 +18,7 @@ _LOWER = "lower"
 _TRUE_OR_FALSE = {"true": True, "false": False}
 
 
-class MetadataScorer:
+class MetadataScorer(RelevanceScorer):
     """The number that each passage carries in its metadata; the model that gave it stays unseen.
 
     Rerankers write one (`relevance_score` by those of Cohere, FlashRank and Jina), and so do
@@ -82,21 +83,17 @@ class MetadataScorer:
         """What a policy calibrated on this scorer is bound to."""
         return Fingerprint(kind=METADATA, settings={"key": self._key, _LOWER: self._lower})
 
-    def score(self, question: str, passages: Sequence[object]) -> NDArray[np.float64]:
-        """The numbers of shape (len(passages),); higher is better.
+    def score_pairs(self, pairs: Sequence[tuple[str, object]]) -> NDArray[np.float64]:
+        """The numbers of shape (len(pairs),); higher is better.
 
         Args:
-            question: not read.
-            passages: objects with `metadata`: as the guard gives them, or documents.
+            pairs: a question, which is not read, and what has `metadata`: a passage as the guard
+                gives it, or a document.
 
         Raises:
             SignalValueError: a passage has no finite number under the key.
         """
-        return np.asarray([self._number(one) for one in passages], dtype=np.float64)
-
-    def score_pairs(self, pairs: Sequence[tuple[str, object]]) -> NDArray[np.float64]:
-        """As `score`, for (question, passage) pairs."""
-        return self.score("", [passage for _, passage in pairs])
+        return np.asarray([self._number(passage) for _, passage in pairs], dtype=np.float64)
 
     def _number(self, passage: object) -> float:
         metadata = getattr(passage, "metadata", None)

@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...model_files import MS_MARCO
 from ...text import InputLimits
 from ._judge import JUDGE
-from .late_interaction import LateInteractionScorer
+from .late_interaction import TokenScorer
 from .sufficiency import PassageParts, SufficiencyScorer
 
 # Of these nothing can be computed before the question is there.
@@ -105,7 +105,7 @@ def use_passages(scorer: RelevanceScorer, folder: str | os.PathLike[str]) -> Non
 
 
 def _encoder_of(scorer: RelevanceScorer) -> TokenEncoder:
-    if isinstance(scorer, SufficiencyScorer | LateInteractionScorer):
+    if isinstance(scorer, TokenScorer):
         return scorer.encoder
     kind = scorer.fingerprint.kind
     why = " (it reads question and passage together)" if kind in _READS_PAIRS else ""

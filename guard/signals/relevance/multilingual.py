@@ -68,7 +68,7 @@ class MultilingualScorer(SufficiencyScorer):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        return self._encoder.fingerprint(
+        return self.encoder.fingerprint(
             MULTILINGUAL,
             mix_sha256=self._mix_hash(),
             mentions_sha256=MENTIONS_SHA256,

@@ -20,10 +20,10 @@ from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
+from ._combined import MixScorer
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
 from ._metadata import MetadataScorer
-from ._mix import MixScorer
 from ._passages import use_passages
 from .late_interaction import LateInteractionScorer
 from .multilingual import MultilingualScorer

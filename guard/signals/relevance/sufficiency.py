@@ -39,13 +39,13 @@ from ...model_files import (
     reranker_folder,
 )
 from ...read_models import read_model
-from ...text import foreign_language
 from ._echo import strip_echo
 from ._mentions import MENTIONS_SHA256
 from .late_interaction import (
     IDF_SHA256,
     PassageMatch,
     QuestionTokens,
+    TokenScorer,
     joined,
     match_all,
     match_values,
@@ -154,7 +154,7 @@ class _TunedOn(BaseModel):
     questions: tuple[str, ...]
 
 
-class SufficiencyScorer:
+class SufficiencyScorer(TokenScorer):
     """Late interaction and cosine of an encoder trained to tell sufficient passages.
 
     all-MiniLM-L6-v2 with a LoRA adapter, trained on questions whose answer stands in one
@@ -177,6 +177,8 @@ class SufficiencyScorer:
         DeviceError: the device is not there.
     """
 
+    checks_deadline = TokenScorer.checks_deadline
+
     def __init__(
         self,
         folder: str | os.PathLike[str] | None = None,
@@ -191,10 +193,13 @@ class SufficiencyScorer:
         if folder is None:
             require_files(self._folder, BUNDLED_SHA256)
         self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
-        self._encoder = encoder or TokenEncoder(
-            device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self._folder
+        super().__init__(
+            encoder
+            or TokenEncoder(
+                device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self._folder
+            )
         )
-        idf = word_piece_idf(self._encoder)
+        idf = word_piece_idf(self.encoder)
         if idf is None:
             raise ModelFolderError(
                 "the encoder's vocabulary is not the embedded model's",
@@ -216,14 +221,9 @@ class SufficiencyScorer:
         return self._folder
 
     @property
-    def encoder(self) -> TokenEncoder:
-        """What encodes the texts; holds the cache."""
-        return self._encoder
-
-    @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        return self._encoder.fingerprint(
+        return self.encoder.fingerprint(
             "sufficiency",
             adapter_sha256=self._adapter_sha256,
             mix_sha256=self._mix_hash(),
@@ -268,45 +268,18 @@ class SufficiencyScorer:
             file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
         )
 
-    @property
-    def checks_deadline(self) -> bool:
-        """Whether every pass is a short one, of one window on a CPU."""
-        return self._encoder.device == "cpu"
-
-    def supports(self, question: str) -> bool:
-        """Whether the question is in a language that the model knows, as far as it is clear."""
-        return self._encoder.supports(question) and not (
-            self._encoder.is_embedded and foreign_language(question)
-        )
-
-    def reads_whole(self, passage: str) -> bool:
-        """Whether a passage is read to its end, and not beyond so many windows."""
-        return self._encoder.reads_whole(passage)
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Log-odds of shape (len(passages),) that each passage alone suffices."""
-        return self.score_pairs([(question, passage) for passage in passages])
-
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Log-odds of shape (len(pairs),) for (question, passage) pairs."""
+        """Log-odds of shape (len(pairs),) that each passage alone suffices."""
         found = [
             self._model.passage_score(self._model.vector(one.each[0]))
             for one in self._features([q for q, _ in pairs], [[p] for _, p in pairs])
         ]
         return np.asarray(found, dtype=np.float64)
 
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The log-odds of each passage, and of all together.
-
-        Raises:
-            InputError: there is no passage.
-        """
-        return self.score_sets([question], [passages])[0]
-
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """`score_set` for each question with its own passages.
+        """The log-odds of each passage, and of all of a question together.
 
         Raises:
             InputError: the lengths differ, or a question has no passage.
@@ -427,7 +400,7 @@ class SufficiencyScorer:
         self, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
     ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
         """Per question what is matched: each passage, and what it tells."""
-        encoder = self._encoder
+        encoder = self.encoder
         tokens = [QuestionTokens.of(one, self._idf) for one in encoder.encode_first(questions)]
         texts = [text for those in parts for one in those for text in one.texts]
         windows = iter(encoder.encode(texts))

@@ -10,10 +10,9 @@ from langchain_core.documents import Document
 
 from knowgate.guard import Guard, GuardOptions, InputError, Policy, Reason
 from knowgate.guard.errors import FingerprintMismatchError, SignalValueError
-from knowgate.guard.fingerprint import Fingerprint, default_aggregator, output_scale
-from knowgate.guard.mix_rule import MixRule
+from knowgate.guard.fingerprint import Fingerprint, MixRule, default_aggregator, output_scale
 from knowgate.guard.signals.relevance import CascadeScorer, load_scorer
-from knowgate.guard.signals.relevance._mix import MixScorer
+from knowgate.guard.signals.relevance._combined import MixScorer
 from knowgate.guard.signals.relevance.registry import scorer_name
 from knowgate.guard.testing import FakeScorer
 
