@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ._metrics import MetricsOfGuard
@@ -77,6 +78,21 @@ class Patience:
         """
         left = self.measuring.left
         return min(self._deadline, left / 2 if self.missed else left)
+
+    @contextmanager
+    def measured(self, deadline: float | None) -> Iterator[float | None]:
+        """The seconds that a call has, which is the block; counted as the batch's.
+
+        Raises:
+            DeadlineExceededError: the batch has no time left.
+        """
+        if deadline is None:
+            yield None
+            return
+        with self.measuring:
+            if not self.measuring.left:
+                raise DeadlineExceededError
+            yield self.seconds
 
     @property
     def over(self) -> bool:

@@ -1,30 +1,22 @@
-"""The three signals that decide the route, and how one signal is measured under its deadline."""
+"""Measure the signals of a decision, each under its deadline; relevance is the first of them."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
-from ._signal import RoutingSignal, Signal, SignalSpans, plain
-from .contracts import (
-    BatchConfidenceEstimator,
-    Confidence,
-    ConfidenceEstimator,
-    ConflictDetector,
-    ConflictExaminer,
-    ConflictFinding,
-    RelevanceScorer,
-    SetScore,
-    View,
-)
+from ._signal import RoutingSignal, Signal, plain
+from .contracts import Confidence, RelevanceScorer, SetScore
 from .deadlines import (
     DeadlineRunner,
     Turns,
@@ -35,6 +27,7 @@ from .deadlines import (
 )
 from .decision import SignalName
 from .errors import (
+    AllWorkersBusyError,
     DeadlineExceededError,
     KnowgateError,
     PolicyError,
@@ -43,39 +36,11 @@ from .errors import (
 )
 from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
 from .process import Budget, cpu_count
-from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
-from .text import Request, TextWithMetadata, clean_text
+from .routing import Failure, IdentityCalibrator, Measure, Outcome, PolicyFields
+from .text import Request, TextWithMetadata
 
 
-def routing_signals(
-    policy: PolicyFields,
-    scorer: RelevanceScorer | None,
-    estimator: ConfidenceEstimator | None,
-    detector: ConflictDetector | None,
-) -> dict[SignalName, RoutingSignal[Any]]:
-    """The signals that `policy` can ask for, by name.
-
-    Raises:
-        FingerprintMismatchError: scorer or estimator is not the calibrated one.
-        PolicyError: the policy needs a part that was not given, or a part of another kind.
-    """
-    found: dict[SignalName, RoutingSignal[Any]] = {}
-    if scorer is not None:
-        found[SignalName.RELEVANCE] = RelevanceSignal(policy, scorer)
-    elif policy.may_follow:
-        raise PolicyError("the policy needs a relevance scorer", hint="pass scorer=…")
-    if estimator is not None:
-        found[SignalName.CONFIDENCE] = ConfidenceSignal(policy, estimator)
-    elif policy.needs_estimator:
-        raise PolicyError("the policy needs a confidence estimator", hint="pass estimator=…")
-    if detector is not None:
-        found[SignalName.CONFLICT] = ConflictSignal(policy, detector)
-    elif policy.check_conflict and policy.may_follow:
-        raise PolicyError("the policy checks conflicts", hint="pass conflict_detector=…")
-    return found
-
-
-def _has(part: object, *names: str) -> bool:
+def has_methods(part: object, *names: str) -> bool:
     # Looked up by name: `isinstance` would ask for the fingerprint, which may take long.
     return all(callable(getattr(part, name, None)) for name in names)
 
@@ -110,13 +75,13 @@ class SetReader:
         aggregate: Callable[[Sequence[float]], float] = max,
     ) -> None:
         self.scorer, self.joint, self._aggregate = scorer, joint, aggregate
-        self.awaited = _has(scorer, "ascore_sets" if joint else "ascore_pairs")
+        self.awaited = has_methods(scorer, "ascore_sets" if joint else "ascore_pairs")
 
     @classmethod
     def usual(cls, scorer: RelevanceScorer) -> SetReader:
         """Ask a scorer as policies for it do by default."""
         joint = default_aggregator(scorer.fingerprint.kind) == JOINT
-        return cls(scorer, joint=joint and _has(scorer, "score_sets"))
+        return cls(scorer, joint=joint and has_methods(scorer, "score_sets"))
 
     def measure(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
@@ -196,7 +161,7 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         policy.require_scorer(found.probed(scorer) if policy.scorer.is_probed else found)
         self.on_unread: Callable[[str], None] | None = None
         joint = policy.aggregator == JOINT
-        if joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
+        if joint and policy.may_follow and not has_methods(scorer, "score_set", "score_sets"):
             raise PolicyError(
                 f"the policy judges passages together (aggregator {JOINT!r}), and a "
                 f"{type(scorer).__name__} has no score_set and score_sets",
@@ -327,184 +292,6 @@ def _only(found: Sequence[SetScore | KnowgateError]) -> SetScore:
     return found[0]
 
 
-# -- confidence -----------------------------------------------------------------------
-
-
-class ConfidenceSignal(RoutingSignal[Confidence]):
-    """Whether the model itself would answer rightly, by a `ConfidenceEstimator`."""
-
-    name = SignalName.CONFIDENCE.value
-    deadline = 60.0
-
-    def __init__(self, policy: PolicyFields, estimator: ConfidenceEstimator) -> None:
-        policy.require_estimator(estimator.fingerprint)
-        self._estimator = _stopping_at_threshold(policy, estimator)
-        self.checks_deadline = checks_its_deadline(self._estimator)
-        self._calibrator = policy.confidence_calibrator
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The estimator's."""
-        return self._estimator.fingerprint
-
-    def has(self, form: str) -> bool:
-        """Whether the estimator takes several questions at once."""
-        many = _has(self._estimator, "estimate_many", "aestimate_many")
-        return form == "ameasure" or many
-
-    def measure(self, request: Request) -> Confidence:
-        """The estimator's confidence for one question."""
-        return self._estimator.estimate(request.question)
-
-    async def ameasure(self, request: Request) -> Confidence:
-        """As `measure`, without blocking the event loop."""
-        return await self._estimator.aestimate(request.question)
-
-    def measure_many(self, requests: Sequence[Request]) -> Sequence[Confidence | KnowgateError]:
-        """The confidence for several questions; an error in place of one that failed."""
-        return self._batch_estimator.estimate_many(
-            [request.question for request in requests], on_error="return"
-        )
-
-    async def ameasure_many(
-        self, requests: Sequence[Request]
-    ) -> Sequence[Confidence | KnowgateError]:
-        """As `measure_many`, without blocking the event loop."""
-        return await self._batch_estimator.aestimate_many(
-            [request.question for request in requests], on_error="return"
-        )
-
-    def check(self, value: Any, request: Request) -> Confidence:
-        """The confidence, its value a float within [0, 1], its answer clean text."""
-        if not isinstance(value, Confidence):
-            raise SignalValueError(self.name, f"the estimator returned {type(value).__name__}")
-        number: Any = plain(value.value)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
-            raise SignalValueError(self.name, "the value is not within [0, 1]")
-        answer: Any = value.answer
-        if not isinstance(answer, str):
-            raise SignalValueError(self.name, f"the answer is a {type(answer).__name__}, not text")
-        return replace(value, value=float(number), answer=clean_text(answer))
-
-    def level(self, value: Confidence) -> float:
-        """The calibrated probability that the closed-book answer is right."""
-        return self._calibrator.apply(value.value)
-
-    def decision_fields(self, value: Confidence, request: Request) -> dict[str, Any]:
-        """The closed-book answer."""
-        return {"closed_book_answer": value.answer}
-
-    @property
-    def _batch_estimator(self) -> BatchConfidenceEstimator:
-        return cast("BatchConfidenceEstimator", self._estimator)
-
-
-def _stopping_at_threshold(
-    policy: PolicyFields, estimator: ConfidenceEstimator
-) -> ConfidenceEstimator:
-    """`estimator`, made to stop sampling where this policy's decision is fixed.
-
-    Seven of the first seven samples fix "at least 0.7", but not yet "at least 0.9".
-    An estimator that the policy was calibrated on, or whose values are calibrated
-    again, stays as it is: the threshold then refers to its own values.
-    """
-    threshold = policy.confidence_threshold
-    deciding_at = getattr(estimator, "deciding_at", None)
-    raw = isinstance(policy.confidence_calibrator, IdentityCalibrator)
-    if deciding_at is None or not threshold or policy.estimator is not None or not raw:
-        return estimator
-    found: ConfidenceEstimator = deciding_at(threshold)
-    return found
-
-
-# -- conflict -------------------------------------------------------------------------
-
-
-class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
-    """Whether context and model, or passages, contradict each other, by a `ConflictDetector`."""
-
-    name = SignalName.CONFLICT.value
-
-    def __init__(self, policy: PolicyFields, detector: ConflictDetector) -> None:
-        self._examines = isinstance(detector, ConflictExaminer)
-        self._detector: Any = detector
-        self.checks_deadline = checks_its_deadline(detector)
-        self._between = policy.conflict_between
-        self._shows_views = policy.on_conflict == "show_both"
-        if policy.check_conflict and policy.may_follow:
-            self._require_fit(policy)
-
-    def _require_fit(self, policy: PolicyFields) -> None:
-        name = type(self._detector).__name__
-        needs_views = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
-        if needs_views and not self._examines:
-            raise PolicyError(
-                "the policy needs a conflict detector that tells which answers there are, "
-                f"and a {name} has no examine and aexamine",
-                hint="pass conflict_detector=PassageConflict(…), for instance",
-            )
-        compares = getattr(self._detector, "compares_passages", True)
-        if policy.conflict_between != "memory" and not compares:
-            raise PolicyError(
-                f"a {name} does not compare passages with each other, as the policy asks",
-                hint="pass conflict_detector=PassageConflict(…)",
-            )
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The detector's class; policies are not bound to it."""
-        return Fingerprint(kind=type(self._detector).__name__)
-
-    def measure(self, request: Request) -> ConflictFinding | bool:
-        """What the detector finds about one question."""
-        find = self._detector.examine if self._examines else self._detector.detect
-        found: ConflictFinding | bool = find(*self._asked(request))
-        return found
-
-    async def ameasure(self, request: Request) -> ConflictFinding | bool:
-        """As `measure`, without blocking the event loop."""
-        find = self._detector.aexamine if self._examines else self._detector.adetect
-        found: ConflictFinding | bool = await find(*self._asked(request))
-        return found
-
-    @staticmethod
-    def _asked(request: Request) -> tuple[str, str, Sequence[str]]:
-        return request.question, request.closed_book_answer, request.passages
-
-    def check(self, value: Any, request: Request) -> ConflictFinding | bool:
-        """The finding with its answers as clean text, or the flag."""
-        if not self._examines:
-            return self._flag(value)
-        if not isinstance(value, ConflictFinding):
-            raise SignalValueError(self.name, f"the detector returned {type(value).__name__}")
-        views = []
-        count = len(request.passages)
-        for view in value.views:
-            if not isinstance(view, View) or not isinstance(view.answer, str):
-                raise SignalValueError(self.name, "the detector returned a view without an answer")
-            if not all(isinstance(index, int) and 0 <= index < count for index in view.passages):
-                raise SignalValueError(self.name, f"a view of a passage beyond the {count} given")
-            views.append(replace(view, answer=clean_text(view.answer)))
-        found = replace(value, conflict=self._flag(value.conflict), views=tuple(views))
-        if self._shows_views and self.level(found) and not any(v.answer.strip() for v in views):
-            raise SignalValueError(self.name, "a conflict without the answers that are to be shown")
-        return found
-
-    def level(self, value: ConflictFinding | bool) -> bool:
-        """Whether there is a conflict of the kind that the policy looks for."""
-        return value if isinstance(value, bool) else value.counts(self._between)
-
-    def decision_fields(self, value: ConflictFinding | bool, request: Request) -> dict[str, Any]:
-        """The views, with the positions of their passages among those given."""
-        return {} if isinstance(value, bool) else {"views": value.at(request.positions).views}
-
-    def _flag(self, value: Any) -> bool:
-        flag = plain(value)
-        if not isinstance(flag, bool):
-            raise SignalValueError(self.name, f"the detector returned {type(flag).__name__}")
-        return flag
-
-
 def as_score(value: Any) -> float:
     """A scorer's number as a float, which may be NaN or infinite.
 
@@ -521,92 +308,53 @@ def as_score(value: Any) -> float:
 
 # -- measuring ------------------------------------------------------------------------
 
-# Yields what to run, and is sent the result or thrown the error; the sync and async forms
-# only differ in how they run it.
 _Result = TypeVar("_Result")
-Steps = Generator[Any, Any, _Result]
+
+
+def _run_now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """What a coroutine that waits for nothing returns."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        found: _Result = stop.value
+        return found
+    raise RuntimeError("a coroutine of the sync forms waits")
+
+
+# Indices of needs to be measured singly.
+_Singly = list[tuple[int, Patience]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class _Call(Generic[_Result]):
     """One call of a signal.
 
     Attributes:
         signal: what is called; one that checks its deadline is on the caller's own thread.
         task: makes the call, blocking.
-        native: makes it as a coroutine, where the signal has that form.
         form: the name of the signal's method that it awaits.
-        seconds: its deadline; None for no limit.
-        turns: what it waits for before its deadline begins; None for nothing.
+        native: makes it as a coroutine, where the signal has that form.
         patience: of the batch that it is made for; None for a single decision.
     """
 
     signal: Signal[Any]
-    task: Callable[[], Any]
-    native: Callable[[], Awaitable[Any]]
+    task: Callable[[], _Result]
     form: str
-    seconds: float | None
-    turns: Turns | None
+    native: Callable[[], Awaitable[_Result]]
     patience: Patience | None
-
-    def run(self, pool: DeadlineRunner) -> Any:
-        """What the signal returns, once its turn has come."""
-        by = call_here if self.signal.checks_deadline else pool.call
-        call: Callable[[], Any]
-        if self.patience is None:
-            call = partial(by, self.task, self.seconds)
-        else:
-            call = partial(self._timed, by)
-        return call() if self.turns is None else self.turns.call(call, *self._terms())
-
-    async def arun(self, pool: DeadlineRunner) -> Any:
-        """As `run`, without blocking the event loop."""
-        call = partial(self._atimed, pool)
-        if self.turns is None:
-            return await call()
-        return await self.turns.acall(call, *self._terms())
-
-    def _terms(self) -> tuple[float | None, Budget | None]:
-        """The deadline of a single decision, and what a batch may wait for turns.
-
-        What a batch takes tells nothing of one question.
-        """
-        return (self.seconds, None) if self.patience is None else (None, self.patience.waiting)
-
-    def _timed(self, by: Callable[..., Any]) -> Any:
-        with self._time() as seconds:
-            return by(self.task, seconds)
-
-    async def _atimed(self, pool: DeadlineRunner) -> Any:
-        with self._time() as seconds:
-            if self.signal.has(self.form):
-                return await within(self.native(), seconds)
-            return await pool.acall(self.task, seconds)
-
-    @contextmanager
-    def _time(self) -> Iterator[float | None]:
-        """The seconds that the call has, which is the block; counted as the batch's.
-
-        Raises:
-            DeadlineExceededError: the batch has no time left.
-        """
-        if self.patience is None or self.seconds is None:
-            yield self.seconds
-            return
-        with self.patience.measuring:
-            if not self.patience.measuring.left:
-                raise DeadlineExceededError
-            yield self.patience.seconds
 
 
 class SignalRunner:
     """Measures signals within their deadlines; failures become outcomes and are counted.
+
+    Each thing is written once, as a coroutine: the sync forms run one that waits for nothing.
 
     Args:
         deadlines: seconds by signal name; None for no limit.
         turns: by the name of signals whose questions wait for each other.
         pool: threads for calls that may get stuck.
         metrics: None for none.
+        max_concurrency: measurements under way at once in a batch.
     """
 
     def __init__(
@@ -615,65 +363,79 @@ class SignalRunner:
         turns: Mapping[str, Turns],
         pool: DeadlineRunner,
         metrics: MetricsOfGuard | None,
+        max_concurrency: int,
     ) -> None:
         self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
         self._failures = Failures(deadlines, metrics)
+        self._max_concurrency = max_concurrency
 
     def measure(self, need: Measure) -> Outcome:
         """The outcome of one need."""
-        return self.run(self.single(need))
+        return _run_now(self._single(need, None, awaits=False))
 
     async def ameasure(self, need: Measure) -> Outcome:
         """As `measure`, without blocking the event loop."""
-        return await self.arun(self.single(need))
+        return await self._single(need, None, awaits=True)
 
-    def run(self, steps: Steps[_Result]) -> _Result:
-        """Run what the steps yield, on this thread or under deadlines on others."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = step.run(self._pool)
-                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            return cast("_Result", stop.value)
-        finally:
-            steps.close()  # a span must end where it began
+    def measure_batch(self, needs: Sequence[Measure], batch: dict[str, Patience]) -> list[Outcome]:
+        """The outcomes of many needs, in order; those of one signal together where it can."""
+        return _run_now(self._batch(needs, batch, awaits=False))
 
-    async def arun(self, steps: Steps[_Result]) -> _Result:
-        """As `run`, without blocking the event loop."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = await step.arun(self._pool)
-                except (Exception, asyncio.CancelledError) as error:
-                    if isinstance(error, asyncio.CancelledError) and asked_to_stop():
-                        raise  # the caller cancelled this decision, not the signal itself
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            return cast("_Result", stop.value)
-        finally:
-            steps.close()
+    async def ameasure_batch(
+        self, needs: Sequence[Measure], batch: dict[str, Patience]
+    ) -> list[Outcome]:
+        """As `measure_batch`, without blocking the event loop."""
+        return await self._batch(needs, batch, awaits=True)
 
-    def single(self, need: Measure, patience: Patience | None = None) -> Steps[Outcome]:
+    # -- one call -------------------------------------------------------------------
+
+    def _run(self, call: _Call[_Result]) -> _Result:
+        """What the signal returns, once its turn has come."""
+        by = call_here if call.signal.checks_deadline else self._pool.call
+        seconds, turns = self._deadlines[call.signal.name], self._turns.get(call.signal.name)
+
+        def timed(patience: Patience) -> _Result:
+            with patience.measured(seconds) as left:
+                return by(call.task, left)
+
+        run = partial(by, call.task, seconds)
+        if call.patience is not None:
+            run = partial(timed, call.patience)
+        return run() if turns is None else turns.call(run, *_terms(seconds, call.patience))
+
+    async def _arun(self, call: _Call[_Result]) -> _Result:
+        """As `_run`, without blocking the event loop."""
+        seconds, turns = self._deadlines[call.signal.name], self._turns.get(call.signal.name)
+
+        async def timed() -> _Result:
+            with (
+                nullcontext(seconds)
+                if call.patience is None
+                else call.patience.measured(seconds) as left
+            ):
+                if call.signal.has(call.form):
+                    return await within(call.native(), left)
+                return await self._pool.acall(call.task, left)
+
+        if turns is None:
+            return await timed()
+        return await turns.acall(timed, *_terms(seconds, call.patience))
+
+    # -- one question ---------------------------------------------------------------
+
+    async def _single(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
         """Measure one need, under its span where the decision is traced."""
-        untraced = self._untraced(need, patience)
-        return untraced if need.span is None else self._traced(need, need.span, untraced)
+        if need.span is None:
+            return self._outcome(need, *(await self._checked(need, patience, awaits=awaits)))
+        with need.span.signal(need.signal) as record:
+            value, seconds = await self._checked(need, patience, awaits=awaits)
+            record(value)
+            return self._outcome(need, value, seconds)
 
-    @staticmethod
-    def _traced(need: Measure, span: SignalSpans, untraced: Steps[Outcome]) -> Steps[Outcome]:
-        with span.signal(need.signal) as record:
-            outcome = yield from untraced
-            record(outcome[0])
-            return outcome
-
-    def _untraced(self, need: Measure, patience: Patience | None) -> Steps[Outcome]:
+    async def _checked(
+        self, need: Measure, patience: Patience | None, *, awaits: bool
+    ) -> tuple[Any, float]:
+        """The checked value of a signal, or its failure, and the seconds that it took."""
         signal, request = need.signal, need.request
         if patience is not None and patience.over:
             return self._failures.not_asked(signal, patience), 0.0
@@ -682,24 +444,185 @@ class SignalRunner:
         async def native() -> Any:
             return signal.check(await signal.ameasure(request), request)
 
+        def task() -> Any:
+            return signal.check(signal.measure(request), request)
+
+        call = _Call(signal, task, "ameasure", native, patience)
         try:
-            value = yield Call(
-                signal,
-                lambda: signal.check(signal.measure(request), request),
-                native,
-                "ameasure",
-                self._deadlines[signal.name],
-                self._turns.get(signal.name),
-                patience,
-            )
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
+            value = await self._arun(call) if awaits else self._run(call)
+        except (Exception, asyncio.CancelledError) as error:
+            if _is_the_callers(error, awaits=awaits):
+                raise
             if patience is not None and isinstance(error, DeadlineExceededError):
                 patience.missed += 1
             value = self._failures.of(signal, error, request)
-        if isinstance(value, Confidence):
-            self._count_samples(value)
         return value, time.perf_counter() - started
 
-    def _count_samples(self, confidence: Confidence) -> None:
-        if self._metrics is not None:
-            self._metrics.count_samples(confidence)
+    def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
+        """What the decision needs of a checked value or a failure."""
+        if isinstance(value, Confidence) and self._metrics is not None:
+            self._metrics.count_samples(value)
+        if not isinstance(value, Failure):
+            try:
+                signal: Any = need.signal
+                fields = signal.decision_fields(value, need.request)
+                level = signal.level if isinstance(signal, RoutingSignal) else signal.strength
+                value = level(value), fields
+            except Exception as error:  # noqa: BLE001 - of a veto of one's own
+                value = self._failures.of(need.signal, error, need.request)
+        return value, seconds
+
+    # -- many questions: together where a signal can, otherwise side by side -----------
+
+    async def _batch(
+        self, needs: Sequence[Measure], batch: dict[str, Patience], *, awaits: bool
+    ) -> list[Outcome]:
+        by_signal: dict[str, list[int]] = {}
+        for index, need in enumerate(needs):
+            by_signal.setdefault(need.signal.name, []).append(index)
+        side_by_side: _Singly = []
+        outcomes: dict[int, Outcome] = {}
+        for indices in by_signal.values():
+            signal = needs[indices[0]].signal
+            patience = self._patience(signal, batch)
+            found, singly = await self._jointly(needs, indices, patience, awaits=awaits)
+            outcomes |= found
+            if signal.concurrent:
+                side_by_side += singly
+            else:
+                # A call that hangs does not keep the others waiting.
+                width = 2 if patience.missed else 1
+                outcomes |= await self._singly(needs, singly, width, awaits=awaits)
+        width = self._max_concurrency
+        outcomes |= await self._singly(needs, side_by_side, width, awaits=awaits)
+        return [outcomes[index] for index in range(len(needs))]
+
+    def _patience(self, signal: Signal[Any], batch: dict[str, Patience]) -> Patience:
+        if signal.name not in batch:
+            turns = self._turns.get(signal.name)
+            wait = math.inf if turns is None else turns.longest
+            first = self._max_concurrency if signal.concurrent else 1
+            batch[signal.name] = Patience(self._deadlines[signal.name], wait, first)
+        return batch[signal.name]
+
+    async def _jointly(
+        self, needs: Sequence[Measure], indices: Sequence[int], patience: Patience, *, awaits: bool
+    ) -> tuple[dict[int, Outcome], _Singly]:
+        """Measure the needs of one signal in joint calls that end well within one deadline each.
+
+        Once a call missed its deadline, those left are measured singly, so that what was done in
+        time is kept.
+
+        Returns:
+            The outcomes so far, and what is to be measured singly.
+        """
+        outcomes: dict[int, Outcome] = {}
+        singly, start = list[int](), 0
+        while needs[indices[0]].signal.has("measure_many") and start < len(indices):
+            if patience.missed or patience.over:
+                break
+            part = indices[start : start + patience.joined]
+            asked, before = [needs[index] for index in part], patience.measuring.spent
+            start += len(part)
+            found: list[Outcome] | None
+            if len(part) == 1:
+                found = [await self._single(asked[0], patience, awaits=awaits)]
+            else:
+                found = await self._together(asked, patience, awaits=awaits)
+            if found is None:
+                singly += part
+            else:
+                outcomes.update(zip(part, found, strict=True))
+            patience.plan((patience.measuring.spent - before) / len(part))
+        return outcomes, [(index, patience) for index in (*singly, *indices[start:])]
+
+    async def _singly(
+        self, needs: Sequence[Measure], jobs: _Singly, width: int, *, awaits: bool
+    ) -> dict[int, Outcome]:
+        """Measure needs singly, so many at once: as tasks of the event loop, or on threads."""
+        room, found = asyncio.Semaphore(width), list[Outcome]()
+
+        async def one(index: int, patience: Patience) -> Outcome:
+            async with room:
+                return await self._single(needs[index], patience, awaits=True)
+
+        def here(context: contextvars.Context, job: tuple[int, Patience]) -> Outcome:
+            index, patience = job
+            return context.run(_run_now, self._single(needs[index], patience, awaits=False))
+
+        if awaits:
+            found = await asyncio.gather(*(one(*job) for job in jobs))
+        elif jobs:
+            # Each in a copy of the caller's context, as tracing needs it.
+            contexts = [contextvars.copy_context() for _ in jobs]
+            if width == 1:
+                found = list(map(here, contexts, jobs))
+            else:
+                with ThreadPoolExecutor(min(width, len(jobs))) as threads:
+                    found = list(threads.map(here, contexts, jobs))
+        return dict(zip((index for index, _ in jobs), found, strict=True))
+
+    async def _together(
+        self, needs: Sequence[Measure], patience: Patience, *, awaits: bool
+    ) -> list[Outcome] | None:
+        """Outcomes of one joint call; None where each need is to be measured singly.
+
+        The call has the deadline of one question, whatever the number of needs.
+        """
+        signal, requests = needs[0].signal, [need.request for need in needs]
+        started, begun = time.perf_counter(), time.time_ns()
+
+        async def native() -> list[Any]:
+            return _all_checked(signal, await signal.ameasure_many(requests), requests)
+
+        def task() -> list[Any]:
+            return _all_checked(signal, signal.measure_many(requests), requests)
+
+        call = _Call(signal, task, "ameasure_many", native, patience)
+        values: list[Any]
+        try:
+            values = await self._arun(call) if awaits else self._run(call)
+        except AllWorkersBusyError as error:
+            values = [error] * len(needs)
+        except (Exception, asyncio.CancelledError) as error:
+            if _is_the_callers(error, awaits=awaits):
+                raise
+            patience.missed += isinstance(error, DeadlineExceededError)
+            # One question that is bad, or that takes too long, must not fail the others.
+            return None
+        share = (time.perf_counter() - started) / len(needs)
+        found = []
+        for need, value in zip(needs, values, strict=True):
+            failed = isinstance(value, Exception)
+            checked = self._failures.of(signal, value, need.request) if failed else value
+            if need.span is not None:
+                need.span.measured_jointly(signal, begun, checked)
+            found.append(self._outcome(need, checked, share))
+        return found
+
+
+def _terms(seconds: float | None, patience: Patience | None) -> tuple[float | None, Budget | None]:
+    """The deadline of a single decision, and what a batch may wait for turns.
+
+    What a batch takes tells nothing of one question.
+    """
+    return (seconds, None) if patience is None else (None, patience.waiting)
+
+
+def _is_the_callers(error: BaseException, *, awaits: bool) -> bool:
+    """Whether the caller cancelled this decision, and not the signal itself."""
+    return awaits and isinstance(error, asyncio.CancelledError) and asked_to_stop()
+
+
+def _all_checked(signal: Signal[Any], values: Any, requests: Sequence[Request]) -> list[Any]:
+    if len(values) != len(requests):
+        detail = f"{len(values)} values for {len(requests)} questions"
+        raise SignalValueError(signal.name, detail)
+    return [_checked(signal, *pair) for pair in zip(values, requests, strict=True)]
+
+
+def _checked(signal: Signal[Any], value: Any, request: Request) -> Any:
+    try:
+        return value if isinstance(value, KnowgateError) else signal.check(value, request)
+    except SignalValueError as error:
+        return error

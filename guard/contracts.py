@@ -124,7 +124,6 @@ class LanguageModel(Protocol):
     @property
     def fingerprint(self) -> str:
         """Identifies the weights and settings, e.g. for stored estimates."""
-        ...
 
     def generate(
         self,
@@ -135,7 +134,6 @@ class LanguageModel(Protocol):
         seed: int | None = None,
     ) -> list[list[Generation]]:
         """Draw `n` generations for each prompt."""
-        ...
 
     async def agenerate(
         self,
@@ -146,7 +144,6 @@ class LanguageModel(Protocol):
         seed: int | None = None,
     ) -> list[list[Generation]]:
         """As `generate`, without blocking the event loop."""
-        ...
 
 
 def checked_language_model(model: LanguageModel) -> LanguageModel:
@@ -172,7 +169,6 @@ class ScoringLanguageModel(Protocol):
 
     def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
         """Natural-log likelihoods of shape (len(prompts), len(options))."""
-        ...
 
 
 @runtime_checkable
@@ -181,7 +177,6 @@ class HiddenStateLanguageModel(Protocol):
 
     def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
         """The last token's state after `layer`, of shape (len(prompts), width)."""
-        ...
 
 
 @runtime_checkable
@@ -210,7 +205,6 @@ class RelevanceScorer(Protocol):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        ...
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Scores of shape (len(passages),), in the order of `passages`."""
@@ -218,7 +212,6 @@ class RelevanceScorer(Protocol):
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Scores of shape (len(pairs),) for (question, passage) pairs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +252,6 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
         Raises:
             InputError: a question has no passage.
         """
-        ...
 
 
 class AwaitedScorer(SetRelevanceScorer, Protocol):
@@ -271,7 +263,6 @@ class AwaitedScorer(SetRelevanceScorer, Protocol):
 
     async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """As `score_pairs`, without blocking the event loop."""
-        ...
 
     async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
         """As `score_set`, without blocking the event loop."""
@@ -281,7 +272,6 @@ class AwaitedScorer(SetRelevanceScorer, Protocol):
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -291,15 +281,12 @@ class ConfidenceEstimator(Protocol):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this estimator is bound to."""
-        ...
 
     def estimate(self, question: str) -> Confidence:
         """Confidence in the closed-book answer to `question`."""
-        ...
 
     async def aestimate(self, question: str) -> Confidence:
         """As `estimate`, without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -313,13 +300,11 @@ class BatchConfidenceEstimator(ConfidenceEstimator, Protocol):
         self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
     ) -> Sequence[Confidence | KnowgateError]:
         """One confidence per question, in order; under "return" an error in its place."""
-        ...
 
     async def aestimate_many(
         self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
     ) -> Sequence[Confidence | KnowgateError]:
         """As `estimate_many`, without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -328,13 +313,11 @@ class ConflictDetector(Protocol):
 
     def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
         """True when the passages support another answer than the closed-book one."""
-        ...
 
     async def adetect(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> bool:
         """As `detect`, without blocking the event loop."""
-        ...
 
 
 ConflictKind = Literal["none", "memory", "passages", "both"]
@@ -416,13 +399,11 @@ class ConflictExaminer(ConflictDetector, Protocol):
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """All answers there are; an empty closed-book answer stands for none."""
-        ...
 
     async def aexamine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """As `examine`, without blocking the event loop."""
-        ...
 
 
 class Premise(StrEnum):
@@ -469,7 +450,6 @@ class TextEmbedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of unit length, of shape (len(texts), dimensions)."""
-        ...
 
 
 @runtime_checkable
@@ -478,4 +458,3 @@ class EntailmentModel(Protocol):
 
     def entails(self, premise: str, hypothesis: str) -> bool | float:
         """A verdict, or the probability in [0, 1] that `hypothesis` follows."""
-        ...

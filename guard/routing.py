@@ -510,7 +510,7 @@ async def adrive(
         return found
 
 
-# A checked value or a `Failure`, and the seconds that it took.
+# What a signal reads of a checked value, or a `Failure`, and the seconds that it took.
 Outcome = tuple[Any, float]
 Flow = Generator[Measure, Outcome, Decision]
 
@@ -545,20 +545,21 @@ class _Flow:
 
     def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> RouteChoice | None:
         """The choice that a veto leads to; None where the other signals decide."""
-        veto = bound.veto
-        value, self.seconds[veto.name] = outcome
+        name = bound.veto.name
+        value, self.seconds[name] = outcome
         if isinstance(value, Failure):
-            action = self.settings.on_error[veto.name]
+            action = self.settings.on_error[name]
             if action is OnError.RAISE:
                 raise value.error
-            self.failed_vetoes.add(veto.name)
+            self.failed_vetoes.add(name)
             follows = action is OnError.FOLLOW_CONTEXT
             return None if follows else RouteChoice(Route.ABSTAIN, bound.failure_reason, None)
-        for name, found in veto.decision_fields(value, self.request).items():
+        strength, fields = value
+        for field_name, found in fields.items():
             # Several vetoes add to one mapping.
-            both = isinstance(found, dict) and name in self.fields
-            self.fields[name] = self.fields[name] | found if both else found
-        if veto.strength(value) < bound.threshold:
+            both = isinstance(found, dict) and field_name in self.fields
+            self.fields[field_name] = self.fields[field_name] | found if both else found
+        if strength < bound.threshold:
             return None
         return RouteChoice(Route.ABSTAIN, bound.reason, None)
 
@@ -567,9 +568,9 @@ class _Flow:
         settings, policy = self.settings, self.settings.policy
         value, self.seconds[name.value] = outcome
         if not isinstance(value, Failure):
-            signal = settings.signals[name]
-            self.fields.update(signal.decision_fields(value, self.request))
-            self.signals = self.signals.with_value(name, signal.level(value))
+            level, fields = value
+            self.fields.update(fields)
+            self.signals = self.signals.with_value(name, level)
             return None
         # In an unknown language no signal failed: the scorer works, and has its own action.
         unsupported = isinstance(value.error, UnsupportedLanguageError)

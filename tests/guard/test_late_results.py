@@ -20,8 +20,9 @@ from knowgate.guard.deadlines import (
     within,
 )
 from knowgate.guard.errors import DeadlineExceededError
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import awith_enough_time, with_enough_time
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.02

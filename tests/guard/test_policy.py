@@ -25,7 +25,8 @@ from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint
 from knowgate.guard.errors import PolicyVersionError
 from knowgate.guard.routing import PlattCalibrator, StepCalibrator
 from knowgate.guard.signals.conflict import AnswerConflict
-from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+from tests.support.fakes import FakeEstimator
 from tests.support.guards import policy_with
 
 P_VALUE = binomial_tail(1, 100, 0.05)

@@ -18,8 +18,9 @@ from prometheus_client.openmetrics.exposition import generate_latest
 
 from knowgate.guard import Decision, Guard, Route
 from knowgate.guard.errors import SignalError
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import with_enough_time
+from tests.support.fakes import FakeEstimator
 from tests.support.guards import guard_with, policy_with
 
 MARKER = "Xylophone-4711"

@@ -9,24 +9,22 @@ from typing import Literal, get_args
 
 from ..._model_steps import (
     Draw,
-    Score,
     Steps,
+    draw_some,
     first_token_share,
     no_verdict,
-    says_yes,
-    share_of_yes,
-    spellings,
+    score_yes,
+    verdicts_of,
 )
 from ...contracts import (
     Confidence,
     Cost,
     Generation,
     LanguageModel,
-    PartialGenerationsError,
     ScoringLanguageModel,
 )
 from ...errors import InputError, LanguageModelError, require_known
-from ...language import compiled, section
+from ...language import chinese_number, compiled, section
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from .stopping import Sampling
@@ -77,11 +75,11 @@ def _stated_scale(text: str) -> float | None:
         return _within(float(found[1]) / 100)
     found = _RULE["chinese_percent"].search(text)
     if found:
-        return _within(_chinese_number(found[1]) / 100)
+        return _within(_number(found[1]) / 100)
     found = _RULE["tenths"].search(text)
     if found:
-        tenths = _chinese_number(found[1])
-        extra = _chinese_number(found[2]) / 10 if found[2] else 0.5 if found[3] else 0.0
+        tenths = _number(found[1])
+        extra = _number(found[2]) / 10 if found[2] else 0.5 if found[3] else 0.0
         return _within((tenths + extra) / 10)
     return None
 
@@ -96,6 +94,10 @@ def _lone_number(text: str) -> float | None:
     return read.pop() if len(read) == 1 else None
 
 
+def _number(text: str) -> float:
+    return float(text) if text[0].isascii() else chinese_number(text)
+
+
 def _words(text: str) -> float | None:
     return next((value for pattern, value in _WORDS if pattern.search(text)), None)
 
@@ -107,24 +109,6 @@ def _on_scale(number: str) -> float | None:
 
 def _within(share: float) -> float | None:
     return round(share, 6) if 0.0 <= share <= 1.0 else None
-
-
-def _chinese_number(text: str) -> float:
-    """A number up to 100 in Chinese or Arabic digits, e.g. 八十五."""
-    if text[0].isascii():
-        return float(text)
-    if "百" in text:
-        return 100.0
-    tens, ten, units = text.partition("十")
-    if not ten:
-        return float("".join(str(_digit(character)) for character in text))
-    return 10.0 * (_digit(tens[-1]) if tens else 1) + (_digit(units[-1]) if units else 0)
-
-
-def _digit(character: str) -> int:
-    if character in "零〇":
-        return 0
-    return 2 if character == "两" else "一二三四五六七八九".index(character) + 1
 
 
 class Verbalized(ClosedBookEstimator):
@@ -263,27 +247,22 @@ class PTrue(ClosedBookEstimator):
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         asked = self._asking.fill(question=question, answer=answer)
         if self._method == "options":
-            yes, no = (spellings(word) for word in self._words)
-            scores = yield Score(asked, (*yes, *no))
-            count = len(yes)
-            return Confidence(share_of_yes(scores[:count], scores[count:]), answer, calls=1)
+            yes, no = self._words
+            share = yield from score_yes(asked, [yes], [no])
+            return Confidence(share, answer, calls=1)
         calls = 1
         if self._method == "reply":
             [reply] = yield Draw(asked)
             calls += 1
             if reply.token_logprobs:
                 return Confidence(first_token_share(reply), answer, calls=calls)
-        try:
-            replies: list[Generation] = yield Draw(
-                asked, self._samples, self._temperature, self._seed
-            )
-        except PartialGenerationsError as error:
-            # What arrived before the model failed speaks all the same.
-            replies = [reply for row in error.generations for reply in row]
-            if not replies:
-                raise
+        draw = Draw(asked, self._samples, self._temperature, self._seed)
+        # What arrived before the model failed speaks all the same.
+        replies, error = yield from draw_some(draw)
+        if error is not None and not replies:
+            raise error
         partial = len(replies) < self._samples
-        verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
+        verdicts = verdicts_of(replies)
         if not verdicts:
             raise no_verdict()
         share = sum(verdicts) / len(verdicts)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, get_args
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
+from typing import Literal, get_args
 
 from ..._model_steps import Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, LanguageModelError, require_known
 from ...prompts import Prompt
-from ...read_models import CheckedSettings
 from ._driver import ClosedBookEstimator
 from .stopping import matches_needed
 
@@ -112,24 +108,8 @@ def required_logprobs(generation: Generation) -> tuple[float, ...]:
 _MOST_OTHERWISE = 0.02
 
 
-def answer_probability(generation: Generation) -> float | None:
-    """exp(Σ log p): the model's probability of exactly this answer at temperature 1.
-
-    Returns None where the model gave no log-probabilities, or none that are numbers.
-
-    Example:
-        >>> answer_probability(Generation("Paris", (-0.25, -0.75))) == math.exp(-1)
-        True
-    """
-    logprobs = generation.token_logprobs
-    if not logprobs or math.isnan(total := math.fsum(logprobs)):
-        return None
-    return min(1.0, math.exp(min(0.0, total)))
-
-
-@checked_dataclass(frozen=True)
-class GreedyShortcut(CheckedSettings):
-    """Decides a question by the greedy answer's probability, where that is clear.
+def settled_by_greedy(greedy: Generation, n: int, threshold: float, least: float) -> float | None:
+    """The confidence that the greedy answer's own probability gives, where that is clear.
 
     At temperature 1 a sample repeats the greedy answer letter for letter with
     probability p = exp(Σ log p), and in other words at times besides: p is what the
@@ -137,32 +117,27 @@ class GreedyShortcut(CheckedSettings):
     it. So p takes the place of the share, where n samples would hardly decide
     otherwise: no more than 2 in 100 times (1.3 at p = 0.9, n = 10 and τ = 0.7).
 
-    Attributes:
-        accept_probability: in (0, 1]; from which on an answer is known; None: never.
+    Args:
+        greedy: the greedy answer.
+        n: samples of a full estimate.
+        threshold: share τ from which on an answer counts as known.
+        least: probability below which samples must decide.
+
+    Returns:
+        None where samples must decide, or the model gave no log-probabilities that are numbers.
+
+    Example:
+        >>> settled_by_greedy(Generation("Paris", (-0.01, -0.02)), 10, 0.7, 0.9) == math.exp(-0.03)
+        True
     """
-
-    accept_probability: Annotated[float, Field(gt=0, le=1)] | None = 0.9
-
-    def settled(
-        self, greedy: Generation, n: int, threshold: float, temperature: float
-    ) -> float | None:
-        """The confidence that needs no sample, or None where samples must decide.
-
-        Args:
-            greedy: the greedy answer.
-            n: samples of a full estimate.
-            threshold: share τ from which on an answer counts as known.
-            temperature: of the samples; above 1 nothing is accepted, since p then
-                says too much.
-        """
-        probability = answer_probability(greedy)
-        accept = self.accept_probability
-        if probability is None or accept is None or temperature > 1.0:
-            return None
-        if probability < max(accept, threshold):
-            return None
-        needed = matches_needed(n, threshold)
-        return probability if _fewer(needed, n, probability) <= _MOST_OTHERWISE else None
+    logprobs = greedy.token_logprobs
+    if not logprobs or math.isnan(total := math.fsum(logprobs)):
+        return None
+    probability = math.exp(min(0.0, total))
+    if probability < least:
+        return None
+    otherwise = _fewer(matches_needed(n, threshold), n, probability)
+    return probability if otherwise <= _MOST_OTHERWISE else None
 
 
 def _fewer(needed: int, n: int, p: float) -> float:

@@ -18,21 +18,19 @@ from numpy.typing import NDArray
 from ..._byte_cache import ByteCache, content_key
 from ..._model_steps import (
     Draw,
-    Score,
     Steps,
     arun_steps,
+    draw_some,
     first_token_share,
     no_verdict,
     run_steps,
-    says_yes,
-    share_of_yes,
-    spellings,
+    score_yes,
+    verdicts_of,
 )
 from ...contracts import (
     AwaitedScorer,
     Generation,
     LanguageModel,
-    PartialGenerationsError,
     ScoringLanguageModel,
     SetScore,
     checked_language_model,
@@ -234,27 +232,22 @@ class SufficiencyJudge(AwaitedScorer):
         return verdict
 
     def _verdict(self, prompt: str) -> Steps[float]:
-        if self._scores_options:
-            yes, no = (tuple(s for word in words for s in spellings(word)) for words in (_YES, _NO))
-            self._count(1)
-            scores = yield Score(prompt, (*yes, *no))
-            return share_of_yes(scores[: len(yes)], scores[len(yes) :])
         self._count(1)
+        if self._scores_options:
+            return (yield from score_yes(prompt, _YES, _NO))
         replies: list[Generation] = yield Draw(prompt)
         # Of "**Yes**" the first token is another one, whose probability says nothing.
         if replies[0].token_logprobs and replies[0].text.lstrip(" ")[:1].isalpha():
             return first_token_share(replies[0])
-        sampling, failure = self._sampling, no_verdict()
+        sampling, error = self._sampling, None
         if sampling.n > 1:
             self._count(sampling.n - 1)
-            try:
-                replies += yield Draw(prompt, sampling.n - 1, sampling.temperature, sampling.seed)
-            except PartialGenerationsError as error:
-                failure = error
-                replies += [reply for row in error.generations for reply in row]
-        verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
+            draw = Draw(prompt, sampling.n - 1, sampling.temperature, sampling.seed)
+            further, error = yield from draw_some(draw)
+            replies += further
+        verdicts = verdicts_of(replies)
         if 2 * len(verdicts) <= sampling.n:
-            raise failure
+            raise error or no_verdict()
         return sum(verdicts) / len(verdicts)
 
     def _count(self, calls: int) -> None:

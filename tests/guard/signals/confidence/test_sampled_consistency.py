@@ -18,11 +18,9 @@ from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher, same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
-from knowgate.guard.signals.confidence._token_probability import GreedyShortcut
 from knowgate.guard.signals.confidence.stopping import (
     BayesianStopping,
     CurtailedSampling,
-    FullSampling,
 )
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
@@ -172,7 +170,6 @@ class FirstTwo:
         ("bayesian", [True] * 10, 6, 1.0),
         ("bayesian", [False] * 10, 3, 0.0),
         (BayesianStopping(flip_probability=0.01), [True] * 10, 5, 1.0),
-        (FullSampling(4), [True] * 10, 4, 1.0),
         (FirstTwo(), [True, False] * 5, 2, 0.5),
     ],
 )
@@ -245,7 +242,7 @@ def test_a_probable_greedy_answer_needs_no_sample() -> None:
     [
         (0.89, {}),
         (0.95, {"shortcut": None}),
-        (0.95, {"shortcut": GreedyShortcut(0.96)}),
+        (0.95, {"shortcut": 0.96}),
         (0.95, {"threshold": 0.9}),  # ten samples of such an answer often say less than nine
         (0.95, {"sampling": Sampling(temperature=1.5)}),  # at which the answer is less probable
         (0.05, {}),
