@@ -269,9 +269,9 @@ class Guard:
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
         elif loaded.scorer.inner:
-            from .signals.relevance import CascadeScorer
+            from .signals.relevance.registry import completed_scorer
 
-            scorer = CascadeScorer.completing(loaded.scorer, scorer)
+            scorer = completed_scorer(loaded.scorer, scorer)
         if not isinstance(policy, Policy):
             parts["options"] = (parts.get("options") or GuardOptions()).named_after(policy)
         guard = cls(loaded, scorer=scorer, **parts)

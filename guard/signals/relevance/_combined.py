@@ -277,28 +277,6 @@ class CascadeScorer(CombinedScorer):
         self._seconds = math.inf if seconds is None else seconds
         self._runner = DeadlineRunner(_MOST_WORKERS)
 
-    @staticmethod
-    def completing(wanted: Fingerprint, given: RelevanceScorer) -> RelevanceScorer:
-        """Return the scorer that a policy wants, where only the costly one of a cascade is given.
-
-        The cheap scorer is then loaded by its name, and the band is the policy's; so are the
-        weights of a mix that has none.
-
-        Args:
-            wanted: of the policy.
-            given: returned as it is, unless `wanted` is a cascade and it is not.
-
-        Raises:
-            InputError: the cheap scorer cannot be loaded by its name.
-        """
-        if wanted.parts and isinstance(given, MixScorer):
-            return given.weighted_as(wanted)
-        if not wanted.stages or given.fingerprint.kind == CASCADE:
-            return given
-        from .registry import load_scorer
-
-        return CascadeScorer.of(wanted, load_scorer(wanted.stages[0]), given)
-
     @classmethod
     def of(
         cls,

@@ -20,7 +20,7 @@ from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
-from ._combined import MixScorer
+from ._combined import CascadeScorer, MixScorer
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
 from ._metadata import MetadataScorer
@@ -225,6 +225,26 @@ def scorer_name(wanted: Fingerprint) -> str:
         return f"{MIX}:{'+'.join(map(scorer_name, wanted.parts))}"
     options = _options_of(wanted)
     return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
+
+
+def completed_scorer(wanted: Fingerprint, given: RelevanceScorer) -> RelevanceScorer:
+    """Return the scorer that a policy wants, where only the costly one of a cascade is given.
+
+    The cheap scorer is then loaded by its name, and the band is the policy's; so are the
+    weights of a mix that has none.
+
+    Args:
+        wanted: of the policy.
+        given: returned as it is, unless `wanted` is a cascade and it is not.
+
+    Raises:
+        InputError: the cheap scorer cannot be loaded by its name.
+    """
+    if wanted.parts and isinstance(given, MixScorer):
+        return given.weighted_as(wanted)
+    if not wanted.stages or given.fingerprint.kind == CASCADE:
+        return given
+    return CascadeScorer.of(wanted, load_scorer(wanted.stages[0]), given)
 
 
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
