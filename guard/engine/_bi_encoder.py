@@ -9,7 +9,7 @@ from sys import getsizeof
 import numpy as np
 from numpy.typing import NDArray
 
-from .._byte_cache import ByteCache, content_key
+from .._byte_cache import ByteCache, made_of
 from ..contracts import RelevanceScorer
 from ..fingerprint import Fingerprint
 from ..model_files import EMBEDDED_SHA256
@@ -100,16 +100,13 @@ class BiEncoderScorer(RelevanceScorer):
 
     def embed(self, texts: Sequence[str]) -> Embeddings:
         """Unit-length embeddings of shape (len(texts), dimensions), cached by text."""
-        keys = [content_key(text) for text in texts]
-        found = self._cache.found(keys)
-        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
-        if missing:
-            encoded = self._encode(list(missing.values()))
+
+        def encoded(missing: dict[bytes, str]) -> dict[bytes, Embeddings]:
+            rows = zip(missing, self._encode(list(missing.values())), strict=True)
             # Copies: a row of an array keeps the whole array in memory.
-            fresh = {key: row.copy() for key, row in zip(missing, encoded, strict=True)}
-            found.update(fresh)
-            self._cache.keep(fresh)
-        return np.stack([found[key] for key in keys])
+            return {key: row.copy() for key, row in rows}
+
+        return np.stack(made_of(self._cache, texts, encoded))
 
     def _encode(self, texts: list[str]) -> Embeddings:
         if self._loaded.encode_texts is not None:

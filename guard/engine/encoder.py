@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from .._byte_cache import CACHE_BYTES, ByteCache, content_key
+from .._byte_cache import CACHE_BYTES, ByteCache, content_key, made_of
 from ..errors import ModelFolderError
 from ..files import file_sha256
 from ..fingerprint import Fingerprint
@@ -145,14 +145,13 @@ class TokenEncoder:
         room = self._stride * (MAX_WINDOWS - 1) + self._max_length - 2
         if len(text) <= room:  # no word piece is shorter than a character
             return True
-        key = content_key(text)
-        known = self._whole.get(key)
-        if known is None:
-            text = " ".join(clean_text(text).split())
+
+        def fits() -> bool:
+            plain = " ".join(clean_text(text).split())
             reach = self._max_length * CHARACTERS_PER_TOKEN * MAX_WINDOWS
-            known = len(text) <= reach and len(self._ids(text)) <= room
-            self._whole.keep({key: known})
-        return known
+            return len(plain) <= reach and len(self._ids(plain)) <= room
+
+        return self._whole.made(content_key(text), fits)
 
     def vocabulary_sha256(self) -> str:
         """Of the word pieces in the order of their ids: tables by id are bound to it."""
@@ -215,25 +214,19 @@ class TokenEncoder:
                 [1, `MAX_WINDOWS`].
         """
         limit = min(max(1, max_windows), MAX_WINDOWS)
-        keys = [content_key(text, limit) for text in texts]
-        found = self._cache.found(keys)
-        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
         # What is read in fewer windows is no passage.
         store = self._store if limit == MAX_WINDOWS else None
-        if missing and store is not None:
-            stored = store.found(missing)
-            found.update(stored)
-            self._cache.keep(stored)
-            missing = {key: text for key, text in missing.items() if key not in stored}
-        if missing:
-            windows = self.encode_pre(list(missing.values()), limit)
-            encoded = self.encode_post(windows, self.encode_core(windows))
+
+        def encoded(missing: dict[bytes, str]) -> dict[bytes, list[EncodedText]]:
+            found = {} if store is None else store.found(missing)
+            new = {key: text for key, text in missing.items() if key not in found}
+            windows = self.encode_pre(list(new.values()), limit)
+            fresh = self.encode_post(windows, self.encode_core(windows)) if windows else []
             if store is not None:
-                encoded = [store.rounded(one) for one in encoded]
-            fresh = dict(zip(missing, encoded, strict=True))
-            found.update(fresh)
-            self._cache.keep(fresh)
-        return [found[key] for key in keys]
+                fresh = [store.rounded(one) for one in fresh]
+            return found | dict(zip(new, fresh, strict=True))
+
+        return made_of(self._cache, texts, encoded, limit)
 
     def encode_pre(
         self, texts: Sequence[str], max_windows: int = MAX_WINDOWS

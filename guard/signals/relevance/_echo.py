@@ -98,7 +98,7 @@ def strip_echo(question: str, passage: str) -> StatedText | None:
         >>> strip_echo("When do you open?", "We open at nine.") is None
         True
     """
-    found = _passage(passage)
+    found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
     asked, parts = _question(question)
     copies = [span for part in parts for span in _copies(part, found)]
     lists = [*_lists(asked, found), *_mentioned(question, found)]
@@ -173,14 +173,6 @@ class _Passage:
 
 # Retrieved passages repeat; reading one takes longer than looking for a question in it.
 _PASSAGES: ByteCache[bytes, _Passage] = ByteCache(_CACHE_BYTES, lambda passage: passage.bytes)
-
-
-def _passage(passage: str) -> _Passage:
-    key = content_key(passage)
-    if (found := _PASSAGES.get(key)) is None:
-        found = _Passage.read(passage)
-        _PASSAGES.keep({key: found})
-    return found
 
 
 def _folded(text: str) -> str:

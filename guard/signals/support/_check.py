@@ -305,11 +305,7 @@ _TOLD: ByteCache[bytes, tuple[_Window, ...]] = ByteCache(
 
 
 def _told(text: str) -> tuple[_Window, ...]:
-    key = content_key(text)
-    if (found := _TOLD.get(key)) is None:
-        found = tuple(_windows(text))
-        _TOLD.keep({key: found})
-    return found
+    return _TOLD.made(content_key(text), lambda: tuple(_windows(text)))
 
 
 def _windows(text: str) -> Iterator[_Window]:

@@ -129,12 +129,13 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
         >>> [one.text for one in read_sentences("Dr. Lee pays 5 euros. It is due in May.")]
         ['Dr. Lee pays 5 euros.', 'It is due in May.']
     """
-    key = content_key(text)
-    if (found := _TEXTS.get(key)) is None:
-        plain = _REFERENCES.sub(lambda one: " " * len(one.group()), text[:MOST_CHARACTERS])
-        found = tuple(_sentence(plain, *span) for span in sentence_spans(text[:MOST_CHARACTERS]))
-        _TEXTS.keep({key: found})
-    return found
+    return _TEXTS.made(content_key(text), lambda: tuple(_sentences(text[:MOST_CHARACTERS])))
+
+
+def _sentences(text: str) -> Iterator[Sentence]:
+    plain = _REFERENCES.sub(lambda one: " " * len(one.group()), text)
+    for span in sentence_spans(text):
+        yield _sentence(plain, *span)
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
