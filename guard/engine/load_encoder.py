@@ -66,7 +66,7 @@ def load_cross_encoder(
         MissingDependencyError: a library is not installed.
     """
     if (Path(model) / READER_FILE).is_file():
-        from .reader import load_reader
+        from .embedded import load_reader
 
         return load_reader(Path(model), runtime, None if adapter is None else Path(adapter))
     if adapter is not None:

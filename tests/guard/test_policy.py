@@ -20,8 +20,7 @@ from knowgate.guard import (
     Policy,
     PolicyError,
 )
-from knowgate.guard._leak_test import binomial_tail
-from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint
+from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint, binomial_tail
 from knowgate.guard.errors import PolicyVersionError
 from knowgate.guard.routing import PlattCalibrator, StepCalibrator
 from knowgate.guard.signals.conflict import AnswerConflict

@@ -24,8 +24,17 @@ from ._phrases import (
     without_topics,
     words_of,
 )
-from ._statements import LONGEST_LIST, Form, Statement
-from ._time import Period, day_stands_in, future_year, impossible_day, read_periods, span_reversed
+from ._statements import (
+    LONGEST_LIST,
+    Form,
+    Period,
+    Statement,
+    day_stands_in,
+    future_year,
+    impossible_day,
+    read_periods,
+    span_reversed,
+)
 
 _RULE = compiled("premises", "when")
 _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")

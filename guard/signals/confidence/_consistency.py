@@ -18,7 +18,7 @@ from ...errors import InputError, LanguageModelError
 from ...matching import MeaningMatcher, SentenceMatcher
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
-from ._token_probability import settled_by_greedy
+from ._single_answers import settled_by_greedy
 from .stopping import (
     BayesianStopping,
     CurtailedSampling,

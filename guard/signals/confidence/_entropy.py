@@ -25,7 +25,7 @@ from ...fingerprint import Fingerprint
 from ...matching import SentenceMatcher, canonical_answer, is_refusal
 from ...prompts import Prompt
 from ._driver import StepwiseEstimator
-from ._token_probability import required_logprobs
+from ._single_answers import required_logprobs
 from .stopping import Sampling
 
 Settings = Mapping[str, str | int | float | bool | None]

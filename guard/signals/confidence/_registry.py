@@ -12,8 +12,7 @@ from ...registry import Registry
 from ._cascade import Cascade
 from ._consistency import SampledConsistency
 from ._entropy import SemanticEntropy
-from ._self_reported import PTrue, Verbalized
-from ._token_probability import TokenProbability
+from ._single_answers import PTrue, TokenProbability, Verbalized
 from .hidden_state import HiddenStateProbe
 
 _ESTIMATORS: Registry[Callable[..., ConfidenceEstimator]] = Registry(

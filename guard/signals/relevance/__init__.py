@@ -12,8 +12,8 @@ from __future__ import annotations
 from ._combined import CascadeScorer
 from ._export import export_scorer
 from ._judge import SufficiencyJudge
-from ._lexical import LexicalScorer
 from ._passages import index_passages
+from ._without_model import LexicalScorer
 from .registry import load_scorer, register_scorer
 
 __all__ = [

@@ -22,12 +22,15 @@ from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
 from ._combined import CascadeScorer, MixScorer
 from ._judge import JUDGE
-from ._lexical import LexicalScorer
-from ._metadata import MetadataScorer
 from ._passages import use_passages
+from ._without_model import LexicalScorer, MetadataScorer
 from .late_interaction import LateInteractionScorer
-from .multilingual import MultilingualScorer
-from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
+from .sufficiency import (
+    SUFFICIENCY_FILE,
+    CrossSufficiencyScorer,
+    MultilingualScorer,
+    SufficiencyScorer,
+)
 
 # The scorer wherever none is named.
 DEFAULT_SCORER = "sufficiency"

@@ -10,7 +10,7 @@ import pytest
 from knowgate.guard import LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._cascade import Cascade
-from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
+from knowgate.guard.signals.confidence._single_answers import PTrue, Verbalized
 from knowgate.guard.testing import ScriptedLanguageModel
 
 SCRIPT = {"sure": "Ada", "unsure": "Bob", "middle": "Cleo"}

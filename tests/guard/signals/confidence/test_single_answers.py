@@ -13,8 +13,13 @@ from knowgate.guard import FingerprintMismatchError, InputError, LanguageModelEr
 from knowgate.guard._model_steps import says_yes, share_of_yes
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
-from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized, spoken_confidence
-from knowgate.guard.signals.confidence._token_probability import TokenProbability, token_probability
+from knowgate.guard.signals.confidence._single_answers import (
+    PTrue,
+    TokenProbability,
+    Verbalized,
+    spoken_confidence,
+    token_probability,
+)
 from knowgate.guard.signals.confidence.hidden_state import FittedProbe, HiddenStateProbe
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.local_models import ScoringLM, StatefulLM
@@ -155,7 +160,7 @@ def test_a_refusal_has_no_confidence_even_without_log_probabilities() -> None:
 
 
 def test_every_statistic_has_a_fingerprint_of_its_own() -> None:
-    from knowgate.guard.signals.confidence._token_probability import Statistic
+    from knowgate.guard.signals.confidence._single_answers import Statistic
 
     lm = ScriptedLanguageModel()
     prints = {
