@@ -20,7 +20,6 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +150,7 @@ def _weights(adapter: Path | None = None) -> Weights:
     Raises:
         ModelFolderError: a file is missing, damaged or not the expected one.
     """
-    _check_files(tuple(_changed(DATA / name) for name in EMBEDDED_FILES))
+    require_files(DATA, EMBEDDED_FILES)
     library: Any = optional_import("safetensors")
     with library.safe_open(DATA / ENCODER_WEIGHTS, framework="np") as file:
         weights = products_in_float32(file)
@@ -171,16 +170,6 @@ def products_in_float32(file: Any) -> Weights:
             groups = file.get_tensor(product).reshape(len(scale), GROUP, -1)
             weights[product] = (groups * scale[:, None]).reshape(-1, scale.shape[1])
     return weights
-
-
-def _changed(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.is_file() else 0
-
-
-@lru_cache(maxsize=1)
-def _check_files(changed: tuple[int, ...]) -> None:
-    """Check the files once per process, and again when one changes."""
-    require_files(DATA, EMBEDDED_FILES)
 
 
 def in_seven_bits(weights: Weights) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -1,7 +1,7 @@
 """Words by what they do, in English and Chinese: one table for all rules, `words.toml`.
 
 Patterns of whole wordings stand beside it: `refusals.toml`, `premises.toml`,
-`spoken.toml`, `injection.toml`.
+`spoken.toml`, `support.toml`, `injection.toml`.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from ...contracts import SetRelevanceScorer, SetScore
 from ...engine.encoder import TokenEncoder
 from ...engine.passage_store import EncodedText
-from ...errors import ModelFolderError, optional_import
-from ...files import file_sha256
+from ...errors import optional_import
 from ...fingerprint import Fingerprint
+from ...model_files import require_files
 from ...text import foreign_language
 from .match_model import require_sets
 
@@ -351,13 +351,7 @@ def word_piece_idf(encoder: TokenEncoder) -> NDArray[np.float32] | None:
 
 @lru_cache(maxsize=1)
 def _idf_table() -> tuple[NDArray[np.float32], str]:
-    found = file_sha256(IDF_FILE)
-    if found != IDF_SHA256:
-        raise ModelFolderError(
-            f"the table's sha256 is {found[:12]}…, expected {IDF_SHA256[:12]}…",
-            where=IDF_FILE.name,
-            hint="reinstall knowgate",
-        )
+    require_files(IDF_FILE.parent, {IDF_FILE.name: IDF_SHA256})
     library: Any = optional_import("safetensors")
     with library.safe_open(IDF_FILE, framework="np") as table:
         idf = table.get_tensor("idf").astype(np.float32)
