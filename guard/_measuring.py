@@ -36,7 +36,7 @@ from .errors import (
 )
 from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
 from .process import Budget, cpu_count
-from .routing import Failure, IdentityCalibrator, Measure, Outcome, PolicyFields
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
 from .text import Request, TextWithMetadata
 
 
@@ -462,7 +462,7 @@ class SignalRunner:
         """What the decision needs of a checked value or a failure."""
         if isinstance(value, Confidence) and self._metrics is not None:
             self._metrics.count_samples(value)
-        if not isinstance(value, Failure):
+        if not isinstance(value, KnowgateError):
             try:
                 signal: Any = need.signal
                 fields = signal.decision_fields(value, need.request)

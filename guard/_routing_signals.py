@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ._measuring import RelevanceSignal, checks_its_deadline, has_methods
 from ._signal import RoutingSignal, plain
 from .contracts import (
-    BatchConfidenceEstimator,
     Confidence,
     ConfidenceEstimator,
     ConflictDetector,
@@ -19,7 +18,7 @@ from .contracts import (
     View,
 )
 from .decision import SignalName
-from .errors import KnowgateError, PolicyError, SignalValueError
+from .errors import PolicyError, SignalValueError
 from .fingerprint import Fingerprint
 from .routing import IdentityCalibrator, PolicyFields
 from .text import Request, clean_text
@@ -64,39 +63,38 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
 
     def __init__(self, policy: PolicyFields, estimator: ConfidenceEstimator) -> None:
         policy.require_estimator(estimator.fingerprint)
-        self._estimator = _stopping_at_threshold(policy, estimator)
+        self._estimator: Any = _stopping_at_threshold(policy, estimator)
         self.checks_deadline = checks_its_deadline(self._estimator)
         self._calibrator = policy.confidence_calibrator
 
     @property
     def fingerprint(self) -> Fingerprint:
         """The estimator's."""
-        return self._estimator.fingerprint
+        found: Fingerprint = self._estimator.fingerprint
+        return found
 
     def has(self, form: str) -> bool:
         """Whether the estimator takes several questions at once."""
         many = has_methods(self._estimator, "estimate_many", "aestimate_many")
         return form == "ameasure" or many
 
-    def measure(self, request: Request) -> Confidence:
+    def measure(self, request: Request) -> Any:
         """The estimator's confidence for one question."""
         return self._estimator.estimate(request.question)
 
-    async def ameasure(self, request: Request) -> Confidence:
+    async def ameasure(self, request: Request) -> Any:
         """As `measure`, without blocking the event loop."""
         return await self._estimator.aestimate(request.question)
 
-    def measure_many(self, requests: Sequence[Request]) -> Sequence[Confidence | KnowgateError]:
+    def measure_many(self, requests: Sequence[Request]) -> Any:
         """The confidence for several questions; an error in place of one that failed."""
-        return self._batch_estimator.estimate_many(
+        return self._estimator.estimate_many(
             [request.question for request in requests], on_error="return"
         )
 
-    async def ameasure_many(
-        self, requests: Sequence[Request]
-    ) -> Sequence[Confidence | KnowgateError]:
+    async def ameasure_many(self, requests: Sequence[Request]) -> Any:
         """As `measure_many`, without blocking the event loop."""
-        return await self._batch_estimator.aestimate_many(
+        return await self._estimator.aestimate_many(
             [request.question for request in requests], on_error="return"
         )
 
@@ -119,10 +117,6 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
     def decision_fields(self, value: Confidence, request: Request) -> dict[str, Any]:
         """The closed-book answer."""
         return {"closed_book_answer": value.answer}
-
-    @property
-    def _batch_estimator(self) -> BatchConfidenceEstimator:
-        return cast("BatchConfidenceEstimator", self._estimator)
 
 
 def _stopping_at_threshold(
@@ -181,17 +175,15 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         """The detector's class; policies are not bound to it."""
         return Fingerprint(kind=type(self._detector).__name__)
 
-    def measure(self, request: Request) -> ConflictFinding | bool:
+    def measure(self, request: Request) -> Any:
         """What the detector finds about one question."""
         find = self._detector.examine if self._examines else self._detector.detect
-        found: ConflictFinding | bool = find(*self._asked(request))
-        return found
+        return find(*self._asked(request))
 
-    async def ameasure(self, request: Request) -> ConflictFinding | bool:
+    async def ameasure(self, request: Request) -> Any:
         """As `measure`, without blocking the event loop."""
         find = self._detector.aexamine if self._examines else self._detector.adetect
-        found: ConflictFinding | bool = await find(*self._asked(request))
-        return found
+        return await find(*self._asked(request))
 
     @staticmethod
     def _asked(request: Request) -> tuple[str, str, Sequence[str]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .errors import KnowgateError
     from .fingerprint import Fingerprint
 
 # Further names of this module are listed by the package.
@@ -276,7 +275,12 @@ class AwaitedScorer(SetRelevanceScorer, Protocol):
 
 @runtime_checkable
 class ConfidenceEstimator(Protocol):
-    """Estimates whether the language model itself would answer rightly."""
+    """Estimates whether the language model itself would answer rightly.
+
+    One that asks its language model about many questions together also has `estimate_many` and
+    `aestimate_many`, which take questions and `on_error` ("raise" or "return" an error in its
+    question's place) and give the values of `estimate`, in order.
+    """
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -287,24 +291,6 @@ class ConfidenceEstimator(Protocol):
 
     async def aestimate(self, question: str) -> Confidence:
         """As `estimate`, without blocking the event loop."""
-
-
-@runtime_checkable
-class BatchConfidenceEstimator(ConfidenceEstimator, Protocol):
-    """An estimator that asks its language model about many questions together.
-
-    The values are those of `estimate`, question by question.
-    """
-
-    def estimate_many(
-        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
-    ) -> Sequence[Confidence | KnowgateError]:
-        """One confidence per question, in order; under "return" an error in its place."""
-
-    async def aestimate_many(
-        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
-    ) -> Sequence[Confidence | KnowgateError]:
-        """As `estimate_many`, without blocking the event loop."""
 
 
 @runtime_checkable

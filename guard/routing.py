@@ -471,13 +471,6 @@ class Measure:
     span: SignalSpans | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The outcome of a measurement that failed."""
-
-    error: KnowgateError
-
-
 # What a generator yields, what it is sent, and what it returns.
 _Asked = TypeVar("_Asked")
 _Sent = TypeVar("_Sent")
@@ -510,7 +503,7 @@ async def adrive(
         return found
 
 
-# What a signal reads of a checked value, or a `Failure`, and the seconds that it took.
+# What a signal reads of a checked value, or its error, and the seconds that it took.
 Outcome = tuple[Any, float]
 Flow = Generator[Measure, Outcome, Decision]
 
@@ -547,10 +540,10 @@ class _Flow:
         """The choice that a veto leads to; None where the other signals decide."""
         name = bound.veto.name
         value, self.seconds[name] = outcome
-        if isinstance(value, Failure):
+        if isinstance(value, KnowgateError):
             action = self.settings.on_error[name]
             if action is OnError.RAISE:
-                raise value.error
+                raise value
             self.failed_vetoes.add(name)
             follows = action is OnError.FOLLOW_CONTEXT
             return None if follows else RouteChoice(Route.ABSTAIN, bound.failure_reason, None)
@@ -567,16 +560,16 @@ class _Flow:
         """Record a routing signal; return the choice if its failure decides."""
         settings, policy = self.settings, self.settings.policy
         value, self.seconds[name.value] = outcome
-        if not isinstance(value, Failure):
+        if not isinstance(value, KnowgateError):
             level, fields = value
             self.fields.update(fields)
             self.signals = self.signals.with_value(name, level)
             return None
         # In an unknown language no signal failed: the scorer works, and has its own action.
-        unsupported = isinstance(value.error, UnsupportedLanguageError)
+        unsupported = isinstance(value, UnsupportedLanguageError)
         action = settings.on_error["language" if unsupported else name.value]
         if action is OnError.RAISE:
-            raise value.error
+            raise value
         if not unsupported:
             self.signals = self.signals.with_value(name, None)
         follows = action is OnError.FOLLOW_CONTEXT and policy.may_follow and self.request.passages

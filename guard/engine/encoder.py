@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from sys import getsizeof
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,14 @@ class TokenEncoder:
         if self._adapter is not None:
             files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
             adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
-        return self._fingerprint("encoder", adapter_sha256=adapter).probed(_Cosines(self))
+        return self._fingerprint("encoder", adapter_sha256=adapter).probed(
+            SimpleNamespace(score=self._cosines)
+        )
+
+    def _cosines(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Of embeddings, for the probe."""
+        asked, *told = (one.embedding for one in self.encode_first([question, *passages]))
+        return [float(np.dot(asked, one)) for one in told]
 
     def use_passages(self, folder: str | os.PathLike[str]) -> None:
         """Read passages from a folder that `knowgate index` wrote; encode only those not in it.
@@ -281,17 +289,6 @@ class TokenEncoder:
 
     def _ids(self, text: str) -> list[int]:
         return piece_ids(self._tokenizer, text)
-
-
-class _Cosines:
-    """Cosines of embeddings, for the probe."""
-
-    def __init__(self, encoder: TokenEncoder) -> None:
-        self._encoder = encoder
-
-    def score(self, question: str, passages: Sequence[str]) -> list[float]:
-        asked, *told = (one.embedding for one in self._encoder.encode_first([question, *passages]))
-        return [float(np.dot(asked, one)) for one in told]
 
 
 def _bytes_of(windows: list[EncodedText]) -> int:

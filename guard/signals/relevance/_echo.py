@@ -56,6 +56,8 @@ _COPIED, _COPIEDWHOLE = 0.5, 0.8
 # What a copy word by word may lack: less than a statement with "can" after its subject.
 _CHANGED = 0.3
 _OTHER_WORDS, _OTHER_LISTED = 0.1, 0.2
+# From this share of its text that asks on, a passage is read as a whole.
+_MOSTLY = 0.5
 _FEWEST_COPIED, _FEWEST_LISTED, _FEWEST_LISTED_KINDS = 3, 6, 2
 # About what the encoder reads of a passage.
 _MOST_CHARACTERS = 30_000
@@ -82,11 +84,30 @@ class StatedText:
     Attributes:
         kept: without lists of the question's words and mentions of its subject, which tell
             nothing.
-        stated: without questions and copies of the question, too; empty where nothing is left.
+        stated: without questions and copies of the question, too; empty where nothing is left, and
+            None where the passage has no text that asks.
     """
 
     kept: str
-    stated: str
+    stated: str | None
+
+    @classmethod
+    def of(cls, question: str, passage: str) -> StatedText:
+        """Part a passage."""
+        return strip_echo(question, passage) or cls(passage, None)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is encoded: nothing where the passage tells nothing."""
+        if self.stated is None:
+            return (self.kept,)
+        return (self.kept, self.stated) if self.stated else ()
+
+    def read(self, share: float) -> str:
+        """What is read where so much of the text that asks counts; empty where nothing is told."""
+        if self.stated is None:
+            return self.kept
+        return self.kept if self.stated and share >= _MOSTLY else self.stated
 
 
 def strip_echo(question: str, passage: str) -> StatedText | None:

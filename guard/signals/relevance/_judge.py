@@ -40,7 +40,7 @@ from ...fingerprint import Fingerprint
 from ...prompts import Prompt
 from ...text import clean_text
 from ..confidence import Sampling
-from ._echo import strip_echo
+from ._echo import StatedText
 
 # Its kind in fingerprints.
 JUDGE = "judge"
@@ -307,10 +307,8 @@ def _checked_prompt(prompt: Prompt) -> Prompt:
 
 
 def _only_asks(question: str, text: str) -> bool:
-    if not text.strip():
-        return True
-    found = strip_echo(question, text)
-    return found is not None and not found.stated.strip()
+    stated = StatedText.of(question, text).stated
+    return not (text if stated is None else stated).strip()
 
 
 def _mark(question: str, texts: Sequence[str]) -> str:

@@ -14,9 +14,10 @@ from ...engine.encoder import TokenEncoder
 from ...errors import InputError
 from ...model_files import MS_MARCO
 from ...text import InputLimits
+from ._echo import StatedText
 from ._judge import JUDGE
 from .late_interaction import TokenScorer
-from .sufficiency import PassageParts, SufficiencyScorer
+from .sufficiency import SufficiencyScorer
 
 # Of these nothing can be computed before the question is there.
 _READS_PAIRS = frozenset({"cross_encoder", MS_MARCO, JUDGE})
@@ -118,7 +119,7 @@ def _encoder_of(scorer: RelevanceScorer) -> TokenEncoder:
 def _encoded_texts(scorer: RelevanceScorer, passage: str) -> tuple[str, ...]:
     """What a scorer encodes of a passage, copies of the question in it aside."""
     if isinstance(scorer, SufficiencyScorer):
-        return PassageParts.of("", passage).texts
+        return StatedText.of("", passage).texts
     return (passage,)
 
 

@@ -17,7 +17,7 @@ from ...errors import InputError, SignalValueError
 from ...fingerprint import METADATA, Fingerprint
 from ...language import listed
 from ...text import clean_text, foreign_language, is_function_word
-from ._echo import strip_echo
+from ._echo import StatedText
 
 _K1, _B = 0.3, 0.75
 # Content words of a passage that is neither short nor long.
@@ -76,10 +76,11 @@ class LexicalScorer(RelevanceScorer):
         own = listed("function_words", language) if language else frozenset()
         content = [word for word in asked if word not in own and not _says_nothing(word)]
         terms = {_stem(word) for word in content or asked}
-        found = strip_echo(question, passage)
-        if found is None:
-            return _coverage(terms, passage)
-        told, kept = _coverage(terms, found.stated), _coverage(terms, found.kept)
+        found = StatedText.of(question, passage)
+        kept = _coverage(terms, found.kept)
+        if found.stated is None:
+            return kept
+        told = _coverage(terms, found.stated)
         return told + min(1.0, told / _ENOUGH_TOLD) * (kept - told)
 
 

@@ -43,7 +43,7 @@ from ...model_files import (
     reranker_folder,
 )
 from ...read_models import read_model
-from ._echo import strip_echo
+from ._echo import StatedText
 from ._mentions import MENTIONS_SHA256
 from .late_interaction import (
     IDF_SHA256,
@@ -61,38 +61,6 @@ BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
 SUFFICIENCY_FILE = "sufficiency.json"
 TUNED_ON_FILE = "tuned_on.json"
 _TEXTS_PER_ROUND = 256
-
-
-@dataclass(frozen=True, slots=True)
-class PassageParts:
-    """What is read of a passage.
-
-    Attributes:
-        text: without lists of the question's words.
-        text_told: without any text that asks; None where there is none.
-    """
-
-    text: str
-    text_told: str | None
-
-    @classmethod
-    def of(cls, question: str, passage: str) -> PassageParts:
-        """Part a passage."""
-        found = strip_echo(question, passage)
-        return cls(passage, None) if found is None else cls(found.kept, found.stated)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """What is encoded: nothing where the passage tells nothing."""
-        if self.text_told is None:
-            return (self.text,)
-        return (self.text, self.text_told) if self.text_told else ()
-
-    def read(self, share: float) -> str:
-        """What is read where so much of the text that asks counts; empty where nothing is told."""
-        if self.text_told is None:
-            return self.text
-        return self.text if self.text_told and share >= _MOSTLY else self.text_told
 
 
 # The matches of a passage, and of what it tells.
@@ -116,24 +84,8 @@ class _SetFeatures:
     texts: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSet:
-    """What a question's passages are worth, and what is to be read of them.
-
-    Attributes:
-        score: of each passage, and of all together.
-        texts: of each passage, what mostly counts: all of it, or what it tells beside text
-            that asks; empty where it tells nothing.
-    """
-
-    score: SetScore
-    texts: list[str]
-
-
 _OWN = TOLD_FEATURES[:4]
 _BEYOND = 3
-# From this share of its text that asks on, a passage is read as a whole.
-_MOSTLY = 0.5
 
 
 def told_values(tokens: QuestionTokens, told: PassageMatch) -> list[float]:
@@ -289,16 +241,17 @@ class SufficiencyScorer(TokenScorer):
             InputError: the lengths differ, or a question has no passage.
         """
         require_sets(questions, passages)
-        return [one.score for one in self.read_sets(questions, passages)]
+        return [score for score, _ in self.read_sets(questions, passages)]
 
     def read_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[ReadSet]:
-        """Judge the passages of each question, and say what mostly counts of each passage."""
-        return [
-            ReadSet(self._judged(found), found.texts)
-            for found in self._features(questions, passages)
-        ]
+    ) -> list[tuple[SetScore, list[str]]]:
+        """Judge the passages of each question, and say what mostly counts of each passage.
+
+        That is all of it, or what it tells beside text that asks; empty where it tells nothing.
+        """
+        found = self._features(questions, passages)
+        return [(self._judged(one), one.texts) for one in found]
 
     def match_features(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
@@ -321,11 +274,11 @@ class SufficiencyScorer(TokenScorer):
 
         None where there is nothing to weigh: the passage has no text that asks, or no other.
         """
-        parts = [PassageParts.of(question, text) for text in (passage, *others)]
-        if not parts[0].text_told:
+        parts = [StatedText.of(question, text) for text in (passage, *others)]
+        if not parts[0].stated:
             return None
         # Only what they tell is needed.
-        texts = [PassageParts(one.texts[-1], None) for one in parts if one.texts]
+        texts = [StatedText(one.texts[-1], None) for one in parts if one.texts]
         [(tokens, matches)] = self._matched([question], [texts])
         own, *rest = (told_values(tokens, told) for _, told in matches)
         return beyond(own, rest)
@@ -352,7 +305,7 @@ class SufficiencyScorer(TokenScorer):
         for places in rounds:
             asked = [questions[place] for place in places]
             parts = [
-                [PassageParts.of(questions[place], passage) for passage in passages[place]]
+                [StatedText.of(questions[place], passage) for passage in passages[place]]
                 for place in places
             ]
             matched = self._matched(asked, parts)
@@ -360,7 +313,7 @@ class SufficiencyScorer(TokenScorer):
         return found
 
     def _counted(
-        self, parts: Sequence[PassageParts], tokens: QuestionTokens, matches: list[PartMatches]
+        self, parts: Sequence[StatedText], tokens: QuestionTokens, matches: list[PartMatches]
     ) -> _SetFeatures:
         """The features of one question's passages, text that asks counted in part."""
 
@@ -381,10 +334,10 @@ class SufficiencyScorer(TokenScorer):
         self,
         tokens: QuestionTokens,
         matches: Sequence[PartMatches],
-        parts: Sequence[PassageParts],
+        parts: Sequence[StatedText],
     ) -> tuple[list[float], list[float]]:
         """How much of the text that asks counts: of each passage by itself, and among others."""
-        if all(one.text_told is None for one in parts):
+        if all(one.stated is None for one in parts):
             return [1.0] * len(parts), [1.0] * len(parts)
         share = self._model.told.share
         values = {
@@ -394,14 +347,14 @@ class SufficiencyScorer(TokenScorer):
         }
         alone, among = [], []
         for part in parts:
-            weighed = bool(part.text_told)
+            weighed = bool(part.stated)
             others = [values[other] for other in values if other != part] if weighed else []
             alone.append(share(values[part]) if weighed else 1.0)
             among.append(share(beyond(values[part], others)) if weighed else 1.0)
         return alone, among
 
     def _matched(
-        self, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
+        self, questions: Sequence[str], parts: Sequence[Sequence[StatedText]]
     ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
         """Per question what is matched: each passage, and what it tells."""
         encoder = self.encoder
@@ -416,7 +369,7 @@ class SufficiencyScorer(TokenScorer):
         ]
         found = iter(match_all(pairs, encoder.stride))
 
-        def parted(one: PassageParts, count: int) -> PartMatches:
+        def parted(one: StatedText, count: int) -> PartMatches:
             own = [next(found) for _ in one.texts] or [PassageMatch.nothing(count)]
             return own[0], own[-1]
 
@@ -525,7 +478,7 @@ class CrossSufficiencyScorer(SufficiencyScorer):
     ) -> list[tuple[SetScore, list[float]]]:
         """The scores of the trained scorer, and the log-odds of what the cross-encoder reads."""
         found = self.read_sets(questions, passages)
-        chosen = [best_texts(one) for one in found]
+        chosen = [best_texts(*one) for one in found]
         pairs = [
             (question, text)
             for question, texts in zip(questions, chosen, strict=True)
@@ -533,16 +486,16 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         ]
         read = iter(self._reader.score_pairs(pairs).tolist())
         return [
-            (one.score, [next(read) for _ in texts])
-            for one, texts in zip(found, chosen, strict=True)
+            (score, [next(read) for _ in texts])
+            for (score, _), texts in zip(found, chosen, strict=True)
         ]
 
 
-def best_texts(found: ReadSet) -> list[str]:
+def best_texts(score: SetScore, texts: Sequence[str]) -> list[str]:
     """What the cross-encoder reads: the texts of the best passages, each once."""
-    order = sorted(range(len(found.texts)), key=lambda place: -found.score.scores[place])
-    texts = dict.fromkeys(found.texts[place] for place in order if found.texts[place])
-    return list(texts)[:MOST_READ] or [""]
+    order = sorted(range(len(texts)), key=lambda place: -score.scores[place])
+    found = dict.fromkeys(texts[place] for place in order if texts[place])
+    return list(found)[:MOST_READ] or [""]
 
 
 MULTILINGUAL_FOLDER = Path(__file__).parent / "data" / "multilingual"
