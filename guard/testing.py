@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 
 from .contracts import (
     Generation,
-    PartialGenerationsError,
     RelevanceScorer,
 )
-from .errors import LanguageModelError
 from .fingerprint import Fingerprint
 
 __all__ = [
@@ -47,8 +45,6 @@ class ScriptedLanguageModel:
         error: raised instead, where given.
         logprobs: answer → its natural-log probability, given as that of one token;
             answers that are not in it come without.
-        fails_after: generations that it gives altogether before it fails; those that
-            a failing call still gives come along in a `PartialGenerationsError`.
 
     Attributes:
         calls: how often it was asked.
@@ -63,7 +59,6 @@ class ScriptedLanguageModel:
         default: str = "I don't know",
         error: Exception | None = None,
         logprobs: Mapping[str, float] | None = None,
-        fails_after: int | None = None,
     ) -> None:
         self._script = {
             fragment: (said,) if isinstance(said, str) else tuple(said)
@@ -72,7 +67,6 @@ class ScriptedLanguageModel:
         self._default = (default,)
         self._error = error
         self._logprobs = dict(logprobs or {})
-        self._fails_after = fails_after
         self._lock = threading.Lock()
         self.calls = 0
         self.generated = 0
@@ -92,19 +86,13 @@ class ScriptedLanguageModel:
         seed: int | None = None,
     ) -> list[list[Generation]]:
         """Scripted answers; the k-th depends on the prompt and on `seed` + k."""
-        wanted = n * len(prompts)
         with self._lock:
             self.calls += 1
-            left = wanted if self._fails_after is None else self._fails_after - self.generated
-            given = max(0, min(wanted, left))
-            self.generated += given
+            self.generated += n * len(prompts)
             self.prompts.extend(prompts)
         if self._error is not None:
             raise self._error
-        rows = [self._answers(prompt, n, temperature, seed) for prompt in prompts]
-        if given < wanted:
-            raise self._failure([row[: max(0, given - at * n)] for at, row in enumerate(rows)], n)
-        return rows
+        return [self._answers(prompt, n, temperature, seed) for prompt in prompts]
 
     async def agenerate(
         self,
@@ -132,14 +120,6 @@ class ScriptedLanguageModel:
     def _generation(self, text: str) -> Generation:
         logprob = self._logprobs.get(text)
         return Generation(text, None if logprob is None else (logprob,))
-
-    @staticmethod
-    def _failure(rows: list[list[Generation]], n: int) -> LanguageModelError:
-        error = LanguageModelError("the script ends here")
-        if len(rows) == 1 and not rows[0]:
-            return error
-        short = [error if len(row) < n else None for row in rows]
-        return PartialGenerationsError(str(error), rows, short)
 
 
 class FakeScorer(RelevanceScorer):

@@ -8,17 +8,19 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from knowgate.guard import Fingerprint
+from knowgate.guard import Fingerprint, LanguageModelError
 from knowgate.guard.contracts import (
     Answerability,
     Confidence,
     ConflictFinding,
+    Generation,
+    PartialGenerationsError,
     Premise,
     SetScore,
     View,
 )
 from knowgate.guard.signals.answerability import AnswerabilityVeto
-from knowgate.guard.testing import FakeScorer
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 
 
 class FakeConflictDetector:
@@ -99,6 +101,28 @@ class FakeEstimator:
 
     async def aestimate(self, question: str) -> Confidence:
         return self.estimate(question)
+
+
+class FailingLanguageModel(ScriptedLanguageModel):
+    """Fail after so many generations; what a failing call still gives comes along in its error."""
+
+    def __init__(self, *script: Any, fails_after: int, **options: Any) -> None:
+        super().__init__(*script, **options)
+        self._fails_after = fails_after
+
+    def generate(self, prompts: Sequence[str], **options: Any) -> list[list[Generation]]:
+        before, n = self.generated, options.get("n", 1)
+        rows = super().generate(prompts, **options)
+        given = max(0, min(n * len(prompts), self._fails_after - before))
+        self.generated = before + given
+        if given == n * len(prompts):
+            return rows
+        error = LanguageModelError("the script ends here")
+        rows = [row[: max(0, given - at * n)] for at, row in enumerate(rows)]
+        if len(rows) == 1 and not rows[0]:
+            raise error
+        short = [error if len(row) < n else None for row in rows]
+        raise PartialGenerationsError(str(error), rows, short)
 
 
 class ScriptedAnswerability(AnswerabilityVeto):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ from ...contracts import (
     View,
     checked_language_model,
 )
-from ...engine import CrossEncoderScorer
+from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
 from ...matching import is_refusal, same_answer
 from ...prompts import Prompt
@@ -352,7 +352,6 @@ class SameMeaning:
         self._threshold = _within(threshold, -1.0, 1.0, "threshold")
         self._floor = _within(floor, -1.0, 1.0, "floor")
         self._nli_threshold = _within(nli_threshold, 0.0, 1.0, "nli_threshold")
-        self._lock = threading.Lock()
 
     def __call__(self, first: str, second: str) -> bool:
         """Whether `first` and `second` mean the same; empty answers never do."""
@@ -394,21 +393,17 @@ class SameMeaning:
         return found >= self._nli_threshold
 
     def _cosine(self, first: str, second: str) -> float:
-        vectors = np.asarray(self._loaded().embed([first, second]), dtype=np.float64)
+        embedder: Any = _bi_encoder() if self._by_name else self._embedder
+        vectors = np.asarray(embedder.embed([first, second]), dtype=np.float64)
         cosine = float(np.dot(vectors[0], vectors[1]))
         if not math.isfinite(cosine):
             raise SignalValueError("conflict", "the embedder returned NaN or infinity")
         return cosine
 
-    def _loaded(self) -> TextEmbedder:
-        if isinstance(self._embedder, TextEmbedder):
-            return self._embedder
-        with self._lock:
-            if not isinstance(self._embedder, TextEmbedder):
-                from ...engine import BiEncoderScorer
 
-                self._embedder = BiEncoderScorer()
-            return self._embedder
+@lru_cache(maxsize=1)
+def _bi_encoder() -> BiEncoderScorer:
+    return BiEncoderScorer()
 
 
 def _latin(text: str) -> bool:

@@ -23,6 +23,7 @@ from knowgate.guard.signals.confidence.stopping import (
     CurtailedSampling,
 )
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.fakes import FailingLanguageModel
 from tests.support.guards import guard_with, policy_with
 
 ANSWER = "Ada"
@@ -287,7 +288,7 @@ async def test_six_of_ten_samples_decide_and_say_so(stopping: Any) -> None:
     whole = SampledConsistency(ScriptedLanguageModel(script), stopping="none")
 
     def estimator() -> SampledConsistency:
-        model = ScriptedLanguageModel(script, fails_after=7)
+        model = FailingLanguageModel(script, fails_after=7)
         return SampledConsistency(model, stopping=stopping)
 
     found = estimator().estimate("q")
@@ -300,7 +301,7 @@ async def test_six_of_ten_samples_decide_and_say_so(stopping: Any) -> None:
 
 
 def test_samples_that_fix_the_decision_all_the_same_are_not_partial() -> None:
-    model = ScriptedLanguageModel(default="Ada", fails_after=8)
+    model = FailingLanguageModel(default="Ada", fails_after=8)
 
     found = SampledConsistency(model, stopping=SlowRule()).estimate("q")
 
@@ -315,7 +316,7 @@ class SlowRule(CurtailedSampling):
 
 
 def test_an_error_in_a_later_wave_leaves_the_earlier_ones() -> None:
-    model = ScriptedLanguageModel({"q": ["Ada", "Grace"]}, fails_after=5)
+    model = FailingLanguageModel({"q": ["Ada", "Grace"]}, fails_after=5)
 
     found = SampledConsistency(model).estimate("q")
 
@@ -329,7 +330,7 @@ def test_an_error_in_a_later_wave_leaves_the_earlier_ones() -> None:
 def test_too_few_samples_are_an_error(
     fails_after: int, minimum: int, error: type[Exception]
 ) -> None:
-    model = ScriptedLanguageModel(default="Ada", fails_after=fails_after)
+    model = FailingLanguageModel(default="Ada", fails_after=fails_after)
 
     with pytest.raises(error, match="the script ends here"):
         SampledConsistency(model, stopping="none", minimum_samples=minimum).estimate("q")

@@ -22,6 +22,7 @@ from knowgate.guard.signals.confidence._single_answers import (
 )
 from knowgate.guard.signals.confidence.hidden_state import FittedProbe, HiddenStateProbe
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.fakes import FailingLanguageModel
 from tests.support.local_models import ScoringLM, StatefulLM
 from tests.support.tables import table
 
@@ -113,7 +114,7 @@ def test_a_refusal_is_not_asked_about() -> None:
 
 
 def test_verdicts_that_arrived_before_the_model_failed_are_used() -> None:
-    lm = ScriptedLanguageModel(default="yes", fails_after=4)
+    lm = FailingLanguageModel(default="yes", fails_after=4)
 
     found = PTrue(lm, method="samples", sampling=Sampling(n=5)).estimate("who?")
 
