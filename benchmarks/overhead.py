@@ -151,16 +151,11 @@ class WaitingScorer(FakeScorer):
         super().__init__(default=0.9)
         self.waited: dict[str, float] = {}
 
-    async def ascore(self, question: str, passages: Sequence[str]) -> list[float]:
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Score after a wait."""
-        started = time.perf_counter()
+        question, started = pairs[0][0], time.perf_counter()
         await asyncio.sleep(WAIT_SECONDS)
         self.waited[question] = time.perf_counter() - started
-        return [0.9] * len(passages)
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Score pairs after a wait."""
-        await asyncio.sleep(WAIT_SECONDS)
         return [0.9] * len(pairs)
 
 

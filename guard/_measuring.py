@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
@@ -117,9 +117,13 @@ class SetReader:
             if len(values) != len(passages):
                 raise _wrong(f"{len(values)} values for {len(passages)} questions")
             return values
-        following = iter(_scores(found, sum(map(len, passages))))
-        each = [tuple(next(following) for _ in texts) for texts in passages]
-        return [SetScore(scores, self._aggregate(scores)) for scores in each]
+        scores, end = _scores(found, sum(map(len, passages))), 0
+        values = []
+        for texts in passages:
+            start, end = end, end + len(texts)
+            own = tuple(scores[start:end])
+            values.append(SetScore(own, self._aggregate(own)))
+        return values
 
 
 def _scores(scores: Any, count: int) -> list[float]:
@@ -194,11 +198,15 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         Raises:
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
-        return _only(self.measure_many([request]))
+        self._prepare(request)
+        [found] = self._reader.measure([request.question], [self._passages(request)])
+        return found
 
     async def ameasure(self, request: Request) -> SetScore:
         """As `measure`, without blocking the event loop."""
-        return _only(await self.ameasure_many([request]))
+        self._prepare(request)
+        [found] = await self._reader.ameasure([request.question], [self._passages(request)])
+        return found
 
     def measure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """The scores of several questions, in one call of the scorer."""
@@ -219,6 +227,11 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         for one in asked:
             self._tell_unread(one)
         return refused, [one.question for one in asked], [self._passages(one) for one in asked]
+
+    def _prepare(self, request: Request) -> None:
+        if (error := self._unsupported(request)) is not None:
+            raise error
+        self._tell_unread(request)
 
     def _passages(self, request: Request) -> Sequence[str]:
         """The texts, with the metadata of their documents for a scorer that reads it."""
@@ -286,12 +299,6 @@ def _placed(
     return [next(each) if error is None else error for error in refused]
 
 
-def _only(found: Sequence[SetScore | KnowgateError]) -> SetScore:
-    if isinstance(found[0], KnowgateError):
-        raise found[0]
-    return found[0]
-
-
 def as_score(value: Any) -> float:
     """A scorer's number as a float, which may be NaN or infinite.
 
@@ -321,27 +328,10 @@ def _run_now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
     raise RuntimeError("a coroutine of the sync forms waits")
 
 
+# No veto may have one of these names.
+_ROUTING = frozenset(map(str, SignalName))
 # Indices of needs to be measured singly.
 _Singly = list[tuple[int, Patience]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Call(Generic[_Result]):
-    """One call of a signal.
-
-    Attributes:
-        signal: what is called; one that checks its deadline is on the caller's own thread.
-        task: makes the call, blocking.
-        form: the name of the signal's method that it awaits.
-        native: makes it as a coroutine, where the signal has that form.
-        patience: of the batch that it is made for; None for a single decision.
-    """
-
-    signal: Signal[Any]
-    task: Callable[[], _Result]
-    form: str
-    native: Callable[[], Awaitable[_Result]]
-    patience: Patience | None
 
 
 class SignalRunner:
@@ -389,56 +379,68 @@ class SignalRunner:
 
     # -- one call -------------------------------------------------------------------
 
-    def _run(self, call: _Call[_Result]) -> _Result:
-        """What the signal returns, once its turn has come."""
-        by = call_here if call.signal.checks_deadline else self._pool.call
-        seconds, turns = self._deadlines[call.signal.name], self._turns.get(call.signal.name)
+    def _run(
+        self, signal: Signal[Any], task: Callable[[], _Result], patience: Patience | None
+    ) -> _Result:
+        """What a signal returns, once its turn has come.
+
+        Args:
+            signal: one that checks its deadline is called on the caller's own thread.
+            task: calls it.
+            patience: of the batch that it is called for; None for a single decision.
+        """
+        by = call_here if signal.checks_deadline else self._pool.call
+        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
 
         def timed(patience: Patience) -> _Result:
             with patience.measured(seconds) as left:
-                return by(call.task, left)
+                return by(task, left)
 
-        run = partial(by, call.task, seconds)
-        if call.patience is not None:
-            run = partial(timed, call.patience)
-        return run() if turns is None else turns.call(run, *_terms(seconds, call.patience))
+        run = partial(by, task, seconds) if patience is None else partial(timed, patience)
+        return run() if turns is None else turns.call(run, *_terms(seconds, patience))
 
-    async def _arun(self, call: _Call[_Result]) -> _Result:
-        """As `_run`, without blocking the event loop."""
-        seconds, turns = self._deadlines[call.signal.name], self._turns.get(call.signal.name)
+    async def _arun(
+        self,
+        signal: Signal[Any],
+        task: Callable[[], _Result],
+        patience: Patience | None,
+        native: Callable[[], Awaitable[_Result]] | None,
+    ) -> _Result:
+        """As `_run`, without blocking the event loop; `native` awaits the signal, if it can be."""
+        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
 
         async def timed() -> _Result:
-            with (
-                nullcontext(seconds)
-                if call.patience is None
-                else call.patience.measured(seconds) as left
-            ):
-                if call.signal.has(call.form):
-                    return await within(call.native(), left)
-                return await self._pool.acall(call.task, left)
+            block = nullcontext(seconds) if patience is None else patience.measured(seconds)
+            with block as left:
+                if native is not None:
+                    return await within(native(), left)
+                return await self._pool.acall(task, left)
 
-        if turns is None:
-            return await timed()
-        return await turns.acall(timed, *_terms(seconds, call.patience))
+        return await (timed() if turns is None else turns.acall(timed, *_terms(seconds, patience)))
 
     # -- one question ---------------------------------------------------------------
 
-    async def _single(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
-        """Measure one need, under its span where the decision is traced."""
-        if need.span is None:
-            return self._outcome(need, *(await self._checked(need, patience, awaits=awaits)))
-        with need.span.signal(need.signal) as record:
-            value, seconds = await self._checked(need, patience, awaits=awaits)
-            record(value)
-            return self._outcome(need, value, seconds)
-
-    async def _checked(
+    def _single(
         self, need: Measure, patience: Patience | None, *, awaits: bool
-    ) -> tuple[Any, float]:
-        """The checked value of a signal, or its failure, and the seconds that it took."""
+    ) -> Coroutine[Any, Any, Outcome]:
+        """Measure one need, under its span where the decision is traced."""
+        one = self._measured if need.span is None else self._traced
+        return one(need, patience, awaits=awaits)
+
+    async def _traced(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
+        assert need.span is not None
+        with need.span.signal(need.signal) as record:
+            return await self._measured(need, patience, awaits=awaits, record=record)
+
+    async def _measured(
+        self,
+        need: Measure,
+        patience: Patience | None,
+        *,
+        awaits: bool,
+        record: Callable[[object], None] | None = None,
+    ) -> Outcome:
         signal, request = need.signal, need.request
-        if patience is not None and patience.over:
-            return self._failures.not_asked(signal, patience), 0.0
         started = time.perf_counter()
 
         async def native() -> Any:
@@ -447,16 +449,24 @@ class SignalRunner:
         def task() -> Any:
             return signal.check(signal.measure(request), request)
 
-        call = _Call(signal, task, "ameasure", native, patience)
+        value: Any
         try:
-            value = await self._arun(call) if awaits else self._run(call)
+            if patience is not None and patience.over:
+                value = self._failures.not_asked(signal, patience)
+            elif awaits:
+                form = native if signal.has("ameasure") else None
+                value = await self._arun(signal, task, patience, form)
+            else:
+                value = self._run(signal, task, patience)
         except (Exception, asyncio.CancelledError) as error:
             if _is_the_callers(error, awaits=awaits):
                 raise
             if patience is not None and isinstance(error, DeadlineExceededError):
                 patience.missed += 1
             value = self._failures.of(signal, error, request)
-        return value, time.perf_counter() - started
+        if record is not None:
+            record(value)
+        return self._outcome(need, value, time.perf_counter() - started)
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
         """What the decision needs of a checked value or a failure."""
@@ -466,7 +476,7 @@ class SignalRunner:
             try:
                 signal: Any = need.signal
                 fields = signal.decision_fields(value, need.request)
-                level = signal.level if isinstance(signal, RoutingSignal) else signal.strength
+                level = signal.level if signal.name in _ROUTING else signal.strength
                 value = level(value), fields
             except Exception as error:  # noqa: BLE001 - of a veto of one's own
                 value = self._failures.of(need.signal, error, need.request)
@@ -578,10 +588,13 @@ class SignalRunner:
         def task() -> list[Any]:
             return _all_checked(signal, signal.measure_many(requests), requests)
 
-        call = _Call(signal, task, "ameasure_many", native, patience)
         values: list[Any]
         try:
-            values = await self._arun(call) if awaits else self._run(call)
+            if awaits:
+                form = native if signal.has("ameasure_many") else None
+                values = await self._arun(signal, task, patience, form)
+            else:
+                values = self._run(signal, task, patience)
         except AllWorkersBusyError as error:
             values = [error] * len(needs)
         except (Exception, asyncio.CancelledError) as error:
