@@ -39,7 +39,7 @@ from ._tokenizing import (
     token_rows,
 )
 from .backends import DtypeName, LoadedEncoder, Runtime, Settings, run_rows
-from .load_encoder import load_cross_encoder, load_encoder
+from .encoder import load_cross_encoder, load_encoder
 from .model_folder import INSTRUCT, READER, pair_model
 
 Embeddings = NDArray[np.float32]

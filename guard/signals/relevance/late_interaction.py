@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import SetRelevanceScorer, SetScore
+from ...contracts import RelevanceScorer, SetRelevanceScorer, SetScore
 from ...engine.encoder import TokenEncoder
 from ...engine.passage_store import EncodedText
-from ...errors import optional_import
+from ...errors import InputError, optional_import
 from ...fingerprint import Fingerprint
-from ...model_files import require_files
+from ...model_files import MS_MARCO, require_files
 from ...text import foreign_language
+from ._judge import JUDGE
 from .match_model import require_sets
 
 # OpenBLAS gives larger products to a crew of spinning threads: on a busy machine a product
@@ -220,6 +221,26 @@ class TokenScorer(SetRelevanceScorer):
     def reads_whole(self, passage: str) -> bool:
         """Whether a passage is read to its end, and not beyond so many windows."""
         return self.encoder.reads_whole(passage)
+
+
+# Of these nothing can be computed before the question is there.
+_READS_PAIRS = frozenset({"cross_encoder", MS_MARCO, JUDGE})
+
+
+def token_encoder(scorer: RelevanceScorer) -> TokenEncoder:
+    """The encoder of a scorer, which can read stored passages.
+
+    Raises:
+        InputError: the scorer encodes no tokens.
+    """
+    if isinstance(scorer, TokenScorer):
+        return scorer.encoder
+    kind = scorer.fingerprint.kind
+    why = " (it reads question and passage together)" if kind in _READS_PAIRS else ""
+    raise InputError(
+        f"the scorer {kind!r} does not use stored passages{why}",
+        hint="use sufficiency, late_interaction or a folder of `knowgate tune relevance`",
+    )
 
 
 class LateInteractionScorer(TokenScorer):

@@ -13,8 +13,7 @@ from typing import Unpack, cast, get_type_hints
 from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import ScorerOptions
-from ...engine.encoder import TokenEncoder
-from ...engine.load_encoder import exported_as
+from ...engine.encoder import TokenEncoder, exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
@@ -22,9 +21,8 @@ from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
 from ._combined import CascadeScorer, MixScorer
 from ._judge import JUDGE
-from ._passages import use_passages
 from ._without_model import LexicalScorer, MetadataScorer
-from .late_interaction import LateInteractionScorer
+from .late_interaction import LateInteractionScorer, token_encoder
 from .sufficiency import (
     SUFFICIENCY_FILE,
     CrossSufficiencyScorer,
@@ -182,7 +180,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     passages = options.pop("passages", None)
     scorer = _loaded(name, cast(ScorerOptions, options))
     if passages is not None:
-        use_passages(scorer, passages)
+        token_encoder(scorer).use_passages(passages)
     return scorer
 
 
