@@ -26,8 +26,15 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from knowgate import __version__
-from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard import (
+    Confidence,
+    Fingerprint,
+    Guard,
+    GuardMetrics,
+    GuardOptions,
+    Policy,
+)
+from knowgate.guard.testing import FakeScorer
 
 QUESTION = "When does the registry open?"
 PASSAGES = [f"Passage {i}: the registry opens at nine on weekdays." for i in range(5)]
@@ -47,13 +54,41 @@ class CheckingScorer(FakeScorer):
     checks_deadline = True
 
 
-class CheckingEstimator(FakeEstimator):
+class SureEstimator:
+    """Is sure of an answer to any question."""
+
+    fingerprint = Fingerprint(kind="fake")
+
+    def estimate(self, question: str) -> Confidence:
+        """Always the same."""
+        return Confidence(0.9, "an answer")
+
+    async def aestimate(self, question: str) -> Confidence:
+        """As `estimate`."""
+        return self.estimate(question)
+
+
+class AgreeingDetector:
+    """Finds no conflict."""
+
+    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+        """Always the same."""
+        return False
+
+    async def adetect(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> bool:
+        """As `detect`."""
+        return False
+
+
+class CheckingEstimator(SureEstimator):
     """As `CheckingScorer`."""
 
     checks_deadline = True
 
 
-class CheckingDetector(FakeConflictDetector):
+class CheckingDetector(AgreeingDetector):
     """As `CheckingScorer`."""
 
     checks_deadline = True
@@ -80,8 +115,8 @@ def guard_with(
     return Guard(
         policy,
         scorer=scorer,
-        estimator=(CheckingEstimator if checking else FakeEstimator)(default=0.9),
-        conflict_detector=(CheckingDetector if checking else FakeConflictDetector)(),
+        estimator=(CheckingEstimator if checking else SureEstimator)(),
+        conflict_detector=(CheckingDetector if checking else AgreeingDetector)(),
         options=GuardOptions(deadlines=deadlines or {}),
         metrics=metrics and GuardMetrics.on(CollectorRegistry()),
     )
@@ -116,16 +151,11 @@ class WaitingScorer(FakeScorer):
         super().__init__(default=0.9)
         self.waited: dict[str, float] = {}
 
-    async def ascore(self, question: str, passages: Sequence[str]) -> list[float]:
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Score after a wait."""
-        started = time.perf_counter()
+        question, started = pairs[0][0], time.perf_counter()
         await asyncio.sleep(WAIT_SECONDS)
         self.waited[question] = time.perf_counter() - started
-        return [0.9] * len(passages)
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Score pairs after a wait."""
-        await asyncio.sleep(WAIT_SECONDS)
         return [0.9] * len(pairs)
 
 

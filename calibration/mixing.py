@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..guard.mix_rule import MixRule
+from ..guard.fingerprint import MixRule
 from .calibrators import deal_to_folds, logistic_regression
 from .selective_metrics import PairedScores, SelectiveCurve
 from .statistics import Interval

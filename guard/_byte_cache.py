@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from sys import getsizeof
 from typing import Generic, TypeVar
 
@@ -99,6 +99,13 @@ class ByteCache(Generic[Key, Value]):
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._bytes -= dropped
 
+    def made(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of one key, made where it is not there."""
+        if (found := self.get(key)) is None:
+            found = make()
+            self.keep({key: found})
+        return found
+
     def forget(self) -> None:
         """Drop all values."""
         self._lock = threading.Lock()
@@ -108,6 +115,30 @@ class ByteCache(Generic[Key, Value]):
         """Drop what another thread was at when this process was forked."""
         if self._lock.locked():
             self.forget()
+
+
+def made_of(
+    cache: ByteCache[bytes, Value],
+    texts: Sequence[str],
+    make: Callable[[dict[bytes, str]], Mapping[bytes, Value]],
+    kind: int = 0,
+) -> list[Value]:
+    """What is kept of each text; what is not is made for all of them together.
+
+    Args:
+        cache: by `content_key`.
+        texts: in any number; equal ones are made once.
+        make: of the texts that are missing by their keys, with a value for each.
+        kind: tells apart what is kept of a text.
+    """
+    keys = [content_key(text, kind) for text in texts]
+    found = cache.found(keys)
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+    if missing:
+        fresh = make(missing)
+        found.update(fresh)
+        cache.keep(fresh)
+    return [found[key] for key in keys]
 
 
 def content_key(text: str, kind: int = 0) -> bytes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ._metrics import MetricsOfGuard
@@ -26,7 +27,6 @@ from .errors import (
     UnsupportedLanguageError,
 )
 from .process import Budget
-from .routing import Failure
 from .text import Request
 
 _logger = logging.getLogger("knowgate.guard")
@@ -78,6 +78,21 @@ class Patience:
         left = self.measuring.left
         return min(self._deadline, left / 2 if self.missed else left)
 
+    @contextmanager
+    def measured(self, deadline: float | None) -> Iterator[float | None]:
+        """The seconds that a call has, which is the block; counted as the batch's.
+
+        Raises:
+            DeadlineExceededError: the batch has no time left.
+        """
+        if deadline is None:
+            yield None
+            return
+        with self.measuring:
+            if not self.measuring.left:
+                raise DeadlineExceededError
+            yield self.seconds
+
     @property
     def over(self) -> bool:
         """Whether the signal is not asked about further questions."""
@@ -102,10 +117,10 @@ class Failures:
     ) -> None:
         self._deadlines, self._metrics = deadlines, metrics
 
-    def of(self, signal: Signal[Any], error: BaseException, request: Request) -> Failure:
+    def of(self, signal: Signal[Any], error: BaseException, request: Request) -> KnowgateError:
         """The typed failure for whatever a signal raised."""
         if isinstance(error, UnsupportedLanguageError):
-            return Failure(error)  # the signal works, so this does not count as its failure
+            return error  # the signal works, so this does not count as its failure
         typed = self.typed(signal.name, error)
         # Only what a signal itself says may quote the question.
         detail = f"{type(typed).__name__}: {getattr(typed, 'detail', '')}"
@@ -113,7 +128,7 @@ class Failures:
         _logger.warning("%s signal failed: %s", signal.name, told)
         return self._counted(signal, typed)
 
-    def not_asked(self, signal: Signal[Any], patience: Patience) -> Failure:
+    def not_asked(self, signal: Signal[Any], patience: Patience) -> KnowgateError:
         """The failure of a question that the batch has no time for; logged once."""
         error: SignalError
         if patience.waiting.left:
@@ -156,10 +171,10 @@ class Failures:
     def _deadline_option(self, signal: str) -> str:
         return f"GuardOptions(deadlines={{{signal!r}: {self._deadlines[signal]!r}}})"
 
-    def _counted(self, signal: Signal[Any], error: KnowgateError) -> Failure:
+    def _counted(self, signal: Signal[Any], error: KnowgateError) -> KnowgateError:
         if self._metrics is not None:
             self._metrics.count_error(signal.name, error)
-        return Failure(error)
+        return error
 
 
 def _told(error: KnowgateError, request: Request) -> str:

@@ -12,12 +12,12 @@ from functools import cache, cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from ._batches import BatchRunner
 from ._failures import Patience
-from ._measuring import RelevanceSignal, routing_signals
+from ._measuring import RelevanceSignal, SignalRunner
 from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
+from ._routing_signals import routing_signals
 from ._signal import Veto, bound_vetoes
 from .artefacts import require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
@@ -116,12 +116,12 @@ class Guard:
             own = {one.veto.name: str(one.reason) for one in bound}
             self._metrics = shared.of(name, vetoes=own, reasons=self.veto_reasons)
         self._observers = Observers(observers, policy, name, self._metrics).or_none()
-        self._runner = BatchRunner(
-            options.max_concurrency,
+        self._runner = SignalRunner(
             options.seconds(names, measured),
             options.turns(names, measured),
             DeadlineRunner(options.most_threads),
             self._metrics,
+            options.max_concurrency,
         )
         self._replies = self._reply_checker(options)
         if self._metrics is not None:
@@ -269,9 +269,9 @@ class Guard:
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
         elif loaded.scorer.inner:
-            from .signals.relevance import CascadeScorer
+            from .signals.relevance.registry import completed_scorer
 
-            scorer = CascadeScorer.completing(loaded.scorer, scorer)
+            scorer = completed_scorer(loaded.scorer, scorer)
         if not isinstance(policy, Policy):
             parts["options"] = (parts.get("options") or GuardOptions()).named_after(policy)
         guard = cls(loaded, scorer=scorer, **parts)

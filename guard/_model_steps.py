@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -322,6 +322,28 @@ def _hangs(answers: Sequence[Any]) -> bool:
 
 _YES = re.compile(r"\W*(?:(?:yes|true|right|correct)(?![a-z])|是|对|對|正确|正確)", re.IGNORECASE)
 _NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|錯)", re.IGNORECASE)
+
+
+def score_yes(prompt: str, yes: Sequence[str], no: Sequence[str]) -> Steps[float]:
+    """P(yes) / (P(yes) + P(no)) over the spellings of words for both."""
+    forms = [spelt for word in yes for spelt in spellings(word)]
+    others = [spelt for word in no for spelt in spellings(word)]
+    scores = yield Score(prompt, (*forms, *others))
+    return share_of_yes(scores[: len(forms)], scores[len(forms) :])
+
+
+def draw_some(draw: Draw) -> Steps[tuple[list[Generation], PartialGenerationsError | None]]:
+    """What arrives of the answers asked for, and the error where some did not."""
+    try:
+        return (yield draw), None
+    except PartialGenerationsError as error:
+        return [reply for row in error.generations for reply in row], error
+
+
+def verdicts_of(replies: Iterable[Generation]) -> list[bool]:
+    """What replies say that say yes or no."""
+    said = (says_yes(reply.text) for reply in replies)
+    return [verdict for verdict in said if verdict is not None]
 
 
 def share_of_yes(yes: Sequence[float], no: Sequence[float]) -> float:

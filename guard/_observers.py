@@ -37,7 +37,6 @@ class GuardObserver(Protocol):
 
     def for_guard(self, policy: Policy, name: str) -> Callable[[Decision, Request | None], object]:
         """Return what is called with each decision of one guard, and its request if readable."""
-        ...
 
 
 Observer: TypeAlias = "Callable[[Decision], object] | GuardObserver"

@@ -27,7 +27,6 @@ from ._metrics import error_kind
 from ._signal import Signal
 from .contracts import Confidence
 from .errors import KnowgateError
-from .routing import Failure
 from .text import Request
 
 if TYPE_CHECKING:
@@ -179,8 +178,8 @@ def _record(span: Span, signal: Signal[Any], value: object) -> None:
     if not span.is_recording():
         return
     span.set_attribute("gen_ai.evaluation.name", signal.name)
-    if isinstance(value, Failure):
-        _mark_failed(span, value.error)
+    if isinstance(value, KnowgateError):
+        _mark_failed(span, value)
         return
     if isinstance(value, Confidence):
         span.set_attribute("knowgate.samples.drawn", value.samples_drawn)

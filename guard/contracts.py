@@ -1,7 +1,8 @@
 """Protocols of scorers, estimators, detectors and language models.
 
 The guard measures through these protocols. An implementation needs no base class:
-matching the methods is enough.
+matching the methods is enough. One that derives from a scorer's protocol writes the forms for
+many questions only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .errors import KnowgateError
     from .fingerprint import Fingerprint
 
 # Further names of this module are listed by the package.
@@ -123,7 +123,6 @@ class LanguageModel(Protocol):
     @property
     def fingerprint(self) -> str:
         """Identifies the weights and settings, e.g. for stored estimates."""
-        ...
 
     def generate(
         self,
@@ -134,7 +133,6 @@ class LanguageModel(Protocol):
         seed: int | None = None,
     ) -> list[list[Generation]]:
         """Draw `n` generations for each prompt."""
-        ...
 
     async def agenerate(
         self,
@@ -145,7 +143,6 @@ class LanguageModel(Protocol):
         seed: int | None = None,
     ) -> list[list[Generation]]:
         """As `generate`, without blocking the event loop."""
-        ...
 
 
 def checked_language_model(model: LanguageModel) -> LanguageModel:
@@ -171,7 +168,6 @@ class ScoringLanguageModel(Protocol):
 
     def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
         """Natural-log likelihoods of shape (len(prompts), len(options))."""
-        ...
 
 
 @runtime_checkable
@@ -180,7 +176,6 @@ class HiddenStateLanguageModel(Protocol):
 
     def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
         """The last token's state after `layer`, of shape (len(prompts), width)."""
-        ...
 
 
 @runtime_checkable
@@ -209,15 +204,13 @@ class RelevanceScorer(Protocol):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        ...
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Scores of shape (len(passages),), in the order of `passages`."""
-        ...
+        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Scores of shape (len(pairs),) for (question, passage) pairs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,51 +241,56 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
 
     def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
         """The scores of at least one passage, and their joint value."""
-        ...
+        return self.score_sets([question], [passages])[0]
 
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """`score_set` for each question with its passages, equal to it."""
-        ...
+        """`score_set` for each question with its passages, equal to it.
+
+        Raises:
+            InputError: a question has no passage.
+        """
+
+
+class AwaitedScorer(SetRelevanceScorer, Protocol):
+    """A scorer that waits rather than computes, so that it can be awaited."""
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """As `score`, without blocking the event loop."""
+        return await self.ascore_pairs([(question, passage) for passage in passages])
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """As `score_pairs`, without blocking the event loop."""
+
+    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """As `score_set`, without blocking the event loop."""
+        return (await self.ascore_sets([question], [passages]))[0]
+
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, without blocking the event loop."""
 
 
 @runtime_checkable
 class ConfidenceEstimator(Protocol):
-    """Estimates whether the language model itself would answer rightly."""
+    """Estimates whether the language model itself would answer rightly.
+
+    One that asks its language model about many questions together also has `estimate_many` and
+    `aestimate_many`, which take questions and `on_error` ("raise" or "return" an error in its
+    question's place) and give the values of `estimate`, in order.
+    """
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this estimator is bound to."""
-        ...
 
     def estimate(self, question: str) -> Confidence:
         """Confidence in the closed-book answer to `question`."""
-        ...
 
     async def aestimate(self, question: str) -> Confidence:
         """As `estimate`, without blocking the event loop."""
-        ...
-
-
-@runtime_checkable
-class BatchConfidenceEstimator(ConfidenceEstimator, Protocol):
-    """An estimator that asks its language model about many questions together.
-
-    The values are those of `estimate`, question by question.
-    """
-
-    def estimate_many(
-        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
-    ) -> Sequence[Confidence | KnowgateError]:
-        """One confidence per question, in order; under "return" an error in its place."""
-        ...
-
-    async def aestimate_many(
-        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
-    ) -> Sequence[Confidence | KnowgateError]:
-        """As `estimate_many`, without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -301,13 +299,11 @@ class ConflictDetector(Protocol):
 
     def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
         """True when the passages support another answer than the closed-book one."""
-        ...
 
     async def adetect(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> bool:
         """As `detect`, without blocking the event loop."""
-        ...
 
 
 ConflictKind = Literal["none", "memory", "passages", "both"]
@@ -389,13 +385,11 @@ class ConflictExaminer(ConflictDetector, Protocol):
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """All answers there are; an empty closed-book answer stands for none."""
-        ...
 
     async def aexamine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """As `examine`, without blocking the event loop."""
-        ...
 
 
 class Premise(StrEnum):
@@ -442,7 +436,6 @@ class TextEmbedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of unit length, of shape (len(texts), dimensions)."""
-        ...
 
 
 @runtime_checkable
@@ -451,4 +444,3 @@ class EntailmentModel(Protocol):
 
     def entails(self, premise: str, hypothesis: str) -> bool | float:
         """A verdict, or the probability in [0, 1] that `hypothesis` follows."""
-        ...

@@ -94,19 +94,13 @@ class _Call:
 
     Args:
         seconds: until its deadline; None for no limit.
-        most: seconds altogether; where given, each check moves the deadline.
     """
 
-    __slots__ = ("_most", "_parent", "_seconds", "abandoned", "ends", "on_abandon")
+    __slots__ = ("_parent", "abandoned", "ends", "on_abandon")
 
-    def __init__(self, seconds: float | None, most: float | None) -> None:
+    def __init__(self, seconds: float | None) -> None:
         self._parent = _current.get()
-        self._seconds, self._most = seconds, math.inf
-        self.ends = math.inf
-        if seconds is not None:
-            now = time.monotonic()
-            self.ends = now + seconds
-            self._most = self.ends if most is None else now + most
+        self.ends = math.inf if seconds is None else time.monotonic() + seconds
         self.abandoned = False
         self.on_abandon: list[Callable[[], object]] = []
 
@@ -122,8 +116,6 @@ class _Call:
         while call is not None:
             if call.abandoned or now > call.ends:
                 raise DeadlineExceededError
-            if call.ends < call._most and call._seconds is not None:
-                call.ends = min(now + call._seconds, call._most)
             call = call._parent
 
     def abandon(self) -> None:
@@ -145,8 +137,8 @@ class _WorkerCall(_Call):
 
     __slots__ = ("arrived", "begun", "overdue", "queued", "task")
 
-    def __init__(self, task: Callable[[], Any], seconds: float | None, most: float | None) -> None:
-        super().__init__(seconds, most)
+    def __init__(self, task: Callable[[], Any], seconds: float | None) -> None:
+        super().__init__(seconds)
         self.task = task
         self.arrived: Future[tuple[Any, Exception | None]] = Future()
         self.queued = self.begun = self.overdue = False
@@ -165,12 +157,9 @@ class _WorkerCall(_Call):
 
     def wait(self) -> bool:
         """Wait for the outcome; False at the deadline."""
-        while not self.arrived.done():
-            if not (left := self.remaining):
-                return False
-            with suppress(TimeoutError):
-                self.arrived.result(min(left, threading.TIMEOUT_MAX))
-        return True
+        with suppress(TimeoutError):
+            self.arrived.result(min(self.remaining, threading.TIMEOUT_MAX))
+        return self.arrived.done()
 
     def result(self) -> Any:
         """The value, or the failure raised."""
@@ -322,7 +311,7 @@ class DeadlineRunner:
         pool, context = self._pool, contextvars.copy_context()
         # Part of no call around it, whose deadline is not this one's.
         context.run(_current.set, None)
-        call = context.run(_WorkerCall, lambda: context.run(task), None, None)
+        call = context.run(_WorkerCall, lambda: context.run(task), None)
         context.run(_current.set, call)
         call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
         pool.unattended.add(call)
@@ -332,7 +321,7 @@ class DeadlineRunner:
             pool.unattended.discard(call)
             raise
 
-    def call(self, task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
+    def call(self, task: Callable[[], T], seconds: float | None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).
 
         Without a limit it runs on the caller's own thread.
@@ -340,8 +329,6 @@ class DeadlineRunner:
         Args:
             task: what to do.
             seconds: until the deadline; a result that is there later is not accepted.
-            most: where given, the deadline is `seconds` after the latest `check_deadline`,
-                and at most so many seconds away altogether.
 
         Raises:
             DeadlineExceededError: it was not done in time.
@@ -349,7 +336,7 @@ class DeadlineRunner:
         """
         if seconds is None:
             return task()
-        with self._started(task, seconds, most) as call:
+        with self._started(task, seconds) as call:
             with when_abandoned(call.abandon):
                 in_time = call.wait()
             if not in_time:
@@ -357,9 +344,7 @@ class DeadlineRunner:
         result: T = call.result()
         return result
 
-    async def acall(
-        self, task: Callable[[], T], seconds: float | None, *, most: float | None = None
-    ) -> T:
+    async def acall(self, task: Callable[[], T], seconds: float | None) -> T:
         """As `call`, without blocking the event loop; always on another thread."""
         arrived, wake = _wakeable()
 
@@ -367,23 +352,19 @@ class DeadlineRunner:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 wake()
 
-        with self._started(task, seconds, most) as call:
+        with self._started(task, seconds) as call:
             call.arrived.add_done_callback(tell)
-            while not arrived.done():
-                left = None if math.isinf(call.ends) else call.remaining
-                await asyncio.wait({arrived}, timeout=left)
-                if not arrived.done() and not call.remaining:
-                    raise _late(call)
+            await asyncio.wait({arrived}, timeout=seconds)
+            if not arrived.done():
+                raise _late(call)
         result: T = call.result()
         return result
 
     @contextmanager
-    def _started(
-        self, task: Callable[[], Any], seconds: float | None, most: float | None
-    ) -> Iterator[_WorkerCall]:
+    def _started(self, task: Callable[[], Any], seconds: float | None) -> Iterator[_WorkerCall]:
         """Hand `task` to a thread; it is abandoned where the block raises."""
         pool, context = self._pool, contextvars.copy_context()
-        call = _WorkerCall(lambda: context.run(task), seconds, most)
+        call = _WorkerCall(lambda: context.run(task), seconds)
         context.run(_current.set, call)
         pool.start(call)
         try:
@@ -408,14 +389,14 @@ def _wakeable() -> tuple[asyncio.Future[None], Callable[[], object]]:
     return come, lambda: loop.call_soon_threadsafe(arrive)
 
 
-def call_here(task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
+def call_here(task: Callable[[], T], seconds: float | None) -> T:
     """As `DeadlineRunner.call`, on the caller's own thread.
 
     The deadline holds as far as `task` calls `check_deadline`.
     """
     if seconds is None:
         return task()
-    call = _Call(seconds, most)
+    call = _Call(seconds)
     token = _current.set(call)
     try:
         result = task()
@@ -427,7 +408,7 @@ def call_here(task: Callable[[], T], seconds: float | None, *, most: float | Non
 
 async def call_on_thread(task: Callable[[], T]) -> T:
     """The result of `task` on a thread; cancelling it ends `task` at its next check."""
-    call = _Call(None, None)
+    call = _Call(None)
     context = contextvars.copy_context()
     context.run(_current.set, call)
     try:
@@ -451,31 +432,18 @@ def _outcome(task: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return None, broken_off
 
 
-async def within(awaitable: Awaitable[T], seconds: float | None, *, most: float | None = None) -> T:
+async def within(awaitable: Awaitable[T], seconds: float | None) -> T:
     """The result of `awaitable`, waited for at most `seconds` (None: no limit).
 
     What it returns after its deadline, or in reply to being cancelled, is not accepted.
-    Arguments as for `DeadlineRunner.call`.
 
     Raises:
         DeadlineExceededError: it was not done in time, and is cancelled.
     """
-    loop, call = asyncio.get_running_loop(), _Call(seconds, most)
-    timer: asyncio.TimerHandle | None = None
-    cancelled_before = _cancellations()
-
-    def expire() -> None:
-        nonlocal timer
-        if call.remaining:
-            timer = loop.call_later(call.remaining, expire)
-        else:
-            scope.reschedule(loop.time())
-
+    call, cancelled_before = _Call(seconds), _cancellations()
     token = _current.set(call)
     try:
-        async with asyncio.timeout(None) as scope:
-            if seconds is not None:
-                timer = loop.call_later(seconds, expire)
+        async with asyncio.timeout(seconds) as scope:
             result = await awaitable
     except TimeoutError:
         if scope.expired():
@@ -483,8 +451,6 @@ async def within(awaitable: Awaitable[T], seconds: float | None, *, most: float 
         raise
     finally:
         _current.reset(token)
-        if timer is not None:
-            timer.cancel()
         call.abandon()
     if _cancellations() > cancelled_before:
         raise asyncio.CancelledError

@@ -20,6 +20,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -157,9 +158,7 @@ def read_json(
     if not text.strip():
         raise InputError("the file is empty", where=where, hint="expected JSON")
     try:
-        return json.loads(text, object_pairs_hook=_unique if unique else None)
-    except _RepeatedKeyError as error:
-        what = f"the key {str(error)[:60]!r} stands twice in one object"
+        return json.loads(text, object_pairs_hook=partial(_unique, where, hint) if unique else None)
     except json.JSONDecodeError as error:
         what, where = f"broken JSON ({error.msg}, column {error.colno})", f"{where}:{error.lineno}"
     except RecursionError:
@@ -169,15 +168,12 @@ def read_json(
     raise InputError(what, where=where, hint=hint)
 
 
-class _RepeatedKeyError(Exception):
-    """A key stands twice in one object."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(where: str, hint: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _RepeatedKeyError(key)
+            what = f"the key {key[:60]!r} stands twice in one object"
+            raise InputError(what, where=where, hint=hint)
         found[key] = value
     return found
 

@@ -244,9 +244,10 @@ def canonical_answer(text: str) -> str:
         >>> canonical_answer("Twenty-three"), canonical_answer("July 4th, 1776")
         ('23', '1776 07 04')
     """
-    if (known := _CANONICAL.get(text)) is not None:
-        return known
-    given = text
+    return _CANONICAL.made(text, lambda: _canonical(text))
+
+
+def _canonical(text: str) -> str:
     for _ in range(_PASSES):
         joined = _INITIALS.sub(lambda found: re.sub("[. ]", "", found.group()), _folded(text))
         figures = _PERCENT.sub("%", numerals_as_digits(joined))
@@ -254,7 +255,6 @@ def canonical_answer(text: str) -> str:
         if canonical == text:
             break
         text = canonical
-    _CANONICAL.keep({given: text})
     return text
 
 

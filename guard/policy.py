@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from .._version import __version__
-from ._leak_test import LeakTest, binomial_tail, hoeffding_bentkus, whole
 from .artefacts import (
     LATER_FIELDS,
     Guarantee,
     GuaranteedRisk,
+    LeakTest,
     PolicyPoint,
     VetoBinding,
+    binomial_tail,
+    hoeffding_bentkus,
     require_schema_version,
+    whole,
 )
 from .contracts import RelevanceScorer
 from .decision import Route

@@ -471,13 +471,6 @@ class Measure:
     span: SignalSpans | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The outcome of a measurement that failed."""
-
-    error: KnowgateError
-
-
 # What a generator yields, what it is sent, and what it returns.
 _Asked = TypeVar("_Asked")
 _Sent = TypeVar("_Sent")
@@ -510,7 +503,7 @@ async def adrive(
         return found
 
 
-# A checked value or a `Failure`, and the seconds that it took.
+# What a signal reads of a checked value, or its error, and the seconds that it took.
 Outcome = tuple[Any, float]
 Flow = Generator[Measure, Outcome, Decision]
 
@@ -545,20 +538,21 @@ class _Flow:
 
     def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> RouteChoice | None:
         """The choice that a veto leads to; None where the other signals decide."""
-        veto = bound.veto
-        value, self.seconds[veto.name] = outcome
-        if isinstance(value, Failure):
-            action = self.settings.on_error[veto.name]
+        name = bound.veto.name
+        value, self.seconds[name] = outcome
+        if isinstance(value, KnowgateError):
+            action = self.settings.on_error[name]
             if action is OnError.RAISE:
-                raise value.error
-            self.failed_vetoes.add(veto.name)
+                raise value
+            self.failed_vetoes.add(name)
             follows = action is OnError.FOLLOW_CONTEXT
             return None if follows else RouteChoice(Route.ABSTAIN, bound.failure_reason, None)
-        for name, found in veto.decision_fields(value, self.request).items():
+        strength, fields = value
+        for field_name, found in fields.items():
             # Several vetoes add to one mapping.
-            both = isinstance(found, dict) and name in self.fields
-            self.fields[name] = self.fields[name] | found if both else found
-        if veto.strength(value) < bound.threshold:
+            both = isinstance(found, dict) and field_name in self.fields
+            self.fields[field_name] = self.fields[field_name] | found if both else found
+        if strength < bound.threshold:
             return None
         return RouteChoice(Route.ABSTAIN, bound.reason, None)
 
@@ -566,16 +560,16 @@ class _Flow:
         """Record a routing signal; return the choice if its failure decides."""
         settings, policy = self.settings, self.settings.policy
         value, self.seconds[name.value] = outcome
-        if not isinstance(value, Failure):
-            signal = settings.signals[name]
-            self.fields.update(signal.decision_fields(value, self.request))
-            self.signals = self.signals.with_value(name, signal.level(value))
+        if not isinstance(value, KnowgateError):
+            level, fields = value
+            self.fields.update(fields)
+            self.signals = self.signals.with_value(name, level)
             return None
         # In an unknown language no signal failed: the scorer works, and has its own action.
-        unsupported = isinstance(value.error, UnsupportedLanguageError)
+        unsupported = isinstance(value, UnsupportedLanguageError)
         action = settings.on_error["language" if unsupported else name.value]
         if action is OnError.RAISE:
-            raise value.error
+            raise value
         if not unsupported:
             self.signals = self.signals.with_value(name, None)
         follows = action is OnError.FOLLOW_CONTEXT and policy.may_follow and self.request.passages

@@ -16,131 +16,21 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .contracts import (
-    Confidence,
-    ConflictFinding,
     Generation,
-    PartialGenerationsError,
-    View,
+    RelevanceScorer,
 )
-from .errors import LanguageModelError
 from .fingerprint import Fingerprint
 
 __all__ = [
     "FakeScorer",
     "ScriptedLanguageModel",
 ]
-
-
-class FakeConflictDetector:
-    """Finds a conflict for the scripted questions only.
-
-    Args:
-        conflicting: questions for which closed-book and context answer differ.
-        views: question → the answers there are to it; whether they are a conflict,
-            and of which kind, follows from them.
-
-    Attributes:
-        calls: how often it was asked.
-    """
-
-    def __init__(
-        self,
-        conflicting: Collection[str] = (),
-        *,
-        views: Mapping[str, Sequence[View]] | None = None,
-    ) -> None:
-        self._conflicting = frozenset(conflicting)
-        self._views = {question: tuple(said) for question, said in (views or {}).items()}
-        self._lock = threading.Lock()
-        self.calls = 0
-
-    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
-        """Whether `question` is a scripted conflict."""
-        with self._lock:
-            self.calls += 1
-        if question in self._views:
-            return ConflictFinding.of(self._views[question]).conflict
-        return question in self._conflicting
-
-    async def adetect(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> bool:
-        """As `detect`."""
-        return self.detect(question, closed_book_answer, passages)
-
-    def examine(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> ConflictFinding:
-        """The scripted views; without any, the closed-book answer against `another answer`."""
-        conflict = self.detect(question, closed_book_answer, passages)
-        if question in self._views:
-            return ConflictFinding.of(self._views[question])
-        every = tuple(range(len(passages)))
-        if conflict and closed_book_answer:
-            views = [View("another answer", every), View(closed_book_answer, (), True)]
-            return ConflictFinding.of(views)
-        known = bool(closed_book_answer)
-        return ConflictFinding.of([View(closed_book_answer or "an answer", every, known)])
-
-    async def aexamine(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> ConflictFinding:
-        """As `examine`."""
-        return self.examine(question, closed_book_answer, passages)
-
-
-class FakeEstimator:
-    """Confidence and closed-book answer by question.
-
-    Args:
-        values: question → confidence; a missing question has `default`.
-        answers: question → closed-book answer.
-        default: confidence of all other questions.
-        error: raised instead, where given.
-
-    Attributes:
-        calls: how often it was asked.
-    """
-
-    def __init__(
-        self,
-        values: Mapping[str, float] | None = None,
-        *,
-        answers: Mapping[str, str] | None = None,
-        default: float = 0.0,
-        error: Exception | None = None,
-    ) -> None:
-        self._values = dict(values or {})
-        self._answers = dict(answers or {})
-        self._default = default
-        self._error = error
-        self._lock = threading.Lock()
-        self.calls = 0
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """A fingerprint of its own kind."""
-        return Fingerprint(kind="fake")
-
-    def estimate(self, question: str) -> Confidence:
-        """The scripted confidence, or the scripted error."""
-        with self._lock:
-            self.calls += 1
-        if self._error is not None:
-            raise self._error
-        return Confidence(
-            self._values.get(question, self._default), self._answers.get(question, "an answer")
-        )
-
-    async def aestimate(self, question: str) -> Confidence:
-        """As `estimate`."""
-        return self.estimate(question)
 
 
 class ScriptedLanguageModel:
@@ -155,8 +45,6 @@ class ScriptedLanguageModel:
         error: raised instead, where given.
         logprobs: answer → its natural-log probability, given as that of one token;
             answers that are not in it come without.
-        fails_after: generations that it gives altogether before it fails; those that
-            a failing call still gives come along in a `PartialGenerationsError`.
 
     Attributes:
         calls: how often it was asked.
@@ -171,7 +59,6 @@ class ScriptedLanguageModel:
         default: str = "I don't know",
         error: Exception | None = None,
         logprobs: Mapping[str, float] | None = None,
-        fails_after: int | None = None,
     ) -> None:
         self._script = {
             fragment: (said,) if isinstance(said, str) else tuple(said)
@@ -180,7 +67,6 @@ class ScriptedLanguageModel:
         self._default = (default,)
         self._error = error
         self._logprobs = dict(logprobs or {})
-        self._fails_after = fails_after
         self._lock = threading.Lock()
         self.calls = 0
         self.generated = 0
@@ -200,19 +86,13 @@ class ScriptedLanguageModel:
         seed: int | None = None,
     ) -> list[list[Generation]]:
         """Scripted answers; the k-th depends on the prompt and on `seed` + k."""
-        wanted = n * len(prompts)
         with self._lock:
             self.calls += 1
-            left = wanted if self._fails_after is None else self._fails_after - self.generated
-            given = max(0, min(wanted, left))
-            self.generated += given
+            self.generated += n * len(prompts)
             self.prompts.extend(prompts)
         if self._error is not None:
             raise self._error
-        rows = [self._answers(prompt, n, temperature, seed) for prompt in prompts]
-        if given < wanted:
-            raise self._failure([row[: max(0, given - at * n)] for at, row in enumerate(rows)], n)
-        return rows
+        return [self._answers(prompt, n, temperature, seed) for prompt in prompts]
 
     async def agenerate(
         self,
@@ -241,16 +121,8 @@ class ScriptedLanguageModel:
         logprob = self._logprobs.get(text)
         return Generation(text, None if logprob is None else (logprob,))
 
-    @staticmethod
-    def _failure(rows: list[list[Generation]], n: int) -> LanguageModelError:
-        error = LanguageModelError("the script ends here")
-        if len(rows) == 1 and not rows[0]:
-            return error
-        short = [error if len(row) < n else None for row in rows]
-        return PartialGenerationsError(str(error), rows, short)
 
-
-class FakeScorer:
+class FakeScorer(RelevanceScorer):
     """Scores a passage by the first scripted fragment it contains.
 
     Args:
@@ -271,10 +143,6 @@ class FakeScorer:
     def fingerprint(self) -> Fingerprint:
         """A fingerprint of its own kind."""
         return Fingerprint(kind="fake")
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Scripted scores of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Scripted scores of shape (len(pairs),)."""

@@ -3,7 +3,7 @@
     python -m tools.reader_model
 
 Prints the sha256 of both files, which stand in `guard/model_files.py`. Which weights they take
-is told by `guard/engine/reader.py`.
+is told by `guard/engine/embedded.py`.
 """
 
 from __future__ import annotations

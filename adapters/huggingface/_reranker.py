@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...guard.engine.backends import MANIFEST_FILE, READER_FILE
-from ...guard.engine.embedded import ENCODER_WEIGHTS
-from ...guard.engine.reader import as_graphs_take_them
+from ...guard.engine.embedded import ENCODER_WEIGHTS, as_graphs_take_them
 from ...guard.errors import InputError, ModelFolderError, optional_import
 from ...guard.files import new_folder, write_json
 from ...guard.model_files import MS_MARCO_CONVERSION, MS_MARCO_SHA256, SOURCE_FILE, Converted

@@ -224,17 +224,9 @@ class Strength(IntEnum):
 _OTHERS = ("conditions", "whole", "courtesy", "redirect", "source_talk", "yes_or_no")
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
-    """The patterns of one language, over clauses as `read_reply` makes them.
-
-    Attributes:
-        refusals: what to look for, strongest first.
-        others: all other patterns by name.
-    """
-
-    refusals: tuple[tuple[Strength, re.Pattern[str]], ...]
-    others: dict[str, re.Pattern[str]]
+# The patterns of one language, over clauses as `read_reply` makes them: what refuses, strongest
+# first, and all others by name.
+Language = tuple[list[tuple[Strength, re.Pattern[str]]], dict[str, re.Pattern[str]]]
 
 
 @functools.cache
@@ -253,7 +245,7 @@ def _language(patterns: dict[str, Any]) -> Language:
         for strength in (Strength.EXPLICIT, Strength.SILENT, Strength.HINT)
         for text in patterns[strength.name.lower()]
     ]
-    return Language(tuple(refusals), {name: pattern(patterns[name]) for name in _OTHERS})
+    return refusals, {name: pattern(patterns[name]) for name in _OTHERS}
 
 
 class Role(StrEnum):
@@ -300,9 +292,9 @@ def says_nothing(sentence: str) -> bool:
 def patterns_sha256() -> str:
     """Hexadecimal sha256 of all languages' patterns."""
     found = hashlib.sha256()
-    for language in languages():
-        others = [(0, pattern) for pattern in language.others.values()]
-        for strength, pattern in (*language.refusals, *others):
+    for refusals, named in languages():
+        others = [(0, pattern) for pattern in named.values()]
+        for strength, pattern in (*refusals, *others):
             found.update(f"{int(strength)} {pattern.pattern}\n".encode())
     return found.hexdigest()
 
@@ -320,11 +312,11 @@ def is_whole_abstention(clauses: Iterable[str]) -> bool:
 
 def opens_with_yes_or_no(clause: str) -> bool:
     """Whether the clause begins as the answer to a yes/no question does."""
-    return any(language.others["yes_or_no"].match(clause) for language in languages())
+    return any(others["yes_or_no"].match(clause) for _, others in languages())
 
 
 def _is(text: str, what: str, tried: Iterable[Language]) -> bool:
-    return any(language.others[what].fullmatch(text) for language in tried)
+    return any(others[what].fullmatch(text) for _, others in tried)
 
 
 def judged(text: str) -> Clause:
@@ -332,25 +324,29 @@ def judged(text: str) -> Clause:
     count = len(units(text))
     # The first is English.
     tried = languages() if _CJK.search(text) else languages()[:1]
-    strength = max(_strength(text, language) for language in tried)
+    strength = max(_strength(text, *language) for language in tried)
     if strength is not Strength.NONE:
         role = Role.REFUSAL
     elif _is(text, "courtesy", tried):
         role = Role.COURTESY
-    elif any(language.others["redirect"].search(text) for language in tried):
+    elif any(others["redirect"].search(text) for _, others in tried):
         role = Role.REDIRECT
     elif count < _LEAST_UNITS and not any(map(str.isdigit, text)):
         role = Role.COURTESY
-    elif any(language.others["source_talk"].match(text) for language in tried):
+    elif any(others["source_talk"].match(text) for _, others in tried):
         role = Role.SOURCE
     else:
         role = Role.SUBSTANCE
     return Clause(text, role, strength, count)
 
 
-def _strength(text: str, language: Language) -> Strength:
-    for strength, pattern in language.refusals:
+def _strength(
+    text: str,
+    refusals: Iterable[tuple[Strength, re.Pattern[str]]],
+    others: dict[str, re.Pattern[str]],
+) -> Strength:
+    for strength, pattern in refusals:
         found = pattern.search(text)
-        if found is not None and not language.others["conditions"].search(text[: found.start()]):
+        if found is not None and not others["conditions"].search(text[: found.start()]):
             return strength
     return Strength.NONE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ._bi_encoder import BiEncoderScorer
-from ._cross_encoder import CrossEncoderScorer
+from ._scorers import BiEncoderScorer, CrossEncoderScorer
 
 __all__ = [
     "BiEncoderScorer",

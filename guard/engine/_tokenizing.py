@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._byte_cache import ByteCache, content_key
+from .._byte_cache import ByteCache, made_of
 from ..errors import ModelFolderError, optional_import, require_known
 from ..text import clean_text
 
@@ -198,14 +198,9 @@ class PairTokenizer:
 
     def read(self, texts: Sequence[str]) -> list[TextIds]:
         """The ids of single texts."""
-        keys = [content_key(text) for text in texts]
-        found = self._cache.found(keys)
-        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
-        if missing:
-            fresh = {key: self._ids(text) for key, text in missing.items()}
-            found.update(fresh)
-            self._cache.keep(fresh)
-        return [found[key] for key in keys]
+        return made_of(
+            self._cache, texts, lambda new: {key: self._ids(text) for key, text in new.items()}
+        )
 
     def _ids(self, text: str) -> TextIds:
         ids = piece_ids(self._tokenizer, shortened(text, self._max_length * self._windows))

@@ -284,7 +284,7 @@ def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) 
         "one safetensors file and a fast tokenizer"
     )
     try:
-        with ModelFolder(folder).reading("cannot be loaded", hint, quiet=True):
+        with ModelFolder(folder).reading("cannot be loaded", hint):
             return load(folder, None if device == "auto" else device)
     except optional_import("torch").OutOfMemoryError as error:
         if device == "auto":

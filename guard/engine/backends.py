@@ -84,22 +84,18 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """How fingerprints call it."""
-        ...
 
     @property
     def device(self) -> str:
         """Where it runs."""
-        ...
 
     @property
     def dtype(self) -> str:
         """Numeric precision."""
-        ...
 
     @property
     def workers(self) -> int:
         """How many threads may call `run` at once with profit."""
-        ...
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the model once; safe from several threads.
@@ -114,7 +110,6 @@ class Backend(Protocol):
             (rows, labels); extractive readers: of the start and of the end of an answer, each
             of shape (rows, length).
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

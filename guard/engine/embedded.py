@@ -19,8 +19,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, ModelFolderError, optional_import
-from ..files import read_json
+from ..files import file_sha256, read_json
 from ..model_files import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     EMBEDDED_FILES,
     EMBEDDED_SHA256,
+    HEAD_WEIGHTS,
+    MS_MARCO,
+    READER_FILES,
     WEIGHTS,
+    Converted,
     require_files,
 )
 from ._onnx_backend import OnnxBackend
 from ._tokenizing import TOKENIZER_FILE, Marks
-from .backends import LoadedEncoder, Runtime
+from .backends import READER_FILE, LoadedEncoder, Runtime, Settings
 
 DATA = Path(__file__).parent / "data"
 ENCODER_WEIGHTS = "encoder.safetensors"
@@ -147,7 +150,7 @@ def _weights(adapter: Path | None = None) -> Weights:
     Raises:
         ModelFolderError: a file is missing, damaged or not the expected one.
     """
-    _check_files(tuple(_changed(DATA / name) for name in EMBEDDED_FILES))
+    require_files(DATA, EMBEDDED_FILES)
     library: Any = optional_import("safetensors")
     with library.safe_open(DATA / ENCODER_WEIGHTS, framework="np") as file:
         weights = products_in_float32(file)
@@ -167,16 +170,6 @@ def products_in_float32(file: Any) -> Weights:
             groups = file.get_tensor(product).reshape(len(scale), GROUP, -1)
             weights[product] = (groups * scale[:, None]).reshape(-1, scale.shape[1])
     return weights
-
-
-def _changed(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.is_file() else 0
-
-
-@lru_cache(maxsize=1)
-def _check_files(changed: tuple[int, ...]) -> None:
-    """Check the files once per process, and again when one changes."""
-    require_files(DATA, EMBEDDED_FILES)
 
 
 def in_seven_bits(weights: Weights) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -263,3 +256,77 @@ def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:
             hint=_HINT,
         )
     return rank, float(alpha) / rank
+
+
+_WIDTH = 384
+# Word pieces of a pair; as the adapter was trained.
+_MAX_PIECES, _TRAINED_PIECES = 512, 176
+_HEAD = {
+    "pooler.dense.weight": (_WIDTH, _WIDTH),
+    "pooler.dense.bias": (_WIDTH,),
+    "classifier.weight": (1, _WIDTH),
+    "classifier.bias": (1,),
+}
+
+
+def load_reader(folder: Path, runtime: Runtime, adapter: Path | None = None) -> LoadedEncoder:
+    """Load the reranker from the folder that `knowgate models ms-marco` wrote.
+
+    Args:
+        folder: with its weights and tokenizer.
+        runtime: what computes it.
+        adapter: folder of a LoRA adapter and of `head.safetensors`, which change it.
+
+    Raises:
+        InputError: another dtype than float32 or int8.
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there, or does not compute in int8.
+    """
+    require_files(DATA, READER_FILES)
+    names = (ENCODER_WEIGHTS, TOKENIZER_FILE)
+    source = Converted.read(folder, READER_FILE, f"knowgate models {MS_MARCO}", names)
+    weights: Weights = read_tensors(folder / ENCODER_WEIGHTS)
+    own: Settings = {}
+    if adapter is not None:
+        merge_adapter(weights, adapter)
+        weights.update(_head(adapter))
+        files = {"adapter_config": ADAPTER_CONFIG, "adapter": ADAPTER_WEIGHTS, "head": HEAD_WEIGHTS}
+        own = {f"{name}_sha256": file_sha256(adapter / file) for name, file in files.items()}
+    return LoadedEncoder(
+        bundled_backend(DATA / "reader.onnx", MS_MARCO, weights, runtime),
+        Marks.read(folder),
+        folder,
+        _MAX_PIECES if adapter is None else _TRAINED_PIECES,
+        source.sha256,
+        source.files[TOKENIZER_FILE],
+        own,
+        takes_types=True,
+    )
+
+
+def as_graphs_take_them(weights: Mapping[str, NDArray[np.float32]]) -> Weights:
+    """The weights as the folder holds them and the graphs take them.
+
+    Args:
+        weights: by the names of transformers, those of products of shape (inputs, outputs).
+    """
+    found: Weights = {}
+    for name, one in weights.items():
+        own = name.removeprefix("bert.")
+        parts = [weights[name.replace(QKV[0], part)] for part in QKV if QKV[0] in own]
+        if parts:  # side by side
+            found[own.replace(QKV[0], "qkv")] = np.concatenate(parts, axis=-1)
+        elif not any(f".{part}." in own for part in QKV):
+            found[own] = np.ascontiguousarray(one)
+    return found
+
+
+def _head(adapter: Path) -> Weights:
+    head = read_tensors(adapter / HEAD_WEIGHTS)
+    if {name: one.shape for name, one in head.items()} != _HEAD:
+        raise ModelFolderError(
+            "its weights are not those of a pooler and a classifier of one logit",
+            where=str(adapter / HEAD_WEIGHTS),
+            hint="use the bundled folder",
+        )
+    return {name: np.ascontiguousarray(one.astype(np.float32).T) for name, one in head.items()}

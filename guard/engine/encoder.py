@@ -22,12 +22,13 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from sys import getsizeof
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from .._byte_cache import CACHE_BYTES, ByteCache, content_key
-from ..errors import ModelFolderError
+from .._byte_cache import CACHE_BYTES, ByteCache, content_key, made_of
+from ..errors import InputError, ModelFolderError
 from ..files import file_sha256
 from ..fingerprint import Fingerprint
 from ..model_files import (
@@ -38,9 +39,104 @@ from ..model_files import (
 )
 from ..text import clean_text, is_readable
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
-from .backends import DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
-from .load_encoder import load_encoder
+from .backends import (
+    MANIFEST_FILE,
+    MULTILINGUAL_FILE,
+    READER_FILE,
+    DtypeName,
+    LoadedEncoder,
+    RowOutputs,
+    Runtime,
+    run_rows,
+)
 from .passage_store import EncodedText, PassageStore, PassageWriter
+
+
+def load_encoder(
+    model: str | os.PathLike[str] | None,
+    runtime: Runtime,
+    adapter: str | os.PathLike[str] | None = None,
+) -> LoadedEncoder:
+    """Load an encoder.
+
+    Args:
+        model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
+            or `knowgate models multilingual` wrote; None for the bundled all-MiniLM-L6-v2.
+        runtime: where it is computed, and how.
+        adapter: folder of a LoRA adapter that is added to the bundled weights.
+
+    Raises:
+        InputError: an adapter for another model, or a dtype that the model does not have.
+        ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
+        DeviceError: the device is not there.
+        MissingDependencyError: a library is not installed.
+    """
+    if model is None:
+        from .embedded import load_embedded
+
+        return load_embedded(runtime, None if adapter is None else Path(adapter))
+    if adapter is not None:
+        raise InputError("an adapter is for the bundled encoder", where="adapter")
+    if exported_as(model) is not None:
+        from ._onnx_backend import load_onnx
+
+        return load_onnx(Path(model), runtime)
+    if (Path(model) / MULTILINGUAL_FILE).is_file():
+        from .multilingual import load_multilingual
+
+        return load_multilingual(Path(model), runtime)
+    from ._torch_backend import load_torch
+
+    return load_torch(os.fspath(model), runtime)
+
+
+def load_cross_encoder(
+    model: str | os.PathLike[str],
+    runtime: Runtime,
+    adapter: str | os.PathLike[str] | None = None,
+) -> LoadedEncoder:
+    """Load a cross-encoder: a model of transformers that reads pairs, or an exported one.
+
+    Args:
+        model: a folder or hub id; that of the downloaded reranker may be changed by `adapter`.
+        runtime: what computes it.
+        adapter: folder that changes the downloaded reranker.
+
+    Raises:
+        InputError: an adapter for another model, or the model does not have the dtype.
+        ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
+        DeviceError: the device is not there.
+        MissingDependencyError: a library is not installed.
+    """
+    if (Path(model) / READER_FILE).is_file():
+        from .embedded import load_reader
+
+        return load_reader(Path(model), runtime, None if adapter is None else Path(adapter))
+    if adapter is not None:
+        raise InputError("an adapter is for the downloaded reranker", where="adapter")
+    if exported_as(model) is not None:
+        from ._onnx_backend import load_onnx
+
+        return load_onnx(Path(model), runtime)
+    from ._torch_backend import load_torch_cross_encoder
+
+    return load_torch_cross_encoder(os.fspath(model), runtime)
+
+
+def exported_as(folder: str | os.PathLike[str]) -> str | None:
+    """The kind of the scorer that `export_scorer` wrote into a folder.
+
+    None for any other folder.
+
+    Raises:
+        ModelFolderError: what it wrote is damaged.
+    """
+    if not (Path(folder) / MANIFEST_FILE).is_file():
+        return None
+    from ._onnx_backend import Manifest
+
+    return Manifest.load(Path(folder)).scorer
+
 
 MAX_WINDOWS = 16
 # The objects around the numbers of one window.
@@ -145,14 +241,13 @@ class TokenEncoder:
         room = self._stride * (MAX_WINDOWS - 1) + self._max_length - 2
         if len(text) <= room:  # no word piece is shorter than a character
             return True
-        key = content_key(text)
-        known = self._whole.get(key)
-        if known is None:
-            text = " ".join(clean_text(text).split())
+
+        def fits() -> bool:
+            plain = " ".join(clean_text(text).split())
             reach = self._max_length * CHARACTERS_PER_TOKEN * MAX_WINDOWS
-            known = len(text) <= reach and len(self._ids(text)) <= room
-            self._whole.keep({key: known})
-        return known
+            return len(plain) <= reach and len(self._ids(plain)) <= room
+
+        return self._whole.made(content_key(text), fits)
 
     def vocabulary_sha256(self) -> str:
         """Of the word pieces in the order of their ids: tables by id are bound to it."""
@@ -181,7 +276,14 @@ class TokenEncoder:
         if self._adapter is not None:
             files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
             adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
-        return self._fingerprint("encoder", adapter_sha256=adapter).probed(_Cosines(self))
+        return self._fingerprint("encoder", adapter_sha256=adapter).probed(
+            SimpleNamespace(score=self._cosines)
+        )
+
+    def _cosines(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Of embeddings, for the probe."""
+        asked, *told = (one.embedding for one in self.encode_first([question, *passages]))
+        return [float(np.dot(asked, one)) for one in told]
 
     def use_passages(self, folder: str | os.PathLike[str]) -> None:
         """Read passages from a folder that `knowgate index` wrote; encode only those not in it.
@@ -215,25 +317,19 @@ class TokenEncoder:
                 [1, `MAX_WINDOWS`].
         """
         limit = min(max(1, max_windows), MAX_WINDOWS)
-        keys = [content_key(text, limit) for text in texts]
-        found = self._cache.found(keys)
-        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
         # What is read in fewer windows is no passage.
         store = self._store if limit == MAX_WINDOWS else None
-        if missing and store is not None:
-            stored = store.found(missing)
-            found.update(stored)
-            self._cache.keep(stored)
-            missing = {key: text for key, text in missing.items() if key not in stored}
-        if missing:
-            windows = self.encode_pre(list(missing.values()), limit)
-            encoded = self.encode_post(windows, self.encode_core(windows))
+
+        def encoded(missing: dict[bytes, str]) -> dict[bytes, list[EncodedText]]:
+            found = {} if store is None else store.found(missing)
+            new = {key: text for key, text in missing.items() if key not in found}
+            windows = self.encode_pre(list(new.values()), limit)
+            fresh = self.encode_post(windows, self.encode_core(windows)) if windows else []
             if store is not None:
-                encoded = [store.rounded(one) for one in encoded]
-            fresh = dict(zip(missing, encoded, strict=True))
-            found.update(fresh)
-            self._cache.keep(fresh)
-        return [found[key] for key in keys]
+                fresh = [store.rounded(one) for one in fresh]
+            return found | dict(zip(new, fresh, strict=True))
+
+        return made_of(self._cache, texts, encoded, limit)
 
     def encode_pre(
         self, texts: Sequence[str], max_windows: int = MAX_WINDOWS
@@ -288,17 +384,6 @@ class TokenEncoder:
 
     def _ids(self, text: str) -> list[int]:
         return piece_ids(self._tokenizer, text)
-
-
-class _Cosines:
-    """Cosines of embeddings, for the probe."""
-
-    def __init__(self, encoder: TokenEncoder) -> None:
-        self._encoder = encoder
-
-    def score(self, question: str, passages: Sequence[str]) -> list[float]:
-        asked, *told = (one.embedding for one in self._encoder.encode_first([question, *passages]))
-        return [float(np.dot(asked, one)) for one in told]
 
 
 def _bytes_of(windows: list[EncodedText]) -> int:

@@ -377,7 +377,7 @@ class ModelFolder:
                 raise _unfit(path, f"{name} is {value}, which the weights do not have")
 
     @contextlib.contextmanager
-    def reading(self, what: str, hint: str, *, quiet: bool = True) -> Iterator[None]:
+    def reading(self, what: str, hint: str) -> Iterator[None]:
         """Load without progress bars; whatever a library raises becomes one error.
 
         Errors of knowgate, a device without memory, and a missing package pass as they are.
@@ -385,14 +385,13 @@ class ModelFolder:
         Args:
             what: it cannot be, as a phrase.
             hint: for the error.
-            quiet: whether transformers loads it, whose progress bars are switched off.
 
         Raises:
             ModelFolderError: something was raised.
         """
         torch: Any = optional_import("torch")
         try:
-            with quiet_loading() if quiet else contextlib.nullcontext():
+            with quiet_loading():
                 yield
         except (KnowgateError, torch.OutOfMemoryError):
             raise

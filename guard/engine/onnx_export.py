@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ..errors import ModelFolderError, optional_import
 from ..files import file_sha256
-from ._cross_encoder import KIND
 from ._onnx_backend import GRAPH_FILE, Manifest
+from ._scorers import KIND
 from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
 from ._torch_backend import encoded, logits
 from .backends import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS, LoadedEncoder

@@ -1,7 +1,7 @@
 """Words by what they do, in English and Chinese: one table for all rules, `words.toml`.
 
 Patterns of whole wordings stand beside it: `refusals.toml`, `premises.toml`,
-`spoken.toml`, `injection.toml`.
+`spoken.toml`, `support.toml`, `injection.toml`.
 """
 
 from __future__ import annotations
@@ -80,6 +80,34 @@ SCALES = {word: int(value) for word, value in section("scales").items()}
 ORDINALS = dict(
     zip(word_list("numbers", "ordinals"), word_list("numbers", "to_nineteen")[1:], strict=False)
 )
+CHINESE_SCALES: dict[str, float] = section("chinese_scales")
+CHINESE_DIGITS = {
+    character: value
+    for value, characters in enumerate(word_list("numbers", "chinese_digits"))
+    for character in characters
+}
+
+
+def chinese_number(text: str) -> float:
+    """Return the number that Chinese numerals stand for, alone or with scales.
+
+    Example:
+        >>> chinese_number("八十五"), chinese_number("一九九〇"), chinese_number("两万三千")
+        (85.0, 1990.0, 23000.0)
+    """
+    if CHINESE_SCALES.keys().isdisjoint(text):
+        return float("".join(str(CHINESE_DIGITS[character]) for character in text))
+    total = section = digit = 0.0
+    for character in text:
+        if character in CHINESE_DIGITS:
+            digit = float(CHINESE_DIGITS[character])
+        elif (scale := CHINESE_SCALES[character]) >= 1e4:
+            total, section, digit = (total + section + digit) * scale, 0.0, 0.0
+        else:
+            section, digit = section + (digit or 1.0) * scale, 0.0
+    return total + section + digit
+
+
 # Months by name and by its first letters.
 MONTHS = {
     form: number

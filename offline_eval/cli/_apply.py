@@ -24,8 +24,8 @@ from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy, default_calibrator
 from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
-from ...guard.signals.relevance import CascadeScorer, load_scorer
-from ...guard.signals.relevance.registry import DEFAULT_SCORER
+from ...guard.signals.relevance import load_scorer
+from ...guard.signals.relevance.registry import DEFAULT_SCORER, completed_scorer
 from ._console import json_line, out, print_figures, progress_bar
 from ._options import prints_figures
 
@@ -241,7 +241,7 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
             import_module("..systems", __package__)  # takes a second; registers `judge:`
         chosen = load_scorer(scorer or DEFAULT_SCORER)
     if policy is not None:
-        chosen = CascadeScorer.completing(policy.scorer, chosen)
+        chosen = completed_scorer(policy.scorer, chosen)
         try:
             policy.require_scorer(chosen.fingerprint.probed(chosen))
         except FingerprintMismatchError as error:

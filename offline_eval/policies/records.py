@@ -19,8 +19,7 @@ from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
-from ...guard.fingerprint import Fingerprint, default_aggregator
-from ...guard.mix_rule import MixRule
+from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord

@@ -24,7 +24,8 @@ from ...guard.registry import PYTHON
 from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
-from ...guard.signals.relevance import CascadeScorer, LexicalScorer, load_scorer
+from ...guard.signals.relevance import LexicalScorer, load_scorer
+from ...guard.signals.relevance.registry import completed_scorer
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
 from .factory import load_object
@@ -199,7 +200,7 @@ class Scorers:
         with self._lock:
             if key not in self._loaded:
                 self._loaded[key] = load_scorer(self._name or policy.scorer)
-        found = CascadeScorer.completing(policy.scorer, self._loaded[key])
+        found = completed_scorer(policy.scorer, self._loaded[key])
         policy.require_scorer(found.fingerprint)
         return found
 

@@ -13,8 +13,9 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from knowgate.guard.testing import ScriptedLanguageModel as Scripted
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with, without_timings
 
 QUESTIONS: list[Any] = [f"question {i}" for i in range(60)]

@@ -19,9 +19,10 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, Leak, RiskTarget, fit_policy
 from knowgate.calibration.risk.risks import LossTable, Risk
 from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
-from knowgate.guard._leak_test import binomial_tail, hoeffding_bentkus
+from knowgate.guard.artefacts import binomial_tail, hoeffding_bentkus
 from knowgate.guard.policy import _digest, fault_of
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeEstimator
 
 
 def fitted_records(

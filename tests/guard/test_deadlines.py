@@ -24,9 +24,9 @@ from knowgate.guard.errors import (
     SignalOverloadError,
     TaskBrokeOffError,
 )
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import awith_enough_time
-from tests.support.fakes import SlowScorer
+from tests.support.fakes import FakeEstimator, SlowScorer
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.05

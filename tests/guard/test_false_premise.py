@@ -24,8 +24,8 @@ from knowgate.guard import (
 from knowgate.guard.contracts import Answerability, Premise, PremiseFault
 from knowgate.guard.errors import SignalValueError
 from knowgate.guard.signals.answerability import PremiseChecker
-from knowgate.guard.testing import FakeEstimator, FakeScorer
-from tests.support.fakes import ScriptedAnswerability
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeEstimator, ScriptedAnswerability
 from tests.support.guards import guard_with, policy_with
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from knowgate.guard import (
     Confidence,
@@ -41,11 +40,13 @@ class Unreliable:
     def __init__(self) -> None:
         self._random = Random(7)
 
-    def score(self, question: str, passages: Any) -> Any:
+    def score_pairs(self, passages: Any) -> Any:
         random = self._random
         kind = random.randrange(14)
         if kind == 0:
-            raise random.choice([ValueError(question), StopIteration(), asyncio.CancelledError()])
+            raise random.choice(
+                [ValueError(passages[0][0]), StopIteration(), asyncio.CancelledError()]
+            )
         if kind == 1:
             return None
         if kind == 2:
@@ -60,9 +61,6 @@ class Unreliable:
         if kind == 6:
             values.append(0.5)
         return np.asarray(values)
-
-    def score_pairs(self, pairs: Any) -> NDArray[np.float64]:
-        return np.asarray([0.5 for _ in pairs])
 
     def estimate(self, question: str) -> Confidence:
         random = self._random
@@ -194,7 +192,7 @@ class _Returns(FakeScorer):
         super().__init__()
         self._value = value
 
-    def score(self, question: str, passages: Any) -> Any:
+    def score_pairs(self, pairs: Any) -> Any:
         return self._value() if callable(self._value) else self._value
 
 

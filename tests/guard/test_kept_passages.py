@@ -12,7 +12,8 @@ from langchain_core.documents import Document
 
 from knowgate.guard import Decision, Guard, Policy, Route
 from knowgate.guard.contracts import ConflictFinding, View
-from knowgate.guard.testing import FakeConflictDetector, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeConflictDetector
 from tests.support.guards import guard_with, policy_with
 
 SCORES = {"opens at nine": 0.9, "closes at six": 0.8, "dogs": 0.2, "fees": 0.1}

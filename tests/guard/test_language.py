@@ -15,7 +15,6 @@ from knowgate.guard import Decision, Guard, Policy, Reason, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
-from knowgate.guard.testing import FakeEstimator
 from knowgate.guard.text import (
     foreign_language,
     in_other_language,
@@ -23,7 +22,7 @@ from knowgate.guard.text import (
     language_of,
     latin_share,
 )
-from tests.support.fakes import FakeSetScorer
+from tests.support.fakes import FakeEstimator, FakeSetScorer
 from tests.support.guards import guard_with, policy_with
 from tests.support.tables import table
 

@@ -20,8 +20,9 @@ from knowgate.guard.deadlines import (
     within,
 )
 from knowgate.guard.errors import DeadlineExceededError
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import awith_enough_time, with_enough_time
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.02
@@ -168,16 +169,6 @@ async def test_an_abandoned_call_stops_at_its_next_check(way: str) -> None:
         assert 0 < len(log) <= count + 1
 
     await awith_enough_time(check)
-
-
-def test_the_deadline_of_a_joint_call_moves_with_each_check_up_to_a_bound() -> None:
-    runner, log = DeadlineRunner(), list[int]()
-    with_enough_time(
-        lambda seconds: runner.call(lambda: _passes(log, 2 * seconds), seconds, most=10 * seconds)
-    )
-    for call in (runner.call, call_here):
-        with pytest.raises(DeadlineExceededError):
-            call(lambda: _passes(log), SOON, most=2 * SOON)
 
 
 def test_a_call_within_an_abandoned_call_is_abandoned_as_well() -> None:

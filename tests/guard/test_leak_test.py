@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from knowgate.guard._leak_test import LeakTest
+from knowgate.guard.artefacts import LeakTest
 
 
 def chance(pairs: Sequence[tuple[float, float]], risk: float, most: float, of: LeakTest) -> float:

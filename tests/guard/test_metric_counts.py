@@ -21,7 +21,8 @@ from knowgate.guard import (
 )
 from knowgate.guard._byte_cache import ByteCache
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeEstimator
 from tests.support.guards import guard_with, policy_with
 
 

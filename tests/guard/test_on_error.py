@@ -19,8 +19,8 @@ from knowgate.guard import (
 )
 from knowgate.guard.decision import SignalName
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
-from tests.support.fakes import FailingScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FailingScorer, FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with, without_timings
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]

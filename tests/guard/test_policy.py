@@ -20,12 +20,12 @@ from knowgate.guard import (
     Policy,
     PolicyError,
 )
-from knowgate.guard._leak_test import binomial_tail
-from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint
+from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint, binomial_tail
 from knowgate.guard.errors import PolicyVersionError
 from knowgate.guard.routing import PlattCalibrator, StepCalibrator
 from knowgate.guard.signals.conflict import AnswerConflict
-from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+from tests.support.fakes import FakeEstimator
 from tests.support.guards import policy_with
 
 P_VALUE = binomial_tail(1, 100, 0.05)

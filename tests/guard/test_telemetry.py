@@ -23,8 +23,8 @@ from knowgate.guard import (
 )
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
-from knowgate.guard.testing import FakeEstimator, FakeScorer
-from tests.support.fakes import FailingScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FailingScorer, FakeEstimator
 from tests.support.guards import guard_with
 from tests.support.hostile import hostile_inputs
 

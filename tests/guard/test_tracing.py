@@ -18,8 +18,9 @@ from prometheus_client.openmetrics.exposition import generate_latest
 
 from knowgate.guard import Decision, Guard, Route
 from knowgate.guard.errors import SignalError
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import with_enough_time
+from tests.support.fakes import FakeEstimator
 from tests.support.guards import guard_with, policy_with
 
 MARKER = "Xylophone-4711"
@@ -165,10 +166,8 @@ def test_a_failure_is_told_by_its_type_without_a_word_of_the_user(
     traced: Traced, on_error: str
 ) -> None:
     class Quoting(FakeScorer):
-        def score(self, question: str, passages: Sequence[str]) -> Any:
-            raise ValueError(question)
-
-        score_pairs = score  # type: ignore[assignment]
+        def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> Any:
+            raise ValueError(pairs[0][0])
 
     guard = guard_with(scorer=Quoting(), on_error=on_error)
     if on_error == "raise":
@@ -206,9 +205,9 @@ def test_a_hanging_signal_leaves_no_span_open(traced: Traced) -> None:
     import time
 
     class Hanging(FakeScorer):
-        def score(self, question: str, passages: Sequence[str]) -> Any:
+        def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> Any:
             time.sleep(0.05)
-            return super().score(question, passages)
+            return super().score_pairs(pairs)
 
     def check(seconds: float) -> None:
         guard = guard_with(scorer=Hanging(), deadlines={"relevance": 0.001})

@@ -3,14 +3,126 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from knowgate.guard import Fingerprint
-from knowgate.guard.contracts import Answerability, Premise, SetScore
+from knowgate.guard import Fingerprint, LanguageModelError
+from knowgate.guard.contracts import (
+    Answerability,
+    Confidence,
+    ConflictFinding,
+    Generation,
+    PartialGenerationsError,
+    Premise,
+    SetScore,
+    View,
+)
 from knowgate.guard.signals.answerability import AnswerabilityVeto
-from knowgate.guard.testing import FakeScorer
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+
+
+class FakeConflictDetector:
+    """Find a conflict for the scripted questions, or as their scripted views are."""
+
+    def __init__(
+        self,
+        conflicting: Collection[str] = (),
+        *,
+        views: Mapping[str, Sequence[View]] | None = None,
+    ) -> None:
+        self._conflicting = frozenset(conflicting)
+        self._views = {question: tuple(said) for question, said in (views or {}).items()}
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+        with self._lock:
+            self.calls += 1
+        if question in self._views:
+            return ConflictFinding.of(self._views[question]).conflict
+        return question in self._conflicting
+
+    async def adetect(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> bool:
+        return self.detect(question, closed_book_answer, passages)
+
+    def examine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        conflict = self.detect(question, closed_book_answer, passages)
+        if question in self._views:
+            return ConflictFinding.of(self._views[question])
+        every = tuple(range(len(passages)))
+        if conflict and closed_book_answer:
+            views = [View("another answer", every), View(closed_book_answer, (), True)]
+            return ConflictFinding.of(views)
+        known = bool(closed_book_answer)
+        return ConflictFinding.of([View(closed_book_answer or "an answer", every, known)])
+
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        return self.examine(question, closed_book_answer, passages)
+
+
+class FakeEstimator:
+    """Give confidence and closed-book answer by question, or raise."""
+
+    def __init__(
+        self,
+        values: Mapping[str, float] | None = None,
+        *,
+        answers: Mapping[str, str] | None = None,
+        default: float = 0.0,
+        error: Exception | None = None,
+    ) -> None:
+        self._values = dict(values or {})
+        self._answers = dict(answers or {})
+        self._default = default
+        self._error = error
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind="fake")
+
+    def estimate(self, question: str) -> Confidence:
+        with self._lock:
+            self.calls += 1
+        if self._error is not None:
+            raise self._error
+        return Confidence(
+            self._values.get(question, self._default), self._answers.get(question, "an answer")
+        )
+
+    async def aestimate(self, question: str) -> Confidence:
+        return self.estimate(question)
+
+
+class FailingLanguageModel(ScriptedLanguageModel):
+    """Fail after so many generations; what a failing call still gives comes along in its error."""
+
+    def __init__(self, *script: Any, fails_after: int, **options: Any) -> None:
+        super().__init__(*script, **options)
+        self._fails_after = fails_after
+
+    def generate(self, prompts: Sequence[str], **options: Any) -> list[list[Generation]]:
+        before, n = self.generated, options.get("n", 1)
+        rows = super().generate(prompts, **options)
+        given = max(0, min(n * len(prompts), self._fails_after - before))
+        self.generated = before + given
+        if given == n * len(prompts):
+            return rows
+        error = LanguageModelError("the script ends here")
+        rows = [row[: max(0, given - at * n)] for at, row in enumerate(rows)]
+        if len(rows) == 1 and not rows[0]:
+            raise error
+        short = [error if len(row) < n else None for row in rows]
+        raise PartialGenerationsError(str(error), rows, short)
 
 
 class ScriptedAnswerability(AnswerabilityVeto):

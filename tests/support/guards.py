@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from knowgate.guard import Decision, Fingerprint, Guard, GuardMetrics, GuardOptions, Policy, Route
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 

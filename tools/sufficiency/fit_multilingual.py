@@ -41,8 +41,11 @@ from knowgate.guard.files import file_sha256
 from knowgate.guard.matching import normalise_answer
 from knowgate.guard.model_files import MULTILINGUAL, MULTILINGUAL_SHA256, downloaded_model
 from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
-from knowgate.guard.signals.relevance.multilingual import MULTILINGUAL_FOLDER, MultilingualScorer
-from knowgate.guard.signals.relevance.sufficiency import SUFFICIENCY_FILE
+from knowgate.guard.signals.relevance.sufficiency import (
+    MULTILINGUAL_FOLDER,
+    SUFFICIENCY_FILE,
+    MultilingualScorer,
+)
 from tools.multilingual_model import PROJECTED, matched_vectors
 from tools.sufficiency.fit_mix import feature_probe, joint
 from tools.sufficiency.pairs import read_pairs

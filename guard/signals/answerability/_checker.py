@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -14,11 +15,296 @@ from ...deadlines import call_on_thread
 from ...decision import Reason
 from ...errors import SignalValueError
 from ...fingerprint import Fingerprint
+from ...language import compiled
 from ...text import Request, clean_text
-from ._phrases import read_phrase
-from ._questions import check_halves, check_options
-from ._statements import Statement, plain_text, read_statements
+from ._phrases import Phrase, read_phrase, words_of
+from ._statements import (
+    LONGEST_LIST,
+    Answers,
+    Form,
+    Likeness,
+    Statement,
+    find_answers,
+    is_proper,
+    likeness,
+    nearest,
+    plain_text,
+    read_statements,
+    words_by_passage,
+)
 from ._when import check_time, impossible_by_itself
+
+_RULE = compiled("premises", "questions")
+# Surnames too, or parts of other words: enough to leave a question open, no more.
+_MORE_ZH = ("何", "几", "幾", "多少")
+
+
+def _asks(how: str, text: str) -> bool:
+    return _RULE[how].search(text.strip()) is not None
+
+
+def asks_for_a_thing(text: str) -> bool:
+    """Whether a folded question wants someone or something, not a yes, a time or a quantity.
+
+    Example:
+        >>> asks_for_a_thing("Which award did Ann win?"), asks_for_a_thing("How long is it?")
+        (True, False)
+    """
+    return _asks("thing", text) and not _asks("another_kind", text)
+
+
+def asks_openly(text: str) -> bool:
+    """Whether a folded text has a question word or ends in 是, so that it wants more than a yes.
+
+    Example:
+        >>> asks_openly("Where is Rill"), asks_openly("Is Rill open")
+        (True, False)
+    """
+    text = text.strip()
+    return _asks("word", text) or text.endswith("是") or any(w in text for w in _MORE_ZH)
+
+
+_EDGES = " ,，?？.。"
+# Four translators of a book are all of them; five may be the best known.
+_SELECTION = 5
+# Places at which a question is taken apart.
+_MOST = 12
+# A condition that is a bare word, "tall" or 作家, holds of more than anybody lists.
+_SHORTEST = 2
+_SHORTEST_ZH = 3
+
+
+def half_splits(question: str) -> Iterator[tuple[str, str]]:
+    """The ways to take a folded question apart into conditions on one thing.
+
+    Two questions in one, "who wrote A and who wrote B", are not taken apart, nor is what may
+    be meant as two: "the capital of A and the capital of B".
+
+    Example:
+        >>> list(half_splits("Who is the author of A and also the mother of B?"))
+        [('Who is the author of A', 'the mother of B')]
+        >>> list(half_splits("Who is the author of A and who is the author of B?"))
+        []
+    """
+    if len(_RULE["word"].findall(question.strip())) != 1:
+        return
+    text = _RULE["both"].sub(" ", question.strip(_EDGES), count=1)
+    both = len(text) < len(question.strip(_EDGES))
+    for number, match in enumerate(_RULE["and"].finditer(text)):
+        if number >= _MOST:
+            return
+        first, second = text[: match.start()].strip(_EDGES), text[match.end() :].strip(_EDGES)
+        at_once = both or _asks("at_once", match.group() + text[match.end() : match.end() + 2])
+        if first and second and at_once:
+            yield first, second
+
+
+def check_halves(
+    question: str, statements: Sequence[Statement], *, closed_world: bool
+) -> Answerability | None:
+    """Whether anything can meet both conditions; None where there are no two.
+
+    Args:
+        question: folded.
+        statements: of all passages.
+        closed_world: see `find_answers`.
+    """
+    # A place may meet two conditions that two places in it meet: "where was A born, and also B?"
+    if not (asks_for_a_thing(question) or (closed_world and _asks("where", question))):
+        return None
+    found = Answerability(Premise.UNDECIDED)
+    cut_at = LONGEST_LIST if closed_world else _SELECTION
+    asked = False
+    for parts in half_splits(question):
+        asked = True
+        halves = [read_phrase(part) for part in parts]
+        both = [
+            find_answers(read_phrase(part), statements, closed_world=closed_world, cut_at=cut_at)
+            for part in parts
+        ]
+        first, second = both
+        if first is None or second is None:
+            continue
+        passages = tuple(sorted({*first.passages, *second.passages}))
+        one_source = first.one_source and second.one_source
+        alike = max(
+            (nearest(name, second.names, one_source=one_source) for name in first.names),
+            default=Likeness.MAYBE,
+        )
+        if alike is Likeness.SAME:
+            return Answerability(Premise.ANSWERABLE, passages=passages)
+        complete = (
+            first.complete
+            and second.complete
+            and second.names
+            and (closed_world or all(map(_is_definite, parts)))
+            and not _two_values(question, halves, (first, second))
+            and not _told_together(first.names, halves[1], statements)
+            and not _told_together(second.names, halves[0], statements)
+        )
+        if alike is Likeness.DIFFERENT and complete and not _met_at_once(halves, statements):
+            found = Answerability(
+                Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, passages=passages
+            )
+    return found if asked else None
+
+
+def _is_definite(part: str) -> bool:
+    words = read_phrase(part).texts
+    shortest = _SHORTEST if all(word.isascii() for word in words) else _SHORTEST_ZH
+    return len(words) >= shortest and _RULE["indefinite"].search(part) is None
+
+
+def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answers]) -> bool:
+    """Whether two values are asked for, as by "what is the height of A and also of B"."""
+    if any(_QUANTITY.match(name) for found in answers for name in found.names):
+        return True
+    asked = [{word.text for word in half.words if not word.named} for half in halves]
+    return bool(_asks("its_value", question) and asked[0] and asked[0] == asked[1])
+
+
+_QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
+
+
+def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
+    """Whether a sentence names what meets one condition beside what the other is about."""
+    about = {word.text for word in half.words if word.named}
+    if not about:
+        return False
+    answers = [set(words_of(name)) for name in names]
+    sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
+    return any(about <= words and any(name <= words for name in answers) for words in sentences)
+
+
+def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:
+    """Whether one passage mentions both conditions, perhaps in words that were not understood."""
+    return any(
+        all(_speaks_of(half, words) for half in halves)
+        for words in words_by_passage(statements).values()
+    )
+
+
+def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
+    names = [word.text for word in half.words if word.named]
+    if names:
+        return all(name in words for name in names)
+    return any(text in words for text in half.texts)
+
+
+_COMMA = re.compile(r"[,，:：] ?")
+_OPTION_EDGES = " ,，?？.。:："
+# A question with more of them offers no two options.
+_MOST_OPTIONS = 6
+
+
+def option_splits(question: str) -> Iterator[tuple[str, str, str]]:
+    """The ways to read a folded question as (what is asked, option, option).
+
+    Example:
+        >>> list(option_splits("Where is Rill, Arn or Bel?"))
+        [('Where is Rill', 'Arn', 'Bel')]
+    """
+    text = question.strip(_OPTION_EDGES)
+    betweens = list(_RULE["or"].finditer(text))
+    if not 0 < len(betweens) <= _MOST_OPTIONS:
+        return
+    for between in betweens:
+        left, second = text[: between.start()], text[between.end() :].strip(_OPTION_EDGES)
+        commas = list(_COMMA.finditer(left))
+        starts = [(comma.start(), comma.end()) for comma in commas[-_MOST_OPTIONS:]]
+        if not commas and (copula := _RULE["last_is"].search(left)):
+            starts = [(copula.start(), copula.end())]
+        for end, start in starts:
+            first = left[start:].strip(_OPTION_EDGES)
+            if first and second and left[:end].strip(_OPTION_EDGES):
+                yield left[:end].strip(_OPTION_EDGES), first, second
+
+
+def check_options(
+    question: str, statements: Sequence[Statement], *, closed_world: bool
+) -> Answerability | None:
+    """Whether one of the two options can be right; None where none are offered.
+
+    Args:
+        question: folded.
+        statements: of all passages.
+        closed_world: see `find_answers`.
+    """
+    seen: list[tuple[Answers, Likeness, Likeness]] = []
+    offered = left_open = False
+    for stem, first, second in option_splits(question):
+        offered = True
+        # "Is it open, mornings or evenings?" may be answered in any words.
+        left_open = left_open or _asks("how", stem) or not asks_openly(stem)
+        left_open = left_open or not (closed_world or asks_for_a_thing(stem))
+        answers = find_answers(read_phrase(stem), statements, closed_world=closed_world)
+        if answers is None:
+            continue
+        options = (first, second)
+        # A sentence that has one of them may say so in words not understood.
+        left_open = left_open or (not answers.one_source and _spoken_of(options, statements))
+        left_open = left_open or not (closed_world or _tells(question, options, answers))
+        one_source = closed_world and answers.one_source
+        is_first = _stands(first, answers, one_source=one_source)
+        seen.append((answers, is_first, _stands(second, answers, one_source=one_source)))
+    if not offered:
+        return None
+    if not seen:
+        return Answerability(Premise.UNDECIDED)
+    passages = tuple(sorted({index for answers, _, _ in seen for index in answers.passages}))
+    unlike = all(first is second is Likeness.DIFFERENT for _, first, second in seen)
+    if unlike and not left_open and all(answers.complete for answers, _, _ in seen):
+        return Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=passages)
+    if any({first, second} == {Likeness.SAME, Likeness.DIFFERENT} for _, first, second in seen):
+        return Answerability(Premise.ANSWERABLE, passages=passages)
+    return Answerability(Premise.UNDECIDED)
+
+
+def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> bool:
+    passages = words_by_passage(statements).values()
+    return any(
+        words_of(option) and words >= set(words_of(option))
+        for option in options
+        for words in passages
+    )
+
+
+def _tells(question: str, options: tuple[str, str], answers: Answers) -> bool:
+    """Whether what is told in any words can rule two options out.
+
+    Not a place, which may lie in another; not what goes by many words, as common things do
+    ("petrol", "the buyer", 买家) and quantities; not what a sentence says by the way.
+    """
+    if Form.SENTENCE in answers.forms or _asks("nested", question):
+        return False
+    return all(map(is_proper, (*options, *answers.names)))
+
+
+def _stands(option: str, answers: Answers, *, one_source: bool) -> Likeness:
+    """How like the option is to any of the answers, or to a run of words in them."""
+    words = words_of(option)
+    if not one_source and _has_digit(option) and not any(map(_has_digit, answers.whole)):
+        # Asked was a number, and a name is told: where for when.
+        return Likeness.MAYBE
+    for whole in answers.whole:
+        if likeness(option, whole) is Likeness.SAME or _contains(words_of(whole), words):
+            return Likeness.SAME
+    found = nearest(option, answers.names, one_source=one_source)
+    if found is Likeness.SAME and any("," in whole for whole in answers.whole):
+        return Likeness.SAME
+    return found
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+def _contains(text: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    # As whole words only, and none that could be part of another name.
+    if len(words) < 2 or len(text) > 400:
+        return False
+    joined, sought = f"\0{chr(0).join(text)}\0", f"\0{chr(0).join(words)}\0"
+    return sought in joined
 
 
 class AnswerabilityVeto(Veto[Answerability]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ...contracts import Answerability, Premise, PremiseFault
@@ -24,8 +23,17 @@ from ._phrases import (
     without_topics,
     words_of,
 )
-from ._statements import LONGEST_LIST, Form, Statement
-from ._time import Period, day_stands_in, future_year, impossible_day, read_periods, span_reversed
+from ._statements import (
+    LONGEST_LIST,
+    Form,
+    Period,
+    Statement,
+    day_stands_in,
+    future_year,
+    impossible_day,
+    read_periods,
+    span_reversed,
+)
 
 _RULE = compiled("premises", "when")
 _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
@@ -40,18 +48,9 @@ _MOST = 64
 _BLOCKS = 4
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Years before and after which nothing was; infinite where unknown."""
-
-    start: float
-    end: float
-    passages: tuple[int, ...]
-
-
 def read_bounds(
     timeless: str, statements: Sequence[Statement], *, closed_world: bool
-) -> Bounds | None:
+) -> tuple[Period, tuple[int, ...]] | None:
     """The first beginning and the last end of what a question is about.
 
     Args:
@@ -63,7 +62,8 @@ def read_bounds(
             does not say since when it has sold anything.
 
     Returns:
-        None where nothing tells.
+        The years before and after which nothing was, infinite where unknown, and the passages
+        that tell; None where nothing does.
     """
     starts: list[float] = []
     ends: list[float] = []
@@ -85,9 +85,8 @@ def read_bounds(
         passages.add(clue.passage)
     if not passages:
         return None
-    return Bounds(
-        min(starts, default=-math.inf), max(ends, default=math.inf), tuple(sorted(passages))
-    )
+    bounds = Period(min(starts, default=-math.inf), max(ends, default=math.inf))
+    return bounds, tuple(sorted(passages))
 
 
 def _side(text: str) -> str | None:
@@ -249,10 +248,10 @@ def check_time(
     bounds = read_bounds(timeless, statements, closed_world=closed_world)
     if (
         bounds is not None
-        and _beyond(asked, bounds, now)
+        and _beyond(asked, bounds[0], now)
         and not _spoken_of(asked, about, statements)
     ):
-        return _impossible(bounds.passages)
+        return _impossible(bounds[1])
     found = [s for s in statements if s.form is not Form.ANSWERED and _is_about(about, s)]
     stated = [s for s in found if s.periods]
     passages = tuple(sorted({s.passage for s in stated}))
@@ -298,7 +297,7 @@ def impossible_by_itself(question: str, passages: str) -> bool:
     return not all(str(year) in passages for year in reversed_span)
 
 
-def _beyond(asked: Period, bounds: Bounds, now: int | None) -> bool:
+def _beyond(asked: Period, bounds: Period, now: int | None) -> bool:
     """Whether a period is before all starts or after all ends."""
     if asked.end < bounds.start:
         return True

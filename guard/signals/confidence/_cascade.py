@@ -14,7 +14,7 @@ from ...fingerprint import Fingerprint
 from ...prompts import Prompt
 from ._consistency import SampledConsistency
 from ._driver import StepwiseEstimator
-from ._token_probability import TokenProbability
+from ._single_answers import TokenProbability
 
 # What an accepted value is at least, and a rejected one at most, whatever the bands.
 ACCEPTED_FROM = 0.9

@@ -18,11 +18,10 @@ from ...errors import InputError, LanguageModelError
 from ...matching import MeaningMatcher, SentenceMatcher
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
-from ._token_probability import GreedyShortcut
+from ._single_answers import settled_by_greedy
 from .stopping import (
     BayesianStopping,
     CurtailedSampling,
-    FullSampling,
     Sampling,
     StoppingRule,
     check_rule,
@@ -31,7 +30,6 @@ from .stopping import (
 Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 
 
-_SHORTCUT = GreedyShortcut()
 _SAME = SentenceMatcher()
 
 
@@ -62,7 +60,8 @@ class SampledConsistency(ClosedBookEstimator):
             question by it, as the default is.
         stopping: `curtailed` (exact: the decision of all n samples), `bayesian`
             (`BayesianStopping` with its defaults), `none` (always n), or a rule.
-        shortcut: when the greedy answer's own probability decides without sampling;
+        shortcut: from which probability in (0, 1] on the greedy answer is known without
+            sampling, where n samples would hardly decide otherwise (see `settled_by_greedy`);
             None for never.
         minimum_samples: how many samples decide at least where the model fails.
 
@@ -85,7 +84,7 @@ class SampledConsistency(ClosedBookEstimator):
         prompt: Prompt | None = None,
         same: Callable[[str, str], bool] = _SAME,
         stopping: Stopping = "curtailed",
-        shortcut: GreedyShortcut | None = _SHORTCUT,
+        shortcut: float | None = 0.9,
         minimum_samples: int = 3,
     ) -> None:
         sampling = Sampling() if sampling is None else sampling
@@ -99,7 +98,9 @@ class SampledConsistency(ClosedBookEstimator):
         self._seed = sampling.seed
         self._stopping = stopping
         self._rule = _rule(stopping, n, threshold)
-        self._shortcut = shortcut or GreedyShortcut(None)
+        if shortcut is not None and not 0.0 < shortcut <= 1.0:
+            raise InputError("must be in (0, 1] or None", where="shortcut")
+        self._shortcut = shortcut
         self._minimum_samples = min(minimum_samples, n)
 
     def deciding_at(self, threshold: float) -> SampledConsistency:
@@ -132,13 +133,17 @@ class SampledConsistency(ClosedBookEstimator):
             "temperature": self._temperature,
             "prompt_sha256": self._prompt.sha256,
             "same": _name(self._same),
-            "stopping": _name(self._rule),
-            "accept_probability": self._shortcut.accept_probability,
+            "stopping": _name(self._rule) if self._rule else f"FullSampling(n={self._n})",
+            "accept_probability": self._shortcut,
             "reject_probability": None,
         }
 
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
-        settled = self._shortcut.settled(greedy, self._n, self._threshold, self._temperature)
+        settled = None
+        # Above temperature 1 the probability says too much.
+        if self._shortcut is not None and self._temperature <= 1.0:
+            least = max(self._shortcut, self._threshold)
+            settled = settled_by_greedy(greedy, self._n, self._threshold, least)
         if settled is not None:
             return Confidence(settled, answer, samples_drawn=0, samples_saved=self._n, calls=1)
         prompt = self._prompt.fill(question=question)
@@ -165,7 +170,8 @@ class SampledConsistency(ClosedBookEstimator):
         return Confidence(matches / drawn, answer, drawn, saved, 1 + drawn, partial)
 
     def _next_wave(self, matches: int, misses: int) -> int:
-        return min(self._rule.next_wave(matches, misses), self._n - matches - misses)
+        left = self._n - matches - misses
+        return left if self._rule is None else min(self._rule.next_wave(matches, misses), left)
 
     def _what_arrived(self, error: LanguageModelError, drawn: int) -> list[Generation]:
         rows = error.generations if isinstance(error, PartialGenerationsError) else ()
@@ -186,13 +192,14 @@ class SampledConsistency(ClosedBookEstimator):
         return count()
 
 
-def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule:
+def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:
+    """The rule; None to draw all samples at once."""
+    if stopping == "none":
+        return None
     if stopping == "curtailed":
         return CurtailedSampling(n, threshold)
     if stopping == "bayesian":
         return BayesianStopping(n, threshold)
-    if stopping == "none":
-        return FullSampling(n)
     if not isinstance(stopping, StoppingRule):
         raise InputError(
             f"{stopping!r} is unknown", where="stopping", hint="none, curtailed, bayesian or a rule"
@@ -206,7 +213,7 @@ def _name(part: object) -> str:
     """Identify a rule or matcher by its fingerprint, settings or name."""
     if isinstance(fingerprint := getattr(part, "fingerprint", None), str):
         return fingerprint
-    if isinstance(part, CurtailedSampling | BayesianStopping | FullSampling):
+    if isinstance(part, CurtailedSampling):
         return repr(part)
     named = part if hasattr(part, "__qualname__") else type(part)
     return f"{named.__module__}.{getattr(named, '__qualname__', '')}"

@@ -11,14 +11,13 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from ..._model_steps import Compute, Draw, Steps, log_sum_exp
+from ..._model_steps import Compute, Draw, Steps, draw_some, log_sum_exp
 from ...contracts import (
     Confidence,
     Cost,
     EntailmentModel,
     Generation,
     LanguageModel,
-    PartialGenerationsError,
     TextEmbedder,
 )
 from ...errors import InputError, LanguageModelError, require_known
@@ -26,7 +25,7 @@ from ...fingerprint import Fingerprint
 from ...matching import SentenceMatcher, canonical_answer, is_refusal
 from ...prompts import Prompt
 from ._driver import StepwiseEstimator
-from ._token_probability import required_logprobs
+from ._single_answers import required_logprobs
 from .stopping import Sampling
 
 Settings = Mapping[str, str | int | float | bool | None]
@@ -39,11 +38,9 @@ class AnswerClusters(Protocol):
     @property
     def settings(self) -> Settings:
         """What fingerprints record."""
-        ...
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
         """A cluster number for each answer; numbers count up from 0 as clusters appear."""
-        ...
 
 
 ClustersFrom = AnswerClusters | EntailmentModel | TextEmbedder | Callable[[str, str], bool] | None
@@ -346,12 +343,10 @@ class SemanticEntropy(StepwiseEstimator):
                 return Confidence(0.0, answer, samples_saved=self._n, calls=1)
         # The very samples that `SampledConsistency` draws for the same seed.
         seed = None if self._seed is None else self._seed + 1
-        try:
-            samples: list[Generation] = yield Draw(prompt, self._n, self._temperature, seed)
-        except PartialGenerationsError as error:
-            samples = [generation for row in error.generations for generation in row]
-            if len(samples) < 2:
-                raise
+        draw = Draw(prompt, self._n, self._temperature, seed)
+        samples, error = yield from draw_some(draw)
+        if error is not None and len(samples) < 2:
+            raise error
         texts = [sample.text.strip() for sample in samples]
         ids: list[int] = yield from self._clustered(question, texts)
         if answer is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -28,7 +28,6 @@ class StoppingRule(Protocol):
             matches: samples so far that repeat the greedy answer.
             misses: those that do not.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class CurtailedSampling:
     def __post_init__(self) -> None:
         check_rule(self.n, self.threshold)
 
-    def deciding_at(self, threshold: float) -> CurtailedSampling:
+    def deciding_at(self, threshold: float) -> Self:
         """The same rule for another threshold."""
         return replace(self, threshold=threshold)
 
@@ -75,28 +74,6 @@ class CurtailedSampling:
     def next_wave(self, matches: int, misses: int) -> int:
         """How many samples may be drawn at once without wasting one; 0 when decided."""
         return max(0, min(self.matches_needed - matches, self.misses_needed - misses))
-
-
-@dataclass(frozen=True, slots=True)
-class FullSampling:
-    """No stopping: all n samples, drawn at once.
-
-    Attributes:
-        n: samples of an estimate, at least 1.
-
-    Example:
-        >>> FullSampling(n=10).next_wave(matches=0, misses=0)
-        10
-    """
-
-    n: int = 10
-
-    def __post_init__(self) -> None:
-        check_rule(self.n, 1.0)
-
-    def next_wave(self, matches: int, misses: int) -> int:
-        """All samples that are left."""
-        return max(0, self.n - matches - misses)
 
 
 @checked_dataclass(frozen=True)
@@ -136,7 +113,7 @@ def matches_needed(n: int, threshold: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class BayesianStopping:
+class BayesianStopping(CurtailedSampling):
     """Stops once n samples would hardly change the decision of those drawn so far.
 
     The chance p that a sample matches has a Beta prior. After m matches in k samples
@@ -170,8 +147,6 @@ class BayesianStopping:
         0.00175
     """
 
-    n: int = 10
-    threshold: float = 0.7
     flip_probability: float = 0.005
     prior: tuple[float, float] = (0.5, 0.5)
 
@@ -182,10 +157,6 @@ class BayesianStopping:
         if not all(0.0 < seen < math.inf for seen in self.prior):
             raise ValueError("prior must be two finite numbers above 0")
 
-    def deciding_at(self, threshold: float) -> BayesianStopping:
-        """The same rule for another threshold."""
-        return replace(self, threshold=threshold)
-
     def flip_chance(self, matches: int, misses: int) -> float:
         """Probability that all n samples decide otherwise than the share of matches now.
 
@@ -194,7 +165,7 @@ class BayesianStopping:
             misses: likewise; together at least 1 and at most n.
         """
         known = _chance_known(
-            matches_needed(self.n, self.threshold) - matches,
+            self.matches_needed - matches,
             self.n - matches - misses,
             self.prior[0] + matches,
             self.prior[1] + misses,
@@ -212,8 +183,7 @@ class BayesianStopping:
 
     def stops(self, matches: int, misses: int) -> bool:
         """Whether sampling ends here."""
-        needed = matches_needed(self.n, self.threshold)
-        if matches >= needed or misses > self.n - needed:
+        if matches >= self.matches_needed or misses >= self.misses_needed:
             return True
         return matches + misses > 0 and self.flip_chance(matches, misses) < self.flip_probability
 

@@ -7,8 +7,7 @@ function of two: `same_answer`, `SameMeaning()`, or one's own.
 
 from __future__ import annotations
 
-from ._detectors import AnswerConflict, CrossEncoderEntailment, PassageConflict
-from ._same_meaning import SameMeaning
+from ._detectors import AnswerConflict, CrossEncoderEntailment, PassageConflict, SameMeaning
 
 __all__ = [
     "AnswerConflict",

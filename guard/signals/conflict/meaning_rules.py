@@ -12,7 +12,18 @@ import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ...language import MONTHS, NUMBERS, ORDINALS, SCALES, listed, section, word_list
+from ...language import (
+    CHINESE_DIGITS,
+    CHINESE_SCALES,
+    MONTHS,
+    NUMBERS,
+    ORDINALS,
+    SCALES,
+    chinese_number,
+    listed,
+    section,
+    word_list,
+)
 from ...matching import same_answer
 
 NEGATORS = listed("negation", "negators")
@@ -46,12 +57,7 @@ _EXACT = 15
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _COUNTS = NUMBERS | {ordinal: NUMBERS[word] for ordinal, word in ORDINALS.items()}
-_CHINESE_SCALES: dict[str, float] = section("chinese_scales")
-_CHINESE_DIGITS = {
-    character: float(value)
-    for value, characters in enumerate(word_list("numbers", "chinese_digits"))
-    for character in characters
-}
+_CHINESE = CHINESE_DIGITS.keys() | CHINESE_SCALES.keys()
 _COUNTED = listed("numbers", "counted_in_chinese")
 
 _WEEKDAYS = listed("dates", "weekdays")
@@ -208,7 +214,7 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
         if len(digits) > _EXACT:
             return digits, 1
         return _scaled(words, index + 1, float(digits), 1)
-    if word.text in _CHINESE_DIGITS or word.text in _CHINESE_SCALES:
+    if word.text in _CHINESE:
         return _chinese(words, index)
     if word.text in _COUNTS:
         if word.text == "one" and _is_a_pronoun(words, index):
@@ -245,25 +251,13 @@ def _roman(text: str) -> float:
 
 def _chinese(words: list[Word], index: int) -> tuple[str | None, int]:
     end = index
-    while end < len(words) and (
-        words[end].text in _CHINESE_DIGITS or words[end].text in _CHINESE_SCALES
-    ):
+    while end < len(words) and words[end].text in _CHINESE:
         end += 1
     run = [word.text for word in words[index:end]]
     counted = end < len(words) and words[end].text in _COUNTED
     if len(run) < 2 and not counted:
         return None, len(run)  # as in 一些, where nothing is counted
-    if not any(c in _CHINESE_SCALES for c in run):
-        return _plain(float("".join(str(int(_CHINESE_DIGITS[c])) for c in run))), len(run)
-    total = section = digit = 0.0
-    for character in run:
-        if character in _CHINESE_DIGITS:
-            digit = _CHINESE_DIGITS[character]
-        elif (scale := _CHINESE_SCALES[character]) >= 1e4:
-            total, section, digit = (total + section + digit) * scale, 0.0, 0.0
-        else:
-            section, digit = section + (digit or 1.0) * scale, 0.0
-    return _plain(total + section + digit), len(run)
+    return _plain(chinese_number("".join(run))), len(run)
 
 
 def _plain(value: float) -> str:

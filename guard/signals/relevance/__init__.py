@@ -9,11 +9,10 @@ the group `knowgate.scorers`.
 
 from __future__ import annotations
 
-from ._cascade import CascadeScorer
-from ._export import export_scorer
+from ._combined import CascadeScorer
+from ._folders import export_scorer, index_passages
 from ._judge import SufficiencyJudge
-from ._lexical import LexicalScorer
-from ._passages import index_passages
+from ._without_model import LexicalScorer
 from .registry import load_scorer, register_scorer
 
 __all__ = [

@@ -56,6 +56,8 @@ _COPIED, _COPIEDWHOLE = 0.5, 0.8
 # What a copy word by word may lack: less than a statement with "can" after its subject.
 _CHANGED = 0.3
 _OTHER_WORDS, _OTHER_LISTED = 0.1, 0.2
+# From this share of its text that asks on, a passage is read as a whole.
+_MOSTLY = 0.5
 _FEWEST_COPIED, _FEWEST_LISTED, _FEWEST_LISTED_KINDS = 3, 6, 2
 # About what the encoder reads of a passage.
 _MOST_CHARACTERS = 30_000
@@ -82,11 +84,30 @@ class StatedText:
     Attributes:
         kept: without lists of the question's words and mentions of its subject, which tell
             nothing.
-        stated: without questions and copies of the question, too; empty where nothing is left.
+        stated: without questions and copies of the question, too; empty where nothing is left, and
+            None where the passage has no text that asks.
     """
 
     kept: str
-    stated: str
+    stated: str | None
+
+    @classmethod
+    def of(cls, question: str, passage: str) -> StatedText:
+        """Part a passage."""
+        return strip_echo(question, passage) or cls(passage, None)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is encoded: nothing where the passage tells nothing."""
+        if self.stated is None:
+            return (self.kept,)
+        return (self.kept, self.stated) if self.stated else ()
+
+    def read(self, share: float) -> str:
+        """What is read where so much of the text that asks counts; empty where nothing is told."""
+        if self.stated is None:
+            return self.kept
+        return self.kept if self.stated and share >= _MOSTLY else self.stated
 
 
 def strip_echo(question: str, passage: str) -> StatedText | None:
@@ -98,7 +119,7 @@ def strip_echo(question: str, passage: str) -> StatedText | None:
         >>> strip_echo("When do you open?", "We open at nine.") is None
         True
     """
-    found = _passage(passage)
+    found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
     asked, parts = _question(question)
     copies = [span for part in parts for span in _copies(part, found)]
     lists = [*_lists(asked, found), *_mentioned(question, found)]
@@ -106,20 +127,6 @@ def strip_echo(question: str, passage: str) -> StatedText | None:
         return None
     kept = _without(found.text, lists) if lists else passage
     return StatedText(kept, _without(found.text, [*found.asking, *copies, *lists]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    stems: tuple[str, ...]
-    spans: tuple[Span, ...]
-
-    def within(self, low: int, high: int) -> list[str]:
-        """The stems between two places of the text."""
-        return [
-            stem
-            for stem, (start, end) in zip(self.stems, self.spans, strict=True)
-            if start >= low and end <= high
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +143,17 @@ class _Passage:
 
     Attributes:
         text: without accents and the like.
-        words: of the text.
-        kinds: its different stems.
+        stems: of its words.
+        spans: where these stand.
+        kinds: the different stems.
         sentences: where each begins and ends.
         asking: the sentences that are questions.
         segments: its sentences, lines and cells.
     """
 
     text: str
-    words: _Words
+    stems: tuple[str, ...]
+    spans: tuple[Span, ...]
     kinds: frozenset[str]
     sentences: tuple[Span, ...]
     asking: tuple[Span, ...]
@@ -154,33 +163,25 @@ class _Passage:
     def read(cls, passage: str) -> _Passage:
         """Read a passage."""
         text = _folded(passage)
-        words, sentences = _words(text), tuple(_sentences(text))
+        (stems, spans), sentences = _words(text), tuple(_sentences(text))
         asking = (
             span
             for span in sentences
             if text[span[0] : span[1]].rstrip("\"')] ").endswith(("?", "؟"))
         )
-        kinds = frozenset(words.stems)
-        return cls(text, words, kinds, sentences, tuple(asking), segments_of(text))
+        kinds = frozenset(stems)
+        return cls(text, stems, spans, kinds, sentences, tuple(asking), segments_of(text))
 
     @property
     def bytes(self) -> int:
         """About what it takes in memory."""
-        words = 2 * len(self.words.stems)  # of the sentences and of the segments
+        words = 2 * len(self.stems)  # of the sentences and of the segments
         sentences = len(self.sentences) + len(self.asking) + len(self.segments)
         return getsizeof(self.text) + _BYTES_PER_WORD * words + _BYTES_PER_SPAN * sentences
 
 
 # Retrieved passages repeat; reading one takes longer than looking for a question in it.
 _PASSAGES: ByteCache[bytes, _Passage] = ByteCache(_CACHE_BYTES, lambda passage: passage.bytes)
-
-
-def _passage(passage: str) -> _Passage:
-    key = content_key(passage)
-    if (found := _PASSAGES.get(key)) is None:
-        found = _Passage.read(passage)
-        _PASSAGES.keep({key: found})
-    return found
 
 
 def _folded(text: str) -> str:
@@ -207,17 +208,18 @@ def _question(question: str) -> tuple[tuple[str, ...], tuple[_Part, ...]]:
     sentences = [text[start:end] for start, end in _sentences(text)][:_MOST_SENTENCES]
     parts = tuple(
         _Part(
-            _words(one).stems[:_MOST_WORDS],
+            _words(one)[0][:_MOST_WORDS],
             len(sentences) > 1 and not one.rstrip().endswith("?"),
         )
         for one in sentences
     )
-    return _words(text).stems[:_MOST_WORDS], parts
+    return _words(text)[0][:_MOST_WORDS], parts
 
 
-def _words(text: str) -> _Words:
+def _words(text: str) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+    """The stems of a text's words, and where these stand."""
     found = list(WORD.finditer(text))
-    return _Words(tuple(_stem(one.group()) for one in found), tuple(one.span() for one in found))
+    return tuple(_stem(one.group()) for one in found), tuple(one.span() for one in found)
 
 
 @lru_cache(maxsize=50_000)
@@ -244,19 +246,19 @@ def _weight(stem: str) -> float:
 
 def _copies(part: _Part, passage: _Passage) -> list[Span]:
     """Where the words of a sentence of the question stand in its order."""
-    words, total = passage.words, sum(map(_weight, part.stems))
+    total = sum(map(_weight, part.stems))
     if len(part.stems) < _FEWEST_COPIED:
         return []
     if sum(_weight(stem) for stem in part.stems if stem in passage.kinds) < _COPIED * total:
         return []
-    left = list(words.stems)
+    left = list(passage.stems)
     found: list[Span] = []
     for _ in range(_MOST_COPIES):
         aligned = _aligned(part.stems, left, _COPIED * total)
         if aligned is None:
             break
         score, first, last = aligned
-        span = words.spans[first][0], words.spans[last][1]
+        span = passage.spans[first][0], passage.spans[last][1]
         asks = (
             score >= _COPIEDWHOLE * total
             if part.states
@@ -290,7 +292,11 @@ def _stands_alone(part: _Part, span: Span, passage: _Passage) -> bool:
     """
     low = min((start for start, end in passage.sentences if end > span[0]), default=span[0])
     high = max((end for start, end in passage.sentences if start < span[1]), default=span[1])
-    inside = passage.words.within(low, high)
+    inside = [
+        stem
+        for stem, (start, end) in zip(passage.stems, passage.spans, strict=True)
+        if start >= low and end <= high
+    ]
     content = [stem for stem in inside if stem not in ASIDE]
     if sum(stem not in part.stems for stem in content) > _OTHER_WORDS * len(content):
         return False
@@ -346,7 +352,6 @@ def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
     content = known - ASIDE
     if len(content) < _FEWEST_LISTED_KINDS or 2 * len(content & passage.kinds) < len(content):
         return []
-    words = passage.words
     free = _free(known, passage)
     if sum(free) < _FEWEST_LISTED:
         return []
@@ -356,10 +361,12 @@ def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
     place = 0
     while place < len(free):
         run = _run(free, place) if free[place] else []
-        if len(run) >= _FEWEST_LISTED and _is_list([words.stems[at] for at in run], content, pairs):
+        if len(run) >= _FEWEST_LISTED and _is_list(
+            [passage.stems[at] for at in run], content, pairs
+        ):
             length = run[-1] - run[0] + 1
             if len(run) >= (1 - _OTHER_LISTED) * length:
-                found.append((words.spans[run[0]][0], words.spans[run[-1]][1]))
+                found.append((passage.spans[run[0]][0], passage.spans[run[-1]][1]))
                 place = run[-1]
         place += 1
     return found
@@ -367,12 +374,11 @@ def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
 
 def _free(known: AbstractSet[str], passage: _Passage) -> list[bool]:
     """Per word whether it is one of the question's and stands in no sentence that asks."""
-    words = passage.words
-    free = [stem in known for stem in words.stems]
+    free = [stem in known for stem in passage.stems]
     if passage.asking:
         lows = [low for low, _ in passage.asking]
         for place in [place for place, is_known in enumerate(free) if is_known]:
-            start, end = words.spans[place]
+            start, end = passage.spans[place]
             before = bisect_right(lows, start) - 1
             free[place] = before < 0 or passage.asking[before][1] < end
     return free

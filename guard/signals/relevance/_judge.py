@@ -18,20 +18,19 @@ from numpy.typing import NDArray
 from ..._byte_cache import ByteCache, content_key
 from ..._model_steps import (
     Draw,
-    Score,
     Steps,
     arun_steps,
+    draw_some,
     first_token_share,
     no_verdict,
     run_steps,
-    says_yes,
-    share_of_yes,
-    spellings,
+    score_yes,
+    verdicts_of,
 )
 from ...contracts import (
+    AwaitedScorer,
     Generation,
     LanguageModel,
-    PartialGenerationsError,
     ScoringLanguageModel,
     SetScore,
     checked_language_model,
@@ -41,7 +40,7 @@ from ...fingerprint import Fingerprint
 from ...prompts import Prompt
 from ...text import clean_text
 from ..confidence import Sampling
-from ._echo import strip_echo
+from ._echo import StatedText
 
 # Its kind in fingerprints.
 JUDGE = "judge"
@@ -56,7 +55,7 @@ _CACHE_BYTES = 8 * 2**20
 _YES, _NO = ("yes", "是"), ("no", "否")
 
 
-class SufficiencyJudge:
+class SufficiencyJudge(AwaitedScorer):
     """A language model's verdict on whether passages suffice to answer, in [0, 1].
 
     Passages are judged together, which is one verdict per question: use the aggregator `joint`,
@@ -150,22 +149,12 @@ class SufficiencyJudge:
             },
         )
 
-    # -- each passage alone -----------------------------------------------------------
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Verdicts of shape (len(passages),), one on each passage alone.
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Verdicts of shape (len(pairs),), one on each passage alone.
 
         Raises:
             LanguageModelError: the model failed, or replied neither yes nor no.
         """
-        return self.score_pairs([(question, passage) for passage in passages])
-
-    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """As `score`, without blocking the event loop."""
-        return await self.ascore_pairs([(question, passage) for passage in passages])
-
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Verdicts of shape (len(pairs),) for (question, passage) pairs."""
         return np.asarray(self._judged([(asked, (one,)) for asked, one in pairs]), np.float64)
 
     async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -173,24 +162,14 @@ class SufficiencyJudge:
         found = await self._ajudged([(asked, (one,)) for asked, one in pairs])
         return np.asarray(found, np.float64)
 
-    # -- passages together ------------------------------------------------------------
-
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The verdict on at least one passage, all together.
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The verdict on each question's passages, at least one, all together.
 
         Raises:
             LanguageModelError: the model failed, or replied neither yes nor no.
         """
-        return self.score_sets([question], [passages])[0]
-
-    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """As `score_set`, without blocking the event loop."""
-        return (await self.ascore_sets([question], [passages]))[0]
-
-    def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """`score_set` for each question with its passages, equal to it."""
         return self._set_scores(self._judged(self._asked(questions, passages)), passages)
 
     async def ascore_sets(
@@ -253,27 +232,22 @@ class SufficiencyJudge:
         return verdict
 
     def _verdict(self, prompt: str) -> Steps[float]:
-        if self._scores_options:
-            yes, no = (tuple(s for word in words for s in spellings(word)) for words in (_YES, _NO))
-            self._count(1)
-            scores = yield Score(prompt, (*yes, *no))
-            return share_of_yes(scores[: len(yes)], scores[len(yes) :])
         self._count(1)
+        if self._scores_options:
+            return (yield from score_yes(prompt, _YES, _NO))
         replies: list[Generation] = yield Draw(prompt)
         # Of "**Yes**" the first token is another one, whose probability says nothing.
         if replies[0].token_logprobs and replies[0].text.lstrip(" ")[:1].isalpha():
             return first_token_share(replies[0])
-        sampling, failure = self._sampling, no_verdict()
+        sampling, error = self._sampling, None
         if sampling.n > 1:
             self._count(sampling.n - 1)
-            try:
-                replies += yield Draw(prompt, sampling.n - 1, sampling.temperature, sampling.seed)
-            except PartialGenerationsError as error:
-                failure = error
-                replies += [reply for row in error.generations for reply in row]
-        verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
+            draw = Draw(prompt, sampling.n - 1, sampling.temperature, sampling.seed)
+            further, error = yield from draw_some(draw)
+            replies += further
+        verdicts = verdicts_of(replies)
         if 2 * len(verdicts) <= sampling.n:
-            raise failure
+            raise error or no_verdict()
         return sum(verdicts) / len(verdicts)
 
     def _count(self, calls: int) -> None:
@@ -333,10 +307,8 @@ def _checked_prompt(prompt: Prompt) -> Prompt:
 
 
 def _only_asks(question: str, text: str) -> bool:
-    if not text.strip():
-        return True
-    found = strip_echo(question, text)
-    return found is not None and not found.stated.strip()
+    stated = StatedText.of(question, text).stated
+    return not (text if stated is None else stated).strip()
 
 
 def _mark(question: str, texts: Sequence[str]) -> str:

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ...errors import ModelFolderError
-from ...files import file_sha256
 from ...language import listed, word_list
+from ...model_files import require_files
 
 # "snake_case" is two words, as it is for the encoder; so are longer names in camel case.
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
@@ -122,13 +121,7 @@ def bundled_model() -> MentionModel:
     Raises:
         ModelFolderError: the file is missing, or its sha256 is not the expected one.
     """
-    found = file_sha256(MENTIONS_FILE) if MENTIONS_FILE.is_file() else "none"
-    if found != MENTIONS_SHA256:
-        raise ModelFolderError(
-            f"sha256 is {found[:12]}, expected {MENTIONS_SHA256[:12]}",
-            where=MENTIONS_FILE.name,
-            hint="reinstall knowgate",
-        )
+    require_files(MENTIONS_FILE.parent, {MENTIONS_FILE.name: MENTIONS_SHA256})
     value = json.loads(MENTIONS_FILE.read_text(encoding="utf-8"))
     return MentionModel(
         *(value[name] for name in ("words", "new", "features", "bias", "threshold"))

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import SetScore
+from ...contracts import RelevanceScorer, SetRelevanceScorer, SetScore
 from ...engine.encoder import TokenEncoder
 from ...engine.passage_store import EncodedText
-from ...errors import ModelFolderError, optional_import
-from ...files import file_sha256
+from ...errors import InputError, optional_import
 from ...fingerprint import Fingerprint
+from ...model_files import MS_MARCO, require_files
 from ...text import foreign_language
+from ._judge import JUDGE
 from .match_model import require_sets
 
 # OpenBLAS gives larger products to a crew of spinning threads: on a busy machine a product
@@ -193,7 +194,56 @@ IDF_FILE = Path(__file__).parent / "data" / "word_piece_idf.safetensors"
 IDF_SHA256 = "dd2984228544bb00b9b34bec0830ff88abe4cc32410c41a1b41fcb7a6c0ca6c8"
 
 
-class LateInteractionScorer:
+class TokenScorer(SetRelevanceScorer):
+    """A scorer that compares the tokens of questions and passages.
+
+    Args:
+        encoder: what encodes the texts; holds the cache.
+
+    Attributes:
+        encoder: as given.
+    """
+
+    def __init__(self, encoder: TokenEncoder) -> None:
+        self.encoder = encoder
+
+    @property
+    def checks_deadline(self) -> bool:
+        """Whether every pass is a short one, of one window on a CPU."""
+        return self.encoder.device == "cpu"
+
+    def supports(self, question: str) -> bool:
+        """Whether the question is in a language that the model knows, as far as it is clear."""
+        return self.encoder.supports(question) and not (
+            self.encoder.is_embedded and foreign_language(question)
+        )
+
+    def reads_whole(self, passage: str) -> bool:
+        """Whether a passage is read to its end, and not beyond so many windows."""
+        return self.encoder.reads_whole(passage)
+
+
+# Of these nothing can be computed before the question is there.
+_READS_PAIRS = frozenset({"cross_encoder", MS_MARCO, JUDGE})
+
+
+def token_encoder(scorer: RelevanceScorer) -> TokenEncoder:
+    """The encoder of a scorer, which can read stored passages.
+
+    Raises:
+        InputError: the scorer encodes no tokens.
+    """
+    if isinstance(scorer, TokenScorer):
+        return scorer.encoder
+    kind = scorer.fingerprint.kind
+    why = " (it reads question and passage together)" if kind in _READS_PAIRS else ""
+    raise InputError(
+        f"the scorer {kind!r} does not use stored passages{why}",
+        hint="use sufficiency, late_interaction or a folder of `knowgate tune relevance`",
+    )
+
+
+class LateInteractionScorer(TokenScorer):
     """For each question token the best cosine to any passage token, weighted by IDF.
 
     [CLS] and [SEP] take no part, unknown word pieces weigh nothing. Of a long passage the
@@ -210,44 +260,22 @@ class LateInteractionScorer:
             `TokenEncoder` for a new one.
     """
 
+    checks_deadline = TokenScorer.checks_deadline
+
     def __init__(self, encoder: TokenEncoder | None = None) -> None:
-        self._encoder = TokenEncoder() if encoder is None else encoder
-        self._idf = word_piece_idf(self._encoder)
-
-    @property
-    def encoder(self) -> TokenEncoder:
-        """What encodes the texts; holds the cache."""
-        return self._encoder
-
-    @property
-    def checks_deadline(self) -> bool:
-        """Whether every pass is a short one, of one window on a CPU."""
-        return self._encoder.device == "cpu"
+        super().__init__(TokenEncoder() if encoder is None else encoder)
+        self._idf = word_piece_idf(self.encoder)
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
         weights = None if self._idf is None else IDF_SHA256
-        return self._encoder.fingerprint("late_interaction", idf_sha256=weights)
-
-    def supports(self, question: str) -> bool:
-        """Whether the question is in a language that the model knows, as far as it is clear."""
-        return self._encoder.supports(question) and not (
-            self._encoder.is_embedded and foreign_language(question)
-        )
-
-    def reads_whole(self, passage: str) -> bool:
-        """Whether a passage is read to its end, and not beyond so many windows."""
-        return self._encoder.reads_whole(passage)
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Weighted cosines of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
+        return self.encoder.fingerprint("late_interaction", idf_sha256=weights)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Weighted cosines of shape (len(pairs),) for (question, passage) pairs."""
-        questions = self._encoder.encode_first([question for question, _ in pairs])
-        passages = self._encoder.encode([passage for _, passage in pairs])
+        questions = self.encoder.encode_first([question for question, _ in pairs])
+        passages = self.encoder.encode([passage for _, passage in pairs])
         best = all_best_cosines(list(zip(questions, passages, strict=True)))
         found = [
             weighted_match(one, self._weights(question))
@@ -255,25 +283,17 @@ class LateInteractionScorer:
         ]
         return np.asarray(found, dtype=np.float64)
 
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The score of each passage, and of all together.
-
-        Raises:
-            InputError: there is no passage.
-        """
-        return self.score_sets([question], [passages])[0]
-
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """`score_set` for each question with its own passages.
+        """The score of each passage, and of all of a question together.
 
         Raises:
             InputError: the lengths differ, or a question has no passage.
         """
         require_sets(questions, passages)
-        encoded = self._encoder.encode_first(questions)
-        windows = iter(self._encoder.encode([passage for those in passages for passage in those]))
+        encoded = self.encoder.encode_first(questions)
+        windows = iter(self.encoder.encode([passage for those in passages for passage in those]))
         pairs = [
             (question, next(windows))
             for question, those in zip(encoded, passages, strict=True)
@@ -293,7 +313,7 @@ class LateInteractionScorer:
         )
 
     def _weights(self, question: EncodedText) -> NDArray[np.float64]:
-        return token_weights(question, self._idf, self._encoder.unknown_id)
+        return token_weights(question, self._idf, self.encoder.unknown_id)
 
 
 def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArray[np.float64]:
@@ -352,13 +372,7 @@ def word_piece_idf(encoder: TokenEncoder) -> NDArray[np.float32] | None:
 
 @lru_cache(maxsize=1)
 def _idf_table() -> tuple[NDArray[np.float32], str]:
-    found = file_sha256(IDF_FILE)
-    if found != IDF_SHA256:
-        raise ModelFolderError(
-            f"the table's sha256 is {found[:12]}…, expected {IDF_SHA256[:12]}…",
-            where=IDF_FILE.name,
-            hint="reinstall knowgate",
-        )
+    require_files(IDF_FILE.parent, {IDF_FILE.name: IDF_SHA256})
     library: Any = optional_import("safetensors")
     with library.safe_open(IDF_FILE, framework="np") as table:
         idf = table.get_tensor("idf").astype(np.float32)

@@ -13,21 +13,22 @@ from typing import Unpack, cast, get_type_hints
 from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import ScorerOptions
-from ...engine.encoder import TokenEncoder
-from ...engine.load_encoder import exported_as
+from ...engine.encoder import TokenEncoder, exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
+from ._combined import CascadeScorer, MixScorer
 from ._judge import JUDGE
-from ._lexical import LexicalScorer
-from ._metadata import MetadataScorer
-from ._mix import MixScorer
-from ._passages import use_passages
-from .late_interaction import LateInteractionScorer
-from .multilingual import MultilingualScorer
-from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
+from ._without_model import LexicalScorer, MetadataScorer
+from .late_interaction import LateInteractionScorer, token_encoder
+from .sufficiency import (
+    SUFFICIENCY_FILE,
+    CrossSufficiencyScorer,
+    MultilingualScorer,
+    SufficiencyScorer,
+)
 
 # The scorer wherever none is named.
 DEFAULT_SCORER = "sufficiency"
@@ -179,7 +180,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     passages = options.pop("passages", None)
     scorer = _loaded(name, cast(ScorerOptions, options))
     if passages is not None:
-        use_passages(scorer, passages)
+        token_encoder(scorer).use_passages(passages)
     return scorer
 
 
@@ -225,6 +226,26 @@ def scorer_name(wanted: Fingerprint) -> str:
         return f"{MIX}:{'+'.join(map(scorer_name, wanted.parts))}"
     options = _options_of(wanted)
     return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
+
+
+def completed_scorer(wanted: Fingerprint, given: RelevanceScorer) -> RelevanceScorer:
+    """Return the scorer that a policy wants, where only the costly one of a cascade is given.
+
+    The cheap scorer is then loaded by its name, and the band is the policy's; so are the
+    weights of a mix that has none.
+
+    Args:
+        wanted: of the policy.
+        given: returned as it is, unless `wanted` is a cascade and it is not.
+
+    Raises:
+        InputError: the cheap scorer cannot be loaded by its name.
+    """
+    if wanted.parts and isinstance(given, MixScorer):
+        return given.weighted_as(wanted)
+    if not wanted.stages or given.fingerprint.kind == CASCADE:
+        return given
+    return CascadeScorer.of(wanted, load_scorer(wanted.stages[0]), given)
 
 
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:

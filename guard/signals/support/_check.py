@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -17,7 +16,7 @@ from ...contracts import EntailmentModel
 from ...deadlines import check_deadline
 from ...errors import InputError, SignalValueError
 from ...fingerprint import Fingerprint
-from ...language import listed
+from ...language import compiled, listed
 from ...text import passage_text
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
@@ -47,33 +46,7 @@ _SUMS, _ABOUT = listed("support", "sums"), listed("support", "rounded")
 _SHORT_ANSWER, _BOUND = 4, 0.7
 # Names with as many first letters are of one family: Belgian, Belgium.
 _OPENING, _SHORT_NAME = 4, 3
-# A question or what leads on to something, and headings.
-_LEADS_ON = re.compile(r"[?？:：][\"'”’)\]*_]*\Z|\A\s*#|\A\W*\*\*[^*\n]{1,80}\*\*\W*\Z")
-_FILLER = re.compile(
-    r"\W*(?:(?:great|good) question|sure(?: thing)?|of course|certainly|absolutely"
-    r"|i(?:'m| am|'d be| would be) (?:happy|glad) to (?:help|assist)[^.\d]{0,60}"
-    r"|(?:please )?let me know if[^.\d]{0,80}|i hope (?:this|that|it) helps[^.\d]{0,40}"
-    r"|let(?:'s|’s| us| me) (?:break|look|go|take|start|see|walk)[^.\d]{0,60}"
-    r"|have a (?:great|good|nice|wonderful)[^.\d]{0,20}|(?:in (?:short|summary|brief), )?(?:yes|no)"
-    r"|that(?:'s|’s| is) (?:correct|right|true)|don(?:'|’)t worry|thank you[^.\d]{0,60}"
-    r"|you(?:'re|’re| are) welcome|feel free to[^.\d]{0,80}|sources?|references?)\W*",
-    re.IGNORECASE,
-)
-# Where "no" and "not" deny nothing.
-_IDIOMS = re.compile(
-    r"\b(?:no|not) (?=(?:more|later|longer|less|fewer|earlier|sooner|greater) than)"
-    r"|\b(?:do not|don't|don’t) (?:forget|hesitate|worry)(?: to)?|\bnot only\b"
-    r"|\A\W*(?:yes|no|nope|yeah)\b(?=\W*[,.:;!])",
-    re.IGNORECASE,
-)
-_NON = re.compile(r"\bnon-", re.IGNORECASE)
-# "See the link below."
-_POINTS = re.compile(
-    r"\A\W*(?:for (?:more|further) \w+,? )?(?:please )?"
-    r"(?:see|visit|click|follow|refer to|check|read)\b"
-    r"[^.]{0,60}\b(?:links?|website|web site|pages?|sources?|below|above|here)\W*\Z",
-    re.IGNORECASE,
-)
+_RULE = compiled("support", "check")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,11 +278,7 @@ _TOLD: ByteCache[bytes, tuple[_Window, ...]] = ByteCache(
 
 
 def _told(text: str) -> tuple[_Window, ...]:
-    key = content_key(text)
-    if (found := _TOLD.get(key)) is None:
-        found = tuple(_windows(text))
-        _TOLD.keep({key: found})
-    return found
+    return _TOLD.made(content_key(text), lambda: tuple(_windows(text)))
 
 
 def _windows(text: str) -> Iterator[_Window]:
@@ -335,13 +304,13 @@ def _claims_nothing(sentence: Sentence, share: float) -> bool:
         share: of it in the passage sentence that has most of it.
     """
     text = sentence.text
-    if not (sentence.items or sentence.quotes) or _FILLER.fullmatch(text):
+    if not (sentence.items or sentence.quotes) or _RULE["filler"].fullmatch(text):
         return True
     if share >= _SAME_MATTER:
         return False
     has_figures = any(item.kind == "number" for item in sentence.items)
-    leads_on = not has_figures and _LEADS_ON.search(text)
-    return bool(leads_on or _POINTS.search(text)) or says_nothing(text)
+    leads_on = not has_figures and _RULE["leads_on"].search(text)
+    return bool(leads_on or _RULE["points"].search(text)) or says_nothing(text)
 
 
 def _faults(sentence: Sentence, sources: _Sources, best: _Window | None) -> Iterator[str]:
@@ -402,7 +371,10 @@ def _says_no_more(told: _Window, sentence: Sentence) -> bool:
 
 def _denies(reply: str, told: str) -> bool:
     """Whether one denies what the other says, idioms aside."""
-    one, other = (read_answer(_NON.sub("not ", _IDIOMS.sub("", text))) for text in (reply, told))
+    one, other = (
+        read_answer(_RULE["non"].sub("not ", _RULE["idioms"].sub("", text)))
+        for text in (reply, told)
+    )
     return bool(flips(one, other) % 2)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from sys import getsizeof
 
 from ..._byte_cache import ByteCache, content_key
-from ...language import listed, section
+from ...language import compiled, listed, section
 from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
 MOST_CHARACTERS = 200_000
@@ -24,20 +24,8 @@ _END = re.compile(
 # Nor after the number of a list's entry.
 _NOT_AT_THE_END = re.compile(rf"\b(?:{_ABBREVIATIONS})\.$|(?:^|\n)\W*\d{{1,2}}\.$", re.IGNORECASE)
 _NUMBERED = re.compile(r"\bnos?\.$", re.IGNORECASE)  # No. 5
-_QUOTED = re.compile(r"[\"“«「『`]([^\"”»」』`\n]{2,200})[\"”»」』`](?!\s*:)")
-# What no sentence of prose has: names of commands, files, options, addresses.
-_CODE = re.compile(
-    r"(?<![\w/.-])(?:--[a-z][\w-]+|[\w.+-]+@[\w-]+\.[\w.]*\w|\.?/[\w./-]{2,}|\w*[a-z]_[a-z]\w*"
-    r"|[\w-]{2,}(?:\.[\w-]{2,})*\.[a-z]{2,5}(?![\w.]))"
-)
-# References to sources, and what opens an answer: blanks take their place, so that places stay.
-_REFERENCES = re.compile(
-    r"\[\^?\d{1,3}(?:\s*[,–-]\s*\d{1,3})*\]|【[^】\n]{0,60}】"
-    r"|\((?:see )?(?:sources?|documents?|docs?|passages?|pages?|contexts?|ref)\b[^()\n]{0,80}\)"
-    r"|\b(?:sources?|documents?|docs?|passages?|contexts?|answer|step|page) #?\d{1,3}\b"
-    r"|^[^\w\n]{0,8}(?:final |short )?answer\W{0,4}:[*_]*",
-    re.IGNORECASE | re.MULTILINE,
-)
+# Blanks take the place of references, so that places stay.
+_RULE = compiled("support", "reading")
 EMPTY = listed("questions", "aside") | listed("support", "empty")
 _FAMILIES = {
     word: family for family, words in section("word_families").items() for word in words.split()
@@ -129,12 +117,13 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
         >>> [one.text for one in read_sentences("Dr. Lee pays 5 euros. It is due in May.")]
         ['Dr. Lee pays 5 euros.', 'It is due in May.']
     """
-    key = content_key(text)
-    if (found := _TEXTS.get(key)) is None:
-        plain = _REFERENCES.sub(lambda one: " " * len(one.group()), text[:MOST_CHARACTERS])
-        found = tuple(_sentence(plain, *span) for span in sentence_spans(text[:MOST_CHARACTERS]))
-        _TEXTS.keep({key: found})
-    return found
+    return _TEXTS.made(content_key(text), lambda: tuple(_sentences(text[:MOST_CHARACTERS])))
+
+
+def _sentences(text: str) -> Iterator[Sentence]:
+    plain = _RULE["references"].sub(lambda one: " " * len(one.group()), text)
+    for span in sentence_spans(text):
+        yield _sentence(plain, *span)
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -166,9 +155,9 @@ def _sentence(text: str, start: int, end: int) -> Sentence:
 
 
 def _quotes(text: str) -> Iterator[str]:
-    for found in _QUOTED.finditer(text):
+    for found in _RULE["quoted"].finditer(text):
         yield folded(found.group(1))
-    for found in _CODE.finditer(text):
+    for found in _RULE["code"].finditer(text):
         yield folded(found.group().rstrip("./-"))
 
 

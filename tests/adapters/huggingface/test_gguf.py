@@ -196,7 +196,7 @@ def test_the_multilingual_encoder_comes_in_the_same_way(
         sha256=file_sha256(file),
     )
     monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType({"multilingual": tiny}))
-    monkeypatch.setattr(relevance.multilingual, "MULTILINGUAL_SHA256", tiny.sha256)
+    monkeypatch.setattr(relevance.sufficiency, "MULTILINGUAL_SHA256", tiny.sha256)
     monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path / "cache"))
     folder = get_model("multilingual")
     assert get_model("multilingual") == folder

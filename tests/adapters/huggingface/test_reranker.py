@@ -16,7 +16,7 @@ import pytest
 from knowgate.adapters.huggingface import PACKAGED_MODELS, _gguf, get_model, model_folder
 from knowgate.adapters.huggingface.quantised_weights import quantised_weights
 from knowgate.guard import Guard, Policy
-from knowgate.guard.engine.reader import as_graphs_take_them
+from knowgate.guard.engine.embedded import as_graphs_take_them
 from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.model_files import MS_MARCO_SHA256
 from knowgate.guard.signals.relevance import load_scorer

@@ -24,7 +24,8 @@ from pydantic import Field
 from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG, RagOptions
 from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, InputLimits, Policy, Route
 from knowgate.guard.contracts import View
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 
 
 class Record:

@@ -17,7 +17,7 @@ from langgraph.types import Command
 from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import Confidence, Guard, Policy, Route
 from knowgate.guard.signals.confidence import SampledConsistency
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.adapters.langchain.agents import (
     agent,
     asking,
@@ -30,6 +30,7 @@ from tests.adapters.langchain.agents import (
     tool_messages,
 )
 from tests.adapters.langchain.fakes import Setting, TalkingModel
+from tests.support.fakes import FakeEstimator
 
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}

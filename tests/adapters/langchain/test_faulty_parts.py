@@ -27,10 +27,11 @@ from knowgate.adapters.langchain import (
     guard_node,
 )
 from knowgate.guard import Guard, Reason, Route, Veto
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.adapters.langchain.agents import agent, asking, run, streamed
 from tests.adapters.langchain.fakes import WAYS, Setting
 from tests.support.deadlines import auntil, awith_enough_time
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.03

@@ -58,17 +58,17 @@ class Mutating:
             Document("off topic", metadata={"title": "Third"}),
         ]
         self.setting = Setting(retriever=lambda question: self._kept, **setting)
-        score = self.setting.scorer.score
+        score = self.setting.scorer.score_pairs
 
-        def score_and_change(question: str, passages: Sequence[str]) -> Any:
-            scores = score(question, passages)
+        def score_and_change(pairs: Sequence[tuple[str, str]]) -> Any:
+            scores = score(pairs)
             for document in self._kept:
                 document.page_content = "injected afterwards"
                 document.metadata["title"] = "Injected"
             self._kept.reverse()
             return scores
 
-        self.setting.scorer.score = score_and_change  # type: ignore[method-assign]
+        self.setting.scorer.score_pairs = score_and_change  # type: ignore[method-assign]
 
 
 @ways

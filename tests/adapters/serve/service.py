@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 from knowgate.adapters.serve import ProxyOptions, Upstream, create_app
 from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, Policy, Route
 from knowgate.guard.contracts import RelevanceScorer
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeEstimator
 
 GOOD = "We open at nine."
 BAD = "The lake is deep."

@@ -11,7 +11,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer
-from knowgate.guard.engine._cross_encoder import best_span
+from knowgate.guard.engine._scorers import best_span
 from knowgate.guard.engine._tokenizing import InstructPairs, RerankerTemplate, free_tokenizer
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import load_scorer

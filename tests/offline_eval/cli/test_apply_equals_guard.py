@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from knowgate.guard import Fingerprint, Guard, GuardOptions, Policy, Route
 from knowgate.guard.contracts import ConflictBetween, ConflictFinding, View
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, write_lines
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 
 _COMPARED = (
     "route", "reason", "scenario", "relevance", "confidence", "conflict", "failed_signals"

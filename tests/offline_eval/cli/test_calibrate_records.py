@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Guard, InputError, Policy
-from knowgate.guard.testing import FakeEstimator
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
+from tests.support.fakes import FakeEstimator
 
 pytestmark = pytest.mark.slow
 

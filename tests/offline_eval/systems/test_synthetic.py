@@ -15,6 +15,7 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.systems._synthetic import clusters_of, shares, synthetic_questions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
+from tests.support.fakes import FailingLanguageModel
 
 FERRY = [
     QuestionRecord(f"f{at}", f"What does the ferry to island {at} cost?", f"Crowns: {at}.")
@@ -87,7 +88,7 @@ def test_a_model_that_fails_or_keeps_to_no_form_ends_nothing() -> None:
     assert not _made(_writer())
     assert not _made(ScriptedLanguageModel(error=LanguageModelError("down")))
     # What arrived before a failure is used.
-    partly = ScriptedLanguageModel(
+    partly = FailingLanguageModel(
         {"<answerable>yes</answerable>": _NO, "ferry to island": _NEW_FERRY}, fails_after=3
     )
     assert list(_made(partly, FERRY, clusters=1, count=1).values()) == [

@@ -10,8 +10,9 @@ import pytest
 from knowgate.guard import LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._cascade import Cascade
-from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
+from knowgate.guard.signals.confidence._single_answers import PTrue, Verbalized
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.fakes import FailingLanguageModel
 
 SCRIPT = {"sure": "Ada", "unsure": "Bob", "middle": "Cleo"}
 LOGPROBS = {"Ada": math.log(0.95), "Bob": math.log(0.05), "Cleo": math.log(0.5)}
@@ -20,7 +21,8 @@ LOGPROBS = {"Ada": math.log(0.95), "Bob": math.log(0.05), "Cleo": math.log(0.5)}
 def scripted(**changes: Any) -> ScriptedLanguageModel:
     # "unsure" holds "sure", so the longer fragment has to come first.
     script = {name: SCRIPT[name] for name in ("unsure", "sure", "middle")}
-    return ScriptedLanguageModel(script, **({"logprobs": LOGPROBS} | changes))
+    kind = FailingLanguageModel if "fails_after" in changes else ScriptedLanguageModel
+    return kind(script, **({"logprobs": LOGPROBS} | changes))
 
 
 @pytest.mark.parametrize(("question", "value"), [("sure?", 0.95), ("unsure?", 0.05)])

@@ -17,8 +17,7 @@ from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy
-from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
-from knowgate.guard.signals.confidence._token_probability import TokenProbability
+from knowgate.guard.signals.confidence._single_answers import PTrue, TokenProbability, Verbalized
 from knowgate.guard.testing import ScriptedLanguageModel
 
 PROMPT = Prompt("short", "Question: {question}?")

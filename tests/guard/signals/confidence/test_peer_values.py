@@ -15,8 +15,7 @@ import pytest
 
 from knowgate.guard.matching import same_answer
 from knowgate.guard.signals.confidence._entropy import entailed, matched, semantic_entropy
-from knowgate.guard.signals.confidence._self_reported import PTrue
-from knowgate.guard.signals.confidence._token_probability import token_probability
+from knowgate.guard.signals.confidence._single_answers import PTrue, token_probability
 from knowgate.guard.testing import ScriptedLanguageModel
 
 FIXTURE: dict[str, Any] = json.loads(

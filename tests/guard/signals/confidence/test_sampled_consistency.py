@@ -18,13 +18,12 @@ from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher, same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
-from knowgate.guard.signals.confidence._token_probability import GreedyShortcut
 from knowgate.guard.signals.confidence.stopping import (
     BayesianStopping,
     CurtailedSampling,
-    FullSampling,
 )
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.fakes import FailingLanguageModel
 from tests.support.guards import guard_with, policy_with
 
 ANSWER = "Ada"
@@ -172,7 +171,6 @@ class FirstTwo:
         ("bayesian", [True] * 10, 6, 1.0),
         ("bayesian", [False] * 10, 3, 0.0),
         (BayesianStopping(flip_probability=0.01), [True] * 10, 5, 1.0),
-        (FullSampling(4), [True] * 10, 4, 1.0),
         (FirstTwo(), [True, False] * 5, 2, 0.5),
     ],
 )
@@ -245,7 +243,7 @@ def test_a_probable_greedy_answer_needs_no_sample() -> None:
     [
         (0.89, {}),
         (0.95, {"shortcut": None}),
-        (0.95, {"shortcut": GreedyShortcut(0.96)}),
+        (0.95, {"shortcut": 0.96}),
         (0.95, {"threshold": 0.9}),  # ten samples of such an answer often say less than nine
         (0.95, {"sampling": Sampling(temperature=1.5)}),  # at which the answer is less probable
         (0.05, {}),
@@ -290,7 +288,7 @@ async def test_six_of_ten_samples_decide_and_say_so(stopping: Any) -> None:
     whole = SampledConsistency(ScriptedLanguageModel(script), stopping="none")
 
     def estimator() -> SampledConsistency:
-        model = ScriptedLanguageModel(script, fails_after=7)
+        model = FailingLanguageModel(script, fails_after=7)
         return SampledConsistency(model, stopping=stopping)
 
     found = estimator().estimate("q")
@@ -303,7 +301,7 @@ async def test_six_of_ten_samples_decide_and_say_so(stopping: Any) -> None:
 
 
 def test_samples_that_fix_the_decision_all_the_same_are_not_partial() -> None:
-    model = ScriptedLanguageModel(default="Ada", fails_after=8)
+    model = FailingLanguageModel(default="Ada", fails_after=8)
 
     found = SampledConsistency(model, stopping=SlowRule()).estimate("q")
 
@@ -318,7 +316,7 @@ class SlowRule(CurtailedSampling):
 
 
 def test_an_error_in_a_later_wave_leaves_the_earlier_ones() -> None:
-    model = ScriptedLanguageModel({"q": ["Ada", "Grace"]}, fails_after=5)
+    model = FailingLanguageModel({"q": ["Ada", "Grace"]}, fails_after=5)
 
     found = SampledConsistency(model).estimate("q")
 
@@ -332,7 +330,7 @@ def test_an_error_in_a_later_wave_leaves_the_earlier_ones() -> None:
 def test_too_few_samples_are_an_error(
     fails_after: int, minimum: int, error: type[Exception]
 ) -> None:
-    model = ScriptedLanguageModel(default="Ada", fails_after=fails_after)
+    model = FailingLanguageModel(default="Ada", fails_after=fails_after)
 
     with pytest.raises(error, match="the script ends here"):
         SampledConsistency(model, stopping="none", minimum_samples=minimum).estimate("q")

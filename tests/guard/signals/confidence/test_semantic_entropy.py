@@ -22,6 +22,7 @@ from knowgate.guard.signals.confidence._entropy import (
 )
 from knowgate.guard.signals.conflict import SameMeaning
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.fakes import FailingLanguageModel
 
 ASKED = Prompt.bundled("closed_book").fill(question="who?")
 
@@ -145,10 +146,10 @@ def test_the_largest_cluster_can_give_the_answer_and_spares_the_greedy_call() ->
 
 
 def test_samples_that_arrived_before_a_failure_count_as_partial() -> None:
-    found = SemanticEntropy(ScriptedLanguageModel(default="Ada", fails_after=7)).estimate("who?")
+    found = SemanticEntropy(FailingLanguageModel(default="Ada", fails_after=7)).estimate("who?")
     assert (found.partial, found.samples_drawn, found.calls) == (True, 6, 7)
     with pytest.raises(LanguageModelError):
-        SemanticEntropy(ScriptedLanguageModel(default="Ada", fails_after=2)).estimate("who?")
+        SemanticEntropy(FailingLanguageModel(default="Ada", fails_after=2)).estimate("who?")
 
 
 def test_sentences_that_give_one_answer_are_one_cluster_by_default() -> None:

@@ -13,10 +13,16 @@ from knowgate.guard import FingerprintMismatchError, InputError, LanguageModelEr
 from knowgate.guard._model_steps import says_yes, share_of_yes
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
-from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized, spoken_confidence
-from knowgate.guard.signals.confidence._token_probability import TokenProbability, token_probability
+from knowgate.guard.signals.confidence._single_answers import (
+    PTrue,
+    TokenProbability,
+    Verbalized,
+    spoken_confidence,
+    token_probability,
+)
 from knowgate.guard.signals.confidence.hidden_state import FittedProbe, HiddenStateProbe
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.fakes import FailingLanguageModel
 from tests.support.local_models import ScoringLM, StatefulLM
 from tests.support.tables import table
 
@@ -108,7 +114,7 @@ def test_a_refusal_is_not_asked_about() -> None:
 
 
 def test_verdicts_that_arrived_before_the_model_failed_are_used() -> None:
-    lm = ScriptedLanguageModel(default="yes", fails_after=4)
+    lm = FailingLanguageModel(default="yes", fails_after=4)
 
     found = PTrue(lm, method="samples", sampling=Sampling(n=5)).estimate("who?")
 
@@ -155,7 +161,7 @@ def test_a_refusal_has_no_confidence_even_without_log_probabilities() -> None:
 
 
 def test_every_statistic_has_a_fingerprint_of_its_own() -> None:
-    from knowgate.guard.signals.confidence._token_probability import Statistic
+    from knowgate.guard.signals.confidence._single_answers import Statistic
 
     lm = ScriptedLanguageModel()
     prints = {

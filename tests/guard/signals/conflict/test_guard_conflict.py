@@ -9,8 +9,9 @@ import pytest
 from knowgate.guard import Decision, Guard, Policy, Reason, Route, Scenario
 from knowgate.guard.contracts import ConflictFinding, View
 from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
-from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from knowgate.guard.testing import ScriptedLanguageModel as Scripted
+from tests.support.fakes import FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with, without_timings
 
 PASSAGES = ["good nine", " ", "good ten", "good silent"]

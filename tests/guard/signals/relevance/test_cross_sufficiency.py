@@ -27,7 +27,6 @@ from knowgate.guard.signals.relevance.sufficiency import (
     CROSS_FOLDER,
     MIX_FILE,
     CrossSufficiencyScorer,
-    ReadSet,
     SufficiencyScorer,
     best_texts,
 )
@@ -149,10 +148,10 @@ def test_order_repeats_and_neighbours_change_nothing(
 
 
 def test_the_best_three_passages_are_read_once_each() -> None:
-    found = ReadSet(SetScore((0.1, 0.9, 0.5, 0.9, 0.3), 0.0), ["a", "b", "c", "b", "d"])
-    assert best_texts(found) == ["b", "c", "d"]
-    assert best_texts(ReadSet(SetScore((0.1, 0.9), 0.0), ["a", ""])) == ["a"]
-    assert best_texts(ReadSet(SetScore((0.1,), 0.0), [""])) == [""]
+    found = (SetScore((0.1, 0.9, 0.5, 0.9, 0.3), 0.0), ["a", "b", "c", "b", "d"])
+    assert best_texts(*found) == ["b", "c", "d"]
+    assert best_texts(SetScore((0.1, 0.9), 0.0), ["a", ""]) == ["a"]
+    assert best_texts(SetScore((0.1,), 0.0), [""]) == [""]
 
 
 @pytest.mark.parametrize("form", ["{q}", "{q} {p}", "Q: {q} A: {p}", "{p} {q}"])
@@ -161,8 +160,8 @@ def test_of_a_passage_that_repeats_the_question_is_read_what_it_tells(
 ) -> None:
     stub = "Dogs must be registered with the city."
     echo = form.format(q=QUESTION, p=stub)
-    [found] = scorer.read_sets([QUESTION], [[echo, *OTHERS]])
-    assert QUESTION not in found.texts[0]
+    [(_, texts)] = scorer.read_sets([QUESTION], [[echo, *OTHERS]])
+    assert QUESTION not in texts[0]
     attacked, honest, answered = scorer.score_sets(
         [QUESTION] * 3, [[echo, *OTHERS], [stub, *OTHERS], [ANSWER, *OTHERS]]
     )

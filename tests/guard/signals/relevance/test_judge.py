@@ -29,6 +29,7 @@ from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import SufficiencyJudge
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.deadlines import with_enough_time
+from tests.support.fakes import FailingLanguageModel
 from tests.support.guards import guard_with, without_timings
 
 QUESTION = "When does the pool open?"
@@ -198,7 +199,7 @@ def test_a_model_that_hangs_is_cancelled_at_the_deadline() -> None:
         ScriptedLanguageModel(default="Perhaps.", logprobs={"Perhaps.": -0.1}),
         ScriptedLanguageModel(default=""),
         ScriptedLanguageModel(error=LanguageModelError("down")),
-        ScriptedLanguageModel(default="yes", fails_after=2),
+        FailingLanguageModel(default="yes", fails_after=2),
     ],
     ids=["unreadable", "unreadable-probability", "empty", "down", "fails-soon"],
 )
@@ -215,7 +216,7 @@ def test_no_verdict_is_a_failure_that_goes_where_on_error_says(lm: ScriptedLangu
 
 
 def test_more_than_half_of_the_verdicts_must_be_readable() -> None:
-    judge = SufficiencyJudge(ScriptedLanguageModel(default="yes", fails_after=3))
+    judge = SufficiencyJudge(FailingLanguageModel(default="yes", fails_after=3))
     assert judge.score(QUESTION, [RIGHT]) == [1.0]
 
 

@@ -10,11 +10,10 @@ from langchain_core.documents import Document
 
 from knowgate.guard import Guard, GuardOptions, InputError, Policy, Reason
 from knowgate.guard.errors import FingerprintMismatchError, SignalValueError
-from knowgate.guard.fingerprint import Fingerprint, default_aggregator, output_scale
-from knowgate.guard.mix_rule import MixRule
+from knowgate.guard.fingerprint import Fingerprint, MixRule, default_aggregator, output_scale
 from knowgate.guard.signals.relevance import CascadeScorer, load_scorer
-from knowgate.guard.signals.relevance._mix import MixScorer
-from knowgate.guard.signals.relevance.registry import scorer_name
+from knowgate.guard.signals.relevance._combined import MixScorer
+from knowgate.guard.signals.relevance.registry import completed_scorer, scorer_name
 from knowgate.guard.testing import FakeScorer
 
 RULE = MixRule(intercept=-2.0, weights=((1.0, 0.5), (0.1, 0.0)))
@@ -108,7 +107,7 @@ def test_a_cascade_may_have_a_mix_in_front() -> None:
     cascade = CascadeScorer(mix, FakeScorer(default=0.0), threshold=0.0, reach=9.0)
     policy = Policy.for_scorer(cascade, threshold=0.5)
     given = passages(3.0, 30.0)
-    loaded = CascadeScorer.completing(policy.scorer, FakeScorer(default=0.0))
+    loaded = completed_scorer(policy.scorer, FakeScorer(default=0.0))
     for one in (cascade, loaded):
         found = Guard(policy, scorer=one, metrics=False).decide("The library?", given)
         assert (found.relevance_stage, found.route) == ("costly", "abstain")

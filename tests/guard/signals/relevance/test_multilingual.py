@@ -16,7 +16,7 @@ from knowgate.guard.fingerprint import default_aggregator, output_scale
 from knowgate.guard.model_files import MULTILINGUAL_SHA256, cached_model, downloaded_model
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.match_model import MatchModel
-from knowgate.guard.signals.relevance.multilingual import MULTILINGUAL_FOLDER, MultilingualScorer
+from knowgate.guard.signals.relevance.sufficiency import MULTILINGUAL_FOLDER, MultilingualScorer
 
 pytest.importorskip("onnx")
 from tests.support import multilingual_model as tiny

@@ -15,13 +15,13 @@ from knowgate.guard.fingerprint import default_aggregator
 from knowgate.guard.policy import default_calibrator
 from knowgate.guard.signals.relevance import (
     LexicalScorer,
-    _export,
+    _folders,
     export_scorer,
     load_scorer,
     register_scorer,
 )
 from knowgate.guard.signals.relevance import registry as _registry
-from knowgate.guard.signals.relevance._export import ExportReport
+from knowgate.guard.signals.relevance._folders import ExportReport
 from knowgate.guard.signals.relevance.registry import scorer_names
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tools.attack.tiny_models import WORDS, tiny_cross_encoder, tiny_encoder
@@ -149,9 +149,9 @@ def test_a_bad_export_is_an_error(
     def write_another(_: object, folder: Path, **__: object) -> None:
         shutil.copytree(EXPORTED, folder, dirs_exist_ok=True)
 
-    monkeypatch.setattr(_export, "export_encoder", write_another)
+    monkeypatch.setattr(_folders, "export_encoder", write_another)
     assert export_scorer(str(encoder), tmp_path / "same", texts(50)).difference < 1e-5
-    monkeypatch.setattr(_export, "MOST_DIFFERENCE", 0.0)
+    monkeypatch.setattr(_folders, "MOST_DIFFERENCE", 0.0)
     with pytest.raises(ModelFolderError, match="is not written: scores differ by up to"):
         export_scorer(str(encoder), tmp_path / "other", texts(50))
 

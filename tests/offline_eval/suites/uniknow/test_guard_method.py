@@ -11,7 +11,7 @@ from scipy.stats import binom
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import InputError, LanguageModelError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from knowgate.offline_eval.run.manifest import Manifest
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
@@ -28,6 +28,7 @@ from knowgate.offline_eval.suites.uniknow._guard import SignalMeter, calibrate_g
 from knowgate.offline_eval.suites.uniknow.methods import untrained
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import small_run
+from tests.support.fakes import FakeEstimator
 
 PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
 

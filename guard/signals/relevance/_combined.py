@@ -1,0 +1,412 @@
+"""Several scorers in one: a mix of their values, and a costly one behind a cheap one.
+
+    question, passages ─► cheap value ─┬─ below the band ─► stays as it is, and does not pass
+                                       ├─ above the band ─► stays as it is, and passes
+                                       └─ in the band ─► costly verdict ─► lowers the value
+
+The rules themselves are `MixRule` and `CascadeRule`: calibration fits them, and writes them into
+the policy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from abc import abstractmethod
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from ..._measuring import SetReader, as_score, checks_its_deadline
+from ...contracts import AwaitedScorer, RelevanceScorer, SetScore
+from ...deadlines import (
+    DeadlineRunner,
+    asked_to_stop,
+    call_on_thread,
+    check_deadline,
+    seconds_left,
+    within,
+)
+from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskBrokeOffError
+from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule
+from ...policy import default_calibrator
+from ...routing import Calibrator, adrive, drive
+
+_logger = logging.getLogger("knowgate.guard")
+# Costly calls under way at once, stuck ones included.
+_MOST_WORKERS = 32
+# Of the time that the whole signal has left: the rest is for what follows.
+_SHARE_OF_TIME = 0.9
+_MOST_MISSED = 2
+_CALIBRATOR: TypeAdapter[Calibrator] = TypeAdapter(Calibrator)
+# A scorer, the questions that it is asked about, and the passages of each.
+_Asked = tuple[SetReader, Sequence[str], Sequence[Sequence[str]]]
+_Values = Generator[_Asked, Any, list[SetScore]]
+MOST_PARTS = 5
+
+
+class CombinedScorer(AwaitedScorer):
+    """A scorer that asks others: the first one's scores, and a value of all.
+
+    Attributes:
+        scorers: all that are in it.
+    """
+
+    scorers: tuple[RelevanceScorer, ...]
+
+    @property
+    def calls(self) -> int | None:
+        """How often its scorers asked a language model so far; None where none counts that."""
+        counts = [getattr(scorer, "calls", None) for scorer in self.scorers]
+        known = [count for count in counts if isinstance(count, int)]
+        return sum(known) if known else None
+
+    def tuned_on(self, question: str) -> bool:
+        """Whether one of its scorers was tuned on this question, and so looks better on it."""
+        asked = [getattr(scorer, "tuned_on", None) for scorer in self.scorers]
+        return any(tuned_on(question) for tuned_on in asked if tuned_on is not None)
+
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether one of its scorers reads the metadata of passages."""
+        return any(getattr(scorer, "reads_metadata", False) for scorer in self.scorers)
+
+    @property
+    def _always_asked(self) -> Sequence[RelevanceScorer]:
+        return self.scorers
+
+    @property
+    def checks_deadline(self) -> bool:
+        """Whether all do that are asked about every question."""
+        return all(map(checks_its_deadline, self._always_asked))
+
+    def supports(self, question: str) -> bool:
+        """Whether all that are asked about every question know its language."""
+        asked = [getattr(one, "supports", None) for one in self._always_asked]
+        return all(bool(supports(question)) for supports in asked if supports is not None)
+
+    def reads_whole(self, passage: str) -> bool:
+        """Whether all that are asked about every question read a passage to its end."""
+        asked = [getattr(one, "reads_whole", None) for one in self._always_asked]
+        return all(bool(reads(passage)) for reads in asked if reads is not None)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """The first scorer's scores of shape (len(pairs),); the others are not asked."""
+        return self.scorers[0].score_pairs(pairs)
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """As `score_pairs`, without blocking the event loop."""
+        return await call_on_thread(lambda: self.score_pairs(pairs))
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The first scorer's scores of each question's passages, and the value of all."""
+        return drive(self._values(questions, passages), self._answer)
+
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, without blocking the event loop."""
+        return await adrive(self._values(questions, passages), self._aanswer)
+
+    @abstractmethod
+    def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
+        """Yields what to ask of which scorer, is sent its scores, returns the values of all."""
+
+    def _answer(self, asked: _Asked) -> Any:
+        reader, questions, passages = asked
+        return reader.measure(questions, passages)
+
+    async def _aanswer(self, asked: _Asked) -> Any:
+        reader, questions, passages = asked
+        return await reader.ameasure(questions, passages)
+
+
+class MixScorer(CombinedScorer):
+    """Log-odds that passages suffice, by a logistic mix of two to five scorers.
+
+    Each counts by its value for all passages (by its best passage, where it judges them one by
+    one) and by its margin: how far the best passage stands out from the mean of the others. The
+    score of a passage alone is the first scorer's.
+
+    One that fails makes the whole mix fail: nothing is guessed.
+
+    Args:
+        parts: two to five different scorers, none of them a mix.
+        rule: of the policy; None where it is not known yet: such a mix measures nothing.
+
+    Raises:
+        InputError: fewer or more scorers, the same one twice, or a mix.
+
+    Example:
+        >>> from knowgate.guard.testing import FakeScorer
+        >>> parts = FakeScorer({"nine": 0.9}), FakeScorer({"late": 0.8}, default=0.2)
+        >>> rule = MixRule(intercept=0.0, weights=((1.0, 0.0), (2.0, 1.0)))
+        >>> mix = MixScorer(parts, rule)
+        >>> round(mix.score_set("When?", ["at nine", "late"]).joint, 6)
+        3.1
+    """
+
+    checks_deadline = CombinedScorer.checks_deadline
+
+    def __init__(self, parts: Sequence[RelevanceScorer], rule: MixRule | None = None) -> None:
+        if not 2 <= len(parts) <= MOST_PARTS:
+            hint = f"name two to {MOST_PARTS}, e.g. mix:sufficiency+ms-marco"
+            raise InputError(f"{len(parts)} scorers are mixed", where=f"{MIX}:", hint=hint)
+        if any(isinstance(one, MixScorer) for one in parts):
+            raise InputError("is in a mix itself", where=f"{MIX}:", hint="name all scorers in one")
+        self.parts = self.scorers = tuple(parts)
+        self._readers, self._rule = [SetReader.usual(one) for one in parts], rule
+
+    @staticmethod
+    def names(rest: str) -> tuple[str, ...]:
+        """The names between plus signs.
+
+        Raises:
+            InputError: there are fewer than two or more than five, or one is empty or stands twice.
+        """
+        names = tuple(rest.split("+"))
+        if not 2 <= len(names) <= MOST_PARTS or "" in names or len({*names}) < len(names):
+            raise InputError(
+                f"is no mix of two to {MOST_PARTS} different scorers",
+                where=f"{MIX}:{rest}",
+                hint="e.g. mix:sufficiency+metadata:relevance_score+ms-marco",
+            )
+        return names
+
+    def weighted_as(self, wanted: Fingerprint) -> MixScorer:
+        """Return the mix with the weights of a policy, where it has none itself."""
+        if self._rule is not None or wanted.kind != MIX:
+            return self
+        return MixScorer(self.scorers, MixRule.of(wanted))
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this mix is bound to: all scorers and all weights."""
+        parts = tuple(one.fingerprint for one in self.scorers)
+        if self._rule is None:
+            return Fingerprint(kind=MIX, parts=parts)
+        return self._rule.fingerprint(parts)
+
+    def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
+        rule = self._rule
+        if rule is None:
+            raise InputError(
+                "the mix has no weights yet",
+                where=f"{MIX}:",
+                hint="measure its scorers, then `knowgate calibrate --mix`, and serve that policy",
+            )
+        by_part: list[list[SetScore]] = []
+        for reader in self._readers:
+            measured = yield reader, questions, passages
+            by_part.append(measured)
+        found = []
+        for scores in zip(*by_part, strict=True):
+            parts = [(one.joint, MixRule.margin(one.scores)) for one in scores]
+            found.append(SetScore(scores[0].scores, rule.value(parts)))
+        return found
+
+
+class CascadeScorer(CombinedScorer):
+    """A cheap scorer that asks a costly one only where the verdict can change the route.
+
+    The costly scorer is asked about a question whose cheap value lies in the band from
+    `threshold` up to, but not including, `threshold + reach`. Its verdict v in [0, 1] lowers the
+    value by 2 · reach · (1 − v): below one half the question no longer passes. Other values stay
+    the cheap scorer's. So one threshold decides, as for any other scorer, and
+    `knowgate calibrate --cascade` certifies band and threshold together.
+
+    A costly scorer that raises, misses its deadline or gives no number never fails the question:
+    it passes from the cheap value `fallback` on, or does not pass. `SetScore.stage`,
+    `Decision.relevance_stage` and the metric `knowgate_relevance_stages_total` say so.
+
+    Args:
+        cheap: asked about every question.
+        costly: asked about those in the band, e.g. a `SufficiencyJudge`.
+        threshold: lower edge of the band, on the cheap scorer's own scale.
+        reach: width of the band, at least 0.
+        fallback: where the costly scorer failed, the cheap value from which on a question passes;
+            None: it does not pass.
+        calibrator: makes a verdict in [0, 1] of the costly scorer's value; by default the one
+            bundled with that scorer, or the value itself, clipped.
+        seconds: that the costly scorer has for one question, within the deadline of relevance;
+            None: as long as that.
+
+    Raises:
+        InputError: a number is out of range.
+
+    Example:
+        >>> from knowgate.guard.testing import FakeScorer
+        >>> cheap = FakeScorer({"nine": 0.9, "late": 0.6}, default=0.1)
+        >>> cascade = CascadeScorer(cheap, FakeScorer(default=0.0), threshold=0.5, reach=0.3)
+        >>> [cascade.score_set("When?", [text]).stage for text in ("at nine", "late", "never")]
+        ['cheap', 'costly', 'cheap']
+        >>> round(cascade.score_set("When?", ["late"]).joint, 6)
+        0.0
+    """
+
+    checks_deadline = CombinedScorer.checks_deadline
+
+    def __init__(
+        self,
+        cheap: RelevanceScorer,
+        costly: RelevanceScorer,
+        *,
+        threshold: float,
+        reach: float,
+        fallback: float | None = None,
+        calibrator: Calibrator | None = None,
+        seconds: float | None = 8.0,
+    ) -> None:
+        for name, value in (("threshold", threshold), ("reach", reach), ("fallback", fallback)):
+            if value is not None and not math.isfinite(value):
+                raise InputError("must be a finite number", where=name)
+        if reach < 0:
+            raise InputError("must be at least 0", where="reach")
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise InputError("must be positive seconds or None", where="seconds")
+        self._rule = CascadeRule(threshold=threshold, reach=reach, fallback=fallback)
+        self.stages = self.scorers = cheap, costly
+        self._cheap, self._costly = SetReader.usual(cheap), SetReader.usual(costly)
+        self._calibrator = calibrator or default_calibrator(costly.fingerprint)
+        self._seconds = math.inf if seconds is None else seconds
+        self._runner = DeadlineRunner(_MOST_WORKERS)
+
+    @classmethod
+    def of(
+        cls,
+        wanted: Fingerprint,
+        cheap: RelevanceScorer,
+        costly: RelevanceScorer,
+        *,
+        seconds: float | None = 8.0,
+    ) -> CascadeScorer:
+        """Make the cascade of a policy.
+
+        Args:
+            wanted: `policy.scorer`.
+            cheap: its cheap scorer.
+            costly: its costly scorer.
+            seconds: as for the class.
+
+        Raises:
+            InputError: the policy is of no cascade.
+        """
+        if wanted.kind != CASCADE:
+            raise InputError(f"the policy is of a scorer {wanted.kind!r}, of no cascade")
+        settings: dict[str, Any] = dict(wanted.settings)
+        own = settings.pop("calibrator", None)
+        calibrator = None if own is None else _CALIBRATOR.validate_json(own)
+        return cls(cheap, costly, calibrator=calibrator, seconds=seconds, **settings)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this cascade is bound to: both stages and the band."""
+        cheap, costly = (one.fingerprint for one in self.stages)
+        own = None if self._calibrator == default_calibrator(costly) else self._calibrator
+        return self._rule.fingerprint(cheap, costly, own)
+
+    @property
+    def _always_asked(self) -> Sequence[RelevanceScorer]:
+        return self.stages[:1]
+
+    def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
+        cheap: list[SetScore] = yield self._cheap, questions, passages
+        asked = [index for index, one in enumerate(cheap) if self._rule.asks(one.joint)]
+        verdicts = yield from self._verdicts(
+            [questions[index] for index in asked], [passages[index] for index in asked]
+        )
+        by_index = dict(zip(asked, verdicts, strict=True))
+        return [
+            SetScore(
+                one.scores,
+                self._rule.value(one.joint, by_index.get(index)),
+                self._rule.stage(one.joint, by_index.get(index)),
+            )
+            for index, one in enumerate(cheap)
+        ]
+
+    def _verdicts(
+        self, questions: list[str], passages: list[Sequence[str]]
+    ) -> Generator[_Asked, Any, list[float | None]]:
+        """Yield what to ask about together; is sent verdicts, or what was raised.
+
+        Together first; where that fails, one by one, so that one question costs only its own
+        verdict. One that hangs is waited for twice.
+        """
+        count = len(questions)
+        verdicts: list[float | None] = [None] * count
+        if not count:
+            return verdicts
+        found = yield self._costly, questions, passages
+        if not isinstance(found, Exception):
+            return list(found)
+        missed = int(isinstance(found, DeadlineExceededError))
+        for index in range(count) if count > 1 else ():
+            if missed >= _MOST_MISSED:
+                break
+            found = yield self._costly, [questions[index]], [passages[index]]
+            if isinstance(found, Exception):
+                missed += isinstance(found, DeadlineExceededError)
+            else:
+                verdicts[index] = found[0]
+        _logger.warning(
+            "cascade: %d of %d questions have no verdict of the costly scorer",
+            verdicts.count(None),
+            count,
+        )
+        return verdicts
+
+    def _answer(self, asked: _Asked) -> Any:
+        """Scores of the cheap scorer; verdicts of the costly one, or what was raised instead."""
+        reader, questions, passages = asked
+        if reader is self._cheap:
+            return reader.measure(questions, passages)
+        try:
+            found = self._runner.call(
+                lambda: reader.measure(questions, passages), self._time(len(questions))
+            )
+            return self._levels(found)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
+            return _excused(error)
+
+    async def _aanswer(self, asked: _Asked) -> Any:
+        reader, questions, passages = asked
+        if reader is self._cheap:
+            return await reader.ameasure(questions, passages)
+        seconds = self._time(len(questions))
+        try:
+            if reader.awaited:
+                return self._levels(await within(reader.ameasure(questions, passages), seconds))
+            return self._levels(
+                await self._runner.acall(lambda: reader.measure(questions, passages), seconds)
+            )
+        except asyncio.CancelledError as error:
+            if asked_to_stop():
+                raise  # the caller cancelled this question, not the scorer itself
+            return _excused(TaskBrokeOffError(type(error).__name__))
+        except Exception as error:  # noqa: BLE001 - as above
+            return _excused(error)
+
+    def _time(self, questions: int) -> float | None:
+        """Seconds for so many questions."""
+        seconds = min(self._seconds * questions, _SHARE_OF_TIME * seconds_left())
+        return None if math.isinf(seconds) else seconds
+
+    def _levels(self, found: Sequence[SetScore]) -> list[float]:
+        values = [as_score(one.joint) for one in found]
+        if not all(map(math.isfinite, values)):
+            raise SignalValueError("relevance", "the costly scorer gave no finite number for each")
+        return [self._calibrator.apply(value) for value in values]
+
+
+def _excused(error: Exception) -> Exception:
+    check_deadline()  # not where the whole signal is late
+    # The message of a foreign error may quote the question: only its type is logged.
+    _logger.warning("cascade: the costly scorer failed: %s", type(error).__name__)
+    return error
