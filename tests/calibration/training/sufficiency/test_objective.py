@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency.encoder import (
+from knowgate.calibration.training.encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
     Encoded,

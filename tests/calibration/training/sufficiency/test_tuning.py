@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import tuning
-from knowgate.calibration.training.sufficiency.tuning import (
+from knowgate.calibration.training import sufficiency as tuning
+from knowgate.calibration.training.sufficiency import (
     TuningReport,
     TuningSettings,
     _gain,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine.embedded import save_embedded
-from ....guard.engine.model_folder import quiet_loading
-from ....guard.errors import optional_import
-from .._adapters import write_adapter
+from ...guard.engine.embedded import save_embedded
+from ...guard.engine.model_folder import quiet_loading
+from ...guard.errors import optional_import
+from ._adapters import write_adapter
 
 if TYPE_CHECKING:
     from torch import Tensor

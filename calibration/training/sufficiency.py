@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, optional_import
-from ....guard.signals.relevance.late_interaction import word_piece_idf
-from ....guard.signals.relevance.match_model import MatchModel
-from ....guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
-from ... import Interval, SelectiveCurve
+from ...guard.engine import BiEncoderScorer
+from ...guard.errors import InputError, optional_import
+from ...guard.signals.relevance.late_interaction import word_piece_idf
+from ...guard.signals.relevance.match_model import MatchModel
+from ...guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
+from .. import Interval, SelectiveCurve
 from .cases import (
     MixExample,
     SetCase,
@@ -43,34 +43,21 @@ from .encoder import (
 )
 
 _CLIP = 1.0
+# Peak learning rate of the objective's own seven numbers.
+_MIX_RATE = 2e-2
 
 OnStep = Callable[[int, float], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSettings:
-    """How long and how fast.
-
-    Attributes:
-        steps: batches.
-        rate: peak learning rate of the adapter.
-        mix_rate: peak learning rate of the objective's own seven numbers.
-        warm_up: steps of the rise.
-        length_penalty: of the match features.
-    """
-
-    steps: int
-    rate: float = 3e-4
-    mix_rate: float = 2e-2
-    warm_up: int = 60
-    length_penalty: float = 0.06
 
 
 def train_on(
     encoder: TrainableEncoder,
     batches: TopicBatches,
     idf: NDArray[np.float32],
-    settings: TrainingSettings,
+    *,
+    steps: int,
+    rate: float = 3e-4,
+    warm_up: int = 60,
+    length_penalty: float = 0.06,
     on_step: OnStep | None = None,
 ) -> int:
     """Train the encoder's adapter in place; returns the steps taken.
@@ -79,7 +66,10 @@ def train_on(
         encoder: whose adapter is trained.
         batches: questions that lie close together, each with the passage that suffices.
         idf: weight of each word-piece id.
-        settings: how.
+        steps: batches.
+        rate: peak learning rate of the adapter.
+        warm_up: steps of the rise.
+        length_penalty: of the match features.
         on_step: called after each step with its number (from 1) and loss; training
             stops early when it returns True.
     """
@@ -87,27 +77,27 @@ def train_on(
     objective = SetObjective()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
     groups = [
-        {"params": encoder.parameters(), "peak": settings.rate, "weight_decay": 0.01},
-        {"params": objective.parameters(), "peak": settings.mix_rate, "weight_decay": 0.0},
+        {"params": encoder.parameters(), "peak": rate, "weight_decay": 0.01},
+        {"params": objective.parameters(), "peak": _MIX_RATE, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=settings.rate)
+    optimizer = torch.optim.AdamW(groups, lr=rate)
     trained = [*encoder.parameters(), *objective.parameters()]
-    for step in range(settings.steps):
-        share = learning_rate(step, settings.steps, settings.warm_up)
+    for step in range(steps):
+        share = learning_rate(step, steps, warm_up)
         for group in optimizer.param_groups:
             group["lr"] = group["peak"] * share
-        batch = batches.draw()
-        asked = encoder.encode(batch.questions, MAX_QUESTION_PIECES)
-        told = encoder.encode(batch.passages, MAX_PASSAGE_PIECES)
-        found = similarities(asked, told, table, settings.length_penalty)
-        loss: Any = objective.loss(found, torch.from_numpy(batch.unusable))
+        questions, passages, unusable = batches.draw()
+        asked = encoder.encode(questions, MAX_QUESTION_PIECES)
+        told = encoder.encode(passages, MAX_PASSAGE_PIECES)
+        found = similarities(asked, told, table, length_penalty)
+        loss: Any = objective.loss(found, torch.from_numpy(unusable))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, _CLIP)
         optimizer.step()
         if on_step is not None and on_step(step + 1, float(loss.detach())):
             return step + 1
-    return settings.steps
+    return steps
 
 
 _FOLDS = 4
@@ -339,13 +329,16 @@ class _Work:
             return step == steps
 
         # The same schedule whenever it ends, so that a checkpoint is what was judged.
-        plan = TrainingSettings(
+        train_on(
+            encoder,
+            batches,
+            self._idf,
             steps=last,
             rate=self._settings.rate,
             warm_up=6,
             length_penalty=self._bundled.model.length_penalty,
+            on_step=step_done,
         )
-        train_on(encoder, batches, self._idf, plan, step_done)
         return encoder
 
     def _scorer(self, folder: Path) -> SufficiencyScorer:
