@@ -28,7 +28,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...guard.read_models import CheckedSettings
-from ._errors import ServeError, reply_to
+from ._bodies import ServeError, reply_to
 
 _logger = logging.getLogger("knowgate.serve")
 

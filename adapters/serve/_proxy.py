@@ -35,8 +35,7 @@ from ...guard.errors import (
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
-from ._decide import ChatExtension, as_given
-from ._errors import JSONReply, ServeError, as_json, documented
+from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
 from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
@@ -192,7 +191,7 @@ class ChatProxy:
             raise
         if held:
             return _as_stream(asked, completion, plan.extension, plan.headers)
-        return JSONReply(completion | {"knowgate": plan.extension}, headers=plan.headers)
+        return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
         extension = asked.knowgate or ChatExtension()
@@ -203,12 +202,13 @@ class ChatProxy:
             question = extension.question
         try:
             given, texts = await self._passages(extension, question)
-        except RetrievalFailedError as failure:
-            decision = failure.decision(self.guard)
-            if decision.acts:
-                return self._decided(messages, question, decision, [], [])
-            message = "The passages could not be retrieved."
-            raise ServeError(502, str(failure.reason), message) from None
+        except ServeError as failure:
+            reason = Reason(failure.code)
+            decision = Decision(route=Route.ABSTAIN, reason=reason, mode=self.guard.mode)
+            self.guard.count(decision)
+            if not decision.acts:
+                raise
+            return self._decided(messages, question, decision, [], [])
         if self.guard.mode is Mode.SHADOW:
             self._decide_late(question, given)
             changed = self._with_context(messages, texts) if texts else messages
@@ -304,7 +304,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
     )
     async def models() -> Response:
         """List the models of the upstream."""
-        return JSONReply(await proxy.client.models())
+        return json_reply(await proxy.client.models())
 
     return router
 
@@ -325,22 +325,9 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 # -- retrieval ----------------------------------------------------------------------------------
 
 
-class RetrievalFailedError(Exception):
-    """Nothing can be judged.
-
-    Args:
-        reason: of the abstention.
-    """
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason.value)
-        self.reason = reason
-
-    def decision(self, guard: Guard) -> Decision:
-        """The decision of a guard on it, counted."""
-        decision = Decision(route=Route.ABSTAIN, reason=self.reason, mode=guard.mode)
-        guard.count(decision)
-        return decision
+def _not_retrieved(reason: Reason) -> ServeError:
+    """The error where nothing can be judged; its code is the reason of the abstention."""
+    return ServeError(502, reason.value, "The passages could not be retrieved.")
 
 
 class Retriever:
@@ -371,7 +358,7 @@ class Retriever:
         """The passages for a question, and the text of each, read once.
 
         Raises:
-            RetrievalFailedError: it raised, took too long, or returned what is no passages.
+            ServeError: it raised, took too long, or returned what is no passages.
         """
         try:
             if inspect.iscoroutinefunction(self._find):
@@ -379,17 +366,17 @@ class Retriever:
             else:
                 found = await self._threads.acall(lambda: self._find(question), self._seconds)
         except Exception as error:
-            raise RetrievalFailedError(Reason.RETRIEVAL_FAILED) from error
+            raise _not_retrieved(Reason.RETRIEVAL_FAILED) from error
         try:
             return await self._threads.acall(
                 lambda: guard.limits.read_passages(found), self._seconds
             )
         except InputTooLargeError:
-            raise RetrievalFailedError(Reason.INPUT_TOO_LARGE) from None
+            raise _not_retrieved(Reason.INPUT_TOO_LARGE) from None
         except (QuestionError, AllWorkersBusyError, DeadlineExceededError):
-            raise RetrievalFailedError(Reason.INVALID_PASSAGES) from None
+            raise _not_retrieved(Reason.INVALID_PASSAGES) from None
         except Exception as error:  # a lazy document may raise anything
-            raise RetrievalFailedError(Reason.INVALID_PASSAGES) from error
+            raise _not_retrieved(Reason.INVALID_PASSAGES) from error
 
 
 # -- replies ------------------------------------------------------------------------------------
@@ -413,7 +400,7 @@ def _abstention(
         "usage": _NO_TOKENS,
     }
     if not asked.stream:
-        return JSONReply(completion | {"knowgate": extension}, headers=headers)
+        return json_reply(completion | {"knowgate": extension}, headers=headers)
     return _as_stream(asked, completion, extension, headers)
 
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
 
-from knowgate.adapters.serve._errors import as_json
+from knowgate.adapters.serve._bodies import as_json
 from knowgate.adapters.serve._proxy import GuardedRequest
 from knowgate.guard.testing import FakeScorer
 from tests.adapters.serve.service import BAD, GOOD, Model, client_of, make_app, make_guard
