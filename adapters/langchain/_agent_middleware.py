@@ -27,12 +27,10 @@ from langchain_core.tools import BaseTool
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
 from ...guard.routing import adrive, drive
-from ._answer import RetrievalError, document_again, told_values
-from ._documents import read_documents, shown_text
+from ._answer import RetrievalError, ShadowDecider, document_again, told_values
+from ._documents import kept_documents, read_documents, readers, shown_text
 from ._planning import OnRetrieverError
 from ._replies import Replies
-from ._retrieval_filter import kept_documents, readers
-from ._shadow import ShadowDecider
 
 try:
     from langchain.agents.middleware import (

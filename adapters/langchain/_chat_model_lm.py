@@ -24,8 +24,16 @@ from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import GuardedAnswer
-from ._calls import Attempts, ChatLimits, Draws, TokenUsage, UsageMeter
-from ._model_identity import class_name, each_model, model_fingerprint
+from ._calls import (
+    Attempts,
+    ChatLimits,
+    Draws,
+    TokenUsage,
+    UsageMeter,
+    class_name,
+    each_model,
+    model_fingerprint,
+)
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.

@@ -9,9 +9,9 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError, KnowgateError
+from ._documents import aread_found, kept_documents, read_found
 from ._planning import required
 from ._replies import Replies
-from ._retrieval_filter import aread_found, kept_documents, read_found
 
 if TYPE_CHECKING:
     from ...guard import Guard

@@ -21,7 +21,7 @@ from langchain_core.utils.aiter import aclosing
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
-from ._answer import GuardedAnswer, joined
+from ._answer import GuardedAnswer, ShadowDecider, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
 from ._guard_runnable import adecide_all, decide_all
@@ -39,7 +39,6 @@ from ._planning import (
     decision_event,
 )
 from ._replies import Replies
-from ._shadow import ShadowDecider
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

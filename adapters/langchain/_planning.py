@@ -38,6 +38,7 @@ from ...guard.text import clean_text
 from ._answer import (
     AbstainedError,
     GuardedAnswer,
+    LateDecision,
     RetrievalError,
     joined,
     retold,
@@ -46,7 +47,6 @@ from ._answer import (
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
 from ._replies import Replies
-from ._shadow import LateDecision
 
 if TYPE_CHECKING:
     from ...guard import Guard

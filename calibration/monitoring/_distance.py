@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -201,32 +201,6 @@ def calibration_histograms(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How far live values are from those of calibration.
-
-    Attributes:
-        psi: the sum over bins of (q - p) ln(q / p), p and q being the shares of calibration and
-            live values. So that no bin is infinitely surprising, half a question is added to
-            each bin on each side; bins that are empty on both sides are left out. Finite samples
-            of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m) for B well filled
-            bins, n calibration questions and m live values. The rules of thumb ".1 is a change,
-            .25 a large one" are for `excess`. The interval inverts the noncentral chi-square
-            distribution that PSI / (1/n + 1/m) has near no drift, widened to the delta method's
-            further away.
-        ks: largest gap between the cumulative shares (Kolmogorov–Smirnov). It is measured at the
-            bin edges, the only places where a histogram tells the shares, so it is a lower bound
-            of the distance of the values themselves. The interval (Dvoretzky–Kiefer–Wolfowitz on
-            both sides, with Massart's constant) covers the binned distance at any sample size,
-            and is wide.
-        share: of the first histogram in a mixture of two; its `n` are live values.
-    """
-
-    psi: Distance
-    ks: Distance
-    share: Interval = field(default_factory=Interval)
-
-
 def compare(
     expected: Histogram,
     observed: Sequence[int],
@@ -234,8 +208,21 @@ def compare(
     confidence: float = 0.95,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Comparison:
-    """Compare live counts with a calibration histogram of the same bins.
+) -> tuple[Distance, Distance, Interval]:
+    """Compare live counts with a calibration histogram of the same bins: PSI, KS and no share.
+
+    The population stability index (PSI) is the sum over bins of (q - p) ln(q / p), p and q being
+    the shares of calibration and live values. So that no bin is infinitely surprising, half a
+    question is added to each bin on each side; bins that are empty on both sides are left out.
+    Finite samples of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m) for B well
+    filled bins, n calibration questions and m live values. The rules of thumb ".1 is a change,
+    .25 a large one" are for `excess`. The interval inverts the noncentral chi-square distribution
+    that PSI / (1/n + 1/m) has near no drift, widened to the delta method's further away.
+
+    KS is the largest gap between the cumulative shares (Kolmogorov–Smirnov). It is measured at the
+    bin edges, the only places where a histogram tells the shares, so it is a lower bound of the
+    distance of the values themselves. The interval (Dvoretzky–Kiefer–Wolfowitz on both sides, with
+    Massart's constant) covers the binned distance at any sample size, and is wide.
 
     p-values and means without drift come from random splits of all values into sides of the same
     sizes, which is exact however thin the bins are.
@@ -252,15 +239,15 @@ def compare(
 
     Example:
         >>> histogram = Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
-        >>> found = compare(histogram, [40, 60])
-        >>> round(found.psi.value, 3), round(found.psi.without_drift, 2), round(found.ks.value, 3)
+        >>> psi, ks, _ = compare(histogram, [40, 60])
+        >>> round(psi.value, 3), round(psi.without_drift, 2), round(ks.value, 3)
         (0.159, 0.02, 0.2)
     """
     calibration, live = checked_counts(expected, observed)
     n, m = int(calibration.sum()), int(live.sum())
     if not n or not m:
         nothing = Distance.undefined(n, m)
-        return Comparison(nothing, nothing)
+        return nothing, nothing, Interval()
     pooled = (calibration + live).astype(np.int64)
     if pooled.sum() > _MOST_COUNTED:
         raise InputError(f"more than {_MOST_COUNTED:,} values cannot be compared")
@@ -272,7 +259,7 @@ def compare(
     p, q = (smoothed_shares(side, occupied)[occupied] for side in (calibration, live))
     half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
     gap = float(largest_gap(calibration, live))
-    return Comparison(
+    return (
         _index(
             float(stability_index(calibration, live, occupied)),
             stability_index(*split, occupied),
@@ -282,6 +269,7 @@ def compare(
             confidence,
         ),
         Distance.within(gap, half, largest_gap(*split), n, m),
+        Interval(),
     )
 
 
@@ -361,7 +349,7 @@ def compare_with_mixture(
     confidence: float = 0.95,
     draws: int = _DRAWS,
     seed: int = 0,
-) -> Comparison:
+) -> tuple[Distance, Distance, Interval]:
     """Fit the share of `first` by maximum likelihood, then compare with the mixture.
 
     Leave-one-out calibration measures each question twice, with its source and without.
@@ -391,7 +379,7 @@ def compare_with_mixture(
     sizes = int(a.sum()), int(b.sum()), int(live.sum())
     if not all(sizes):
         nothing = Distance.undefined(min(sizes[:2]), sizes[2])
-        return Comparison(nothing, nothing)
+        return nothing, nothing, Interval()
     occupied = (a + b + live) > 0
     fitted, psi, ks = (float(found) for found in _fitted(a, b, live, occupied))
     _, drawn_psi, drawn_ks = _without_drift(a, b, sizes, fitted, occupied, draws, seed)
@@ -400,7 +388,7 @@ def compare_with_mixture(
     miss = (1 - confidence) / 3
     bands = [band(size, miss) for size in sizes]
     n, m = min(sizes[:2]), sizes[2]
-    return Comparison(
+    return (
         _index(
             psi,
             drawn_psi,

@@ -7,9 +7,8 @@ RateChangeDetector  has a rate changed, and since when?
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, astuple, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,11 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
-    TypeAdapter,
-    ValidationError,
 )
 from pydantic.dataclasses import dataclass as checked_dataclass
-from pydantic_core import to_jsonable_python
 
 from ...guard.decision import Route
-from ...guard.errors import InputError, first_fault
+from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import CheckedSettings
 from .. import Interval
@@ -54,20 +50,6 @@ else:
         AfterValidator(dict),
         PlainSerializer(lambda counts: [list(pair) for pair in counts.items()]),
     ]
-_State = TypeVar("_State")
-
-
-def _plain(state: object) -> dict[str, Any]:
-    found: dict[str, Any] = to_jsonable_python(state)
-    return found
-
-
-def _restored(kind: type[_State], state: object) -> _State:
-    try:
-        return TypeAdapter(kind).validate_python(state)
-    except ValidationError as error:
-        raise InputError(f"the saved state: {first_fault(error)}", hint=SAVED_HINT) from None
-
 
 SAVED_HINT = "give what to_dict() returned"
 
@@ -289,19 +271,6 @@ class RiskMonitor(CheckedSettings):
         share = min(1.0, float(values @ counts) / n)
         return Interval(share, low, high, n).around(share)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> RiskMonitor:
-        """Restore a monitor from `to_dict`.
-
-        Raises:
-            InputError: the state is not one of a risk monitor.
-        """
-        return _restored(cls, state)
-
     def _checked(self, rate: float) -> float:
         if not is_number(rate) or not self.least_rate <= rate <= 1:
             raise InputError(
@@ -498,19 +467,6 @@ class RateChangeDetector(CheckedSettings):
         # The mean of all twenty is at most the largest, so most steps end here.
         if self.alarm is None and self.capital.max() >= math.log(self.run_length):
             self._raise_if_enough()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> RateChangeDetector:
-        """Restore a detector from `to_dict`.
-
-        Raises:
-            InputError: the state is not one of a rate change detector.
-        """
-        return _restored(cls, state)
 
     def _raise_if_enough(self) -> None:
         directions: tuple[Direction, Direction] = ("up", "down")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import to_jsonable_python
 
 from ...guard.decision import Route
@@ -17,7 +17,6 @@ from ...guard.policy import Policy
 from .. import Interval
 from ._distance import (
     DRAWS,
-    Comparison,
     Distance,
     MeasuredSignals,
     bin_of,
@@ -158,32 +157,50 @@ class DriftReport:
         Raises:
             InputError: `alpha` or `least` is out of range, or a histogram cannot be used.
         """
-        counter = SignalCounter(policy)
+        counter = SignalCounter().bound_to(policy)
         for decision in decisions:
             counter.add(decision)
         return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
 
 
+@checked_dataclass
 class SignalCounter:
     """Live values in the bins of a policy's histograms: a few whole numbers, whatever the traffic.
+
+    A monitor saves it as it is.
 
     Attributes:
         decisions: how many were counted.
         abstained: how many of them abstained.
         counts: signal → values per bin.
-
-    Raises:
-        InputError: a histogram of the policy has no bins, absurdly many questions, or other
-            bins than the one that it is mixed with.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    decisions: Count = 0
+    abstained: Count = 0
+    counts: dict[str, list[Count]] = field(default_factory=dict)
+
+    def bound_to(self, policy: Policy) -> SignalCounter:
+        """Return itself, ready to count in the bins of a policy.
+
+        Raises:
+            InputError: a histogram of the policy has no bins, absurdly many questions, or other
+                bins than the one that it is mixed with; or the values counted so far are in
+                other bins, or more than the decisions.
+        """
         names = _signals(policy)
         for name in names:
             _require_usable(policy, _references(policy, name))
         self._edges = {name: _edges(policy, name) for name in names}
-        self.decisions = self.abstained = 0
-        self.counts = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
+        empty = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
+        counts = self.counts or empty
+        if {name: len(bins) for name, bins in counts.items()} != {
+            name: len(bins) for name, bins in empty.items()
+        }:
+            raise InputError("the saved state counts other bins than the policy has")
+        if max(self.abstained, *map(sum, counts.values())) > self.decisions:
+            raise InputError("the saved state counts more values than decisions")
+        self.counts = counts
+        return self
 
     def add(self, decision: MeasuredSignals) -> None:
         """Count one decision; a signal that is None, or NaN, was not measured."""
@@ -196,37 +213,6 @@ class SignalCounter:
         stage = getattr(decision, "relevance_stage", None)
         if stage is not None and _ASKED in self.counts:
             self.counts[_ASKED][stage != "cheap"] += 1
-
-    def saved(self) -> SavedCounter:
-        """All that it has counted; `from_saved` gives back its equal."""
-        counts = {name: list(bins) for name, bins in self.counts.items()}
-        return SavedCounter(decisions=self.decisions, abstained=self.abstained, counts=counts)
-
-    @classmethod
-    def from_saved(cls, policy: Policy, state: SavedCounter) -> SignalCounter:
-        """Restore a counter of a policy.
-
-        Raises:
-            InputError: it has counts of other bins, or more of them than decisions.
-        """
-        found = cls(policy)
-        if {name: len(bins) for name, bins in state.counts.items()} != {
-            name: len(bins) for name, bins in found.counts.items()
-        }:
-            raise InputError("the saved state counts other bins than the policy has")
-        if max(state.abstained, *map(sum, state.counts.values())) > state.decisions:
-            raise InputError("the saved state counts more values than decisions")
-        found.decisions, found.abstained = state.decisions, state.abstained
-        found.counts = {name: list(state.counts[name]) for name in found.counts}
-        return found
-
-
-class SavedCounter(BaseModel):
-    """What `SignalCounter.to_dict` gives."""
-
-    decisions: Count
-    abstained: Count
-    counts: dict[str, list[Count]]
 
 
 def compare_counts(
@@ -337,12 +323,12 @@ def _compared(
         alpha, seed = settings
         # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
         draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure: Callable[..., Comparison] = compare_with_mixture if mixed else compare
-        one = measure(*histograms, counts, draws=draws, seed=seed)
-        share = one.share if mixed else None
-        found = replace(found, psi=one.psi, ks=one.ks, share_in_kb=share)
+        measure: Callable[..., tuple[Distance, Distance, Interval]]
+        measure = compare_with_mixture if mixed else compare
+        psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
+        found = replace(found, psi=psi, ks=ks, share_in_kb=share if mixed else None)
         if n >= least and smallest >= least:
-            p_values = one.psi.p_value or 0.0, one.ks.p_value or 0.0
+            p_values = psi.p_value or 0.0, ks.p_value or 0.0
             return replace(found, p_value=min(1.0, 2 * min(p_values)))
     words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
     return replace(found, verdict=DriftVerdict.TOO_FEW, words=found.words + words)

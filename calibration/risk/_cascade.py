@@ -24,7 +24,7 @@ from .. import CalibrationRecord
 from ._statement import say, stored_risk
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
-from .fit import BandOption, Cascade, CascadeBand, Fit, FitSettings
+from .fit import Cascade, CascadeBand, Fit, FitSettings
 from .leak import (
     LeftOut,
     certified_calibrator,
@@ -59,24 +59,21 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     main = settings.level
     if cascade.on_failure == "cheap":
         main *= 1.0 - _FIRST_STAGE_SHARE
-    options = _options(learning, testing, cascade, risk, main)
-    reach = min(options, key=lambda option: option.cost).reach
+    reach = _cheapest_width(learning, testing, cascade, risk, main)
     learned_on = len({record.question_id for record in learning})
     if not reach:
-        fit = fit_leak(testing, risk, settings)
-        return replace(fit, cascade=CascadeBand(None, 0.0, None, 0.0, options, learned_on))
+        band = CascadeBand(None, 0.0, None, learned_on)
+        return replace(fit_leak(testing, risk, settings), cascade=band)
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(testing, reach, worst)
     threshold, _ = _certified(strictest, risk, main)
     fallback, first = None, None
     if cascade.on_failure == "cheap":
         fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
-    band = CascadeBand(threshold, reach, fallback, 0.0, options, learned_on)
+    band = CascadeBand(threshold, reach, fallback, learned_on)
     if threshold is None:
         # The test is spent: the cheap scorer alone is not tested after it.
         first = None
-    else:
-        band = replace(band, asked=_asked(testing, threshold, reach))
     fit = _at(testing, band, risk, settings, main, first)
     # Whoever judges questions by thresholds from others moves the whole band.
     return replace(fit, records=tuple(strictest))
@@ -85,23 +82,23 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
 # -- the width, by cost ---------------------------------------------------------------
 
 
-def _options(
+def _cheapest_width(
     learning: Sequence[CalibrationRecord],
     testing: Sequence[CalibrationRecord],
     cascade: Cascade,
     risk: Leak,
     level: float,
-) -> tuple[BandOption, ...]:
-    """What each width of the band would cost."""
+) -> float:
+    """The width of the band that costs least; 0 for the cheap scorer alone."""
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
     leak = _certifiable(passages, risk.bound, level)
     if not scores or leak is None:
-        return (BandOption(0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
+        return 0.0
     # The whole range and a little more, so that the widest band holds every score above it.
     width = (max(scores) - min(scores)) * 1.01
-    widths = dict.fromkeys(share * width for share in _WIDTHS)
-    return tuple(_option(learning, reach, leak, cascade) for reach in widths)
+    widths = [share * width for share in _WIDTHS]
+    return min(widths, key=lambda reach: _cost(learning, reach, leak, cascade))
 
 
 def _certifiable(passages: int, bound: float, level: float) -> float | None:
@@ -112,9 +109,10 @@ def _certifiable(passages: int, bound: float, level: float) -> float | None:
     return (passing - 1) / passages if passing and passages else None
 
 
-def _option(
+def _cost(
     learning: Sequence[CalibrationRecord], reach: float, leak: float, cascade: Cascade
-) -> BandOption:
+) -> float:
+    """Cost of a band of this width per question, where as many can be answered as cannot."""
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(learning, reach, worst)
     asked, abstained = [], []
@@ -129,8 +127,7 @@ def _option(
         failing = sum(value < threshold for value in answerable)
         abstained.append(failing / len(answerable) if answerable else 1.0)
     share_asked, false_abstention = float(np.mean(asked)), float(np.mean(abstained))
-    cost = 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
-    return BandOption(reach, share_asked, false_abstention, cost)
+    return 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
 
 
 def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:

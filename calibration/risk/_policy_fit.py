@@ -48,8 +48,18 @@ from .costs import fit_by_costs
 from .fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
 from .leak import fit_leak
 from .learned_path import Forecast, forecast_path, from_surest
-from .path import PathPoint, Point, as_path
-from .risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, Uncertified, as_targets
+from .risks import (
+    LEARN_PATH,
+    Coverage,
+    Leak,
+    PathPoint,
+    Point,
+    Risk,
+    RiskTarget,
+    Uncertified,
+    as_path,
+    as_targets,
+)
 
 
 def fit_policy(

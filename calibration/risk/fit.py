@@ -20,8 +20,7 @@ from ..records import records_sha256
 from ..statistics import SMALLEST_PROBABILITY
 from ._statement import percent, say
 from .certificate import Certificate
-from .path import PathPoint
-from .risks import Leak, Risk, Uncertified
+from .risks import Leak, PathPoint, Risk, Uncertified
 
 _MOST_MISSES = 1 / 3
 _RESAMPLES = 400
@@ -159,40 +158,19 @@ class Cascade:
 
 
 @dataclass(frozen=True, slots=True)
-class BandOption:
-    """A width of the band, and what it would cost, estimated on the questions to learn on.
-
-    Attributes:
-        reach: width of the band.
-        asked: share of questions that the costly scorer would be asked about.
-        false_abstention: share of answerable questions that would be abstained from.
-        cost: per question, where as many can be answered as cannot.
-    """
-
-    reach: float
-    asked: float
-    false_abstention: float
-    cost: float
-
-
-@dataclass(frozen=True, slots=True)
 class CascadeBand:
-    """The band that a fit chose, and what it chose from.
+    """The band that a fit chose.
 
     Attributes:
         threshold: lower edge, on the cheap scorer's scale; None where nothing was certified.
         reach: width; 0 where the cheap scorer alone costs least.
         fallback: cheap value from which on a question passes whose verdict failed; None: none.
-        asked: share of the questions of the test that the costly scorer is asked about.
-        options: all widths, by rising width.
         learned_on: how many questions the width was chosen on.
     """
 
     threshold: float | None
     reach: float
     fallback: float | None
-    asked: float
-    options: tuple[BandOption, ...]
     learned_on: int
 
     @property

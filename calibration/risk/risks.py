@@ -1,9 +1,9 @@
-"""The kinds of risk that a policy can be fitted to, and how many questions are learned on."""
+"""The kinds of risk that a policy can be fitted to, its operating points, and paths of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, get_args
@@ -295,3 +295,66 @@ LEARN_PATH = LearningShare(share=0.15, fewest=25, most=0.25)
 """To order operating points; the signals are calibrated already."""
 LEARN_CALIBRATORS = LearningShare(share=0.25, fewest=60, most=0.4)
 """To choose calibrators and to order operating points."""
+
+
+ConflictRule = Literal["ignore", "abstain"]
+
+
+@dataclass(frozen=True, slots=True)
+class PathPoint:
+    """Thresholds of the three routes.
+
+    Attributes:
+        relevance: follow the context from this relevance on; None: never.
+        confidence: where the context does not pass, answer from memory from this
+            confidence on; None: never.
+        on_conflict: what a measured conflict does to a context that passes: nothing
+            (`ignore`; conflict then need not be measured), or the guard abstains.
+    """
+
+    relevance: float | None
+    confidence: float | None
+    on_conflict: ConflictRule = "ignore"
+
+    def __post_init__(self) -> None:
+        for name in ("relevance", "confidence"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} must be within [0, 1] or None, not {value}")
+        if self.on_conflict not in ("ignore", "abstain"):
+            raise ValueError(f"on_conflict must be 'ignore' or 'abstain', not {self.on_conflict!r}")
+
+    @classmethod
+    def grid(cls, relevance: Sequence[float], confidence: Sequence[float]) -> tuple[PathPoint, ...]:
+        """All pairs of the thresholds, those with the larger sum first.
+
+        Meant for comparing procedures; a path learned on separate data is sharper.
+
+        Example:
+            >>> [(p.relevance, p.confidence) for p in PathPoint.grid([0.2, 0.8], [0.5])]
+            [(0.8, 0.5), (0.2, 0.5)]
+        """
+        pairs = [(r, p) for r in relevance for p in confidence]
+        pairs.sort(key=lambda pair: (-math.fsum(pair), -pair[0]))
+        return as_path(pairs)
+
+
+Point = PathPoint | tuple[float | None, float | None]
+
+
+def as_path(points: Iterable[Point]) -> tuple[PathPoint, ...]:
+    """A path from points or bare (relevance, confidence) pairs.
+
+    Raises:
+        ValueError: no point, or one out of range.
+    """
+    found = tuple(point if isinstance(point, PathPoint) else _point(point) for point in points)
+    if not found:
+        raise ValueError("a path must have at least one point")
+    return found
+
+
+def _point(pair: object) -> PathPoint:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"a point is a PathPoint or a (relevance, confidence) pair, not {pair!r}")
+    return PathPoint(pair[0], pair[1])

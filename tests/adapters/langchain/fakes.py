@@ -21,7 +21,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
-from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG, RagOptions
+from knowgate.adapters.langchain import ChatModelLM, GuardedAnswer, GuardedRAG, RagOptions
 from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, InputLimits, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
@@ -97,6 +97,20 @@ class TalkingModel(BaseChatModel):
             self.record.threads.add(threading.get_ident())
         said = self.speak(prompt)
         return AIMessage(said) if isinstance(said, str) else said
+
+
+async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: Any) -> Any:
+    if asynchronous:
+        return await lm.agenerate(prompts, **options)
+    return lm.generate(prompts, **options)
+
+
+class StatusError(Exception):
+    """As HTTP clients raise them."""
+
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+        super().__init__("timeout while answering: private words")
 
 
 def collector(said: Any = "said") -> tuple[list[dict[str, Any]], Runnable[Any, Any]]:
@@ -284,6 +298,13 @@ async def batch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAn
 
 async def abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
     return await chain.abatch(list(questions))
+
+
+async def batched(chain: GuardedRAG, inputs: list[Any], asynchronous: bool) -> list[Any]:
+    """The answers to a batch, or errors in their place."""
+    if asynchronous:
+        return await chain.abatch(inputs, return_exceptions=True)
+    return list(chain.batch(inputs, return_exceptions=True))
 
 
 async def stream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:

@@ -7,12 +7,10 @@ from threading import Event
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import Confidence, Guard, Policy, Route
@@ -188,42 +186,6 @@ async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> 
     assert "Off topic" not in str(model.seen)
     assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
     assert decisions(setting) == 3
-
-
-@BOTH
-async def test_the_decision_survives_interrupts(asynchronous: bool) -> None:
-    """A person approves a tool call that the model makes after the decision."""
-
-    @tool
-    def publish(text: str) -> str:
-        """Publish."""
-        return "published"
-
-    steps = iter(
-        [
-            AIMessage("", tool_calls=[call("search", query="grounded")]),
-            AIMessage("", tool_calls=[call("publish", text="t")]),
-            AIMessage("done"),
-        ]
-    )
-    setting = Setting()
-    made, _ = agent(
-        setting,
-        speak=lambda *_: next(steps),
-        tools=[search, publish],
-        others=[HumanInTheLoopMiddleware(interrupt_on={"publish": True})],
-        checkpointer=InMemorySaver(),
-    )
-
-    stopped = await run(made, asking("a question"), asynchronous, THREAD)
-    resume: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
-    state = await run(made, resume, asynchronous, THREAD)
-
-    assert stopped["guard_decision"]["route"] == "follow_context"
-    assert "__interrupt__" in stopped
-    assert state["messages"][-1].text == "done"
-    assert state["guard_decision"] == stopped["guard_decision"]
-    assert decisions(setting) == 1
 
 
 @BOTH

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -10,17 +9,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from knowgate.adapters.langchain import Conversation, RetrievalError, SmallTalk
+from knowgate.adapters.langchain import Conversation, SmallTalk
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Reason, Route
 from knowgate.guard.prompts import Prompt
-from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, collector
+from tests.adapters.langchain.fakes import WAYS, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
-from tests.support.deadlines import awith_enough_time, with_enough_time
+from tests.support.deadlines import with_enough_time
 from tests.support.tables import table
 
 HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
@@ -196,26 +194,6 @@ async def test_a_rewriter_that_fails_leads_to_an_abstention(
     assert "yearly" not in caplog.text
 
 
-async def test_an_async_rewriter_that_hangs_is_cancelled() -> None:
-    async def check(seconds: float) -> None:
-        ended: list[str] = []
-
-        async def hangs(inputs: Any) -> str:
-            try:
-                await asyncio.sleep(60)
-            finally:
-                ended.append("cancelled")
-            return STANDALONE
-
-        chain = Setting(conversation=Conversation(RunnableLambda(hangs), timeout=seconds)).chain
-
-        answer = await chain.ainvoke(FOLLOW_UP)
-
-        assert (answer.decision.reason, ended) == (Reason.REWRITING_FAILED, ["cancelled"])
-
-    await awith_enough_time(check)
-
-
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_a_failed_rewriting_can_leave_the_message_to_the_guard(way: Any) -> None:
     conversation = Conversation(RunnableLambda(_raises), on_error="as_it_is")
@@ -316,18 +294,3 @@ def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     pattern = small_talk_pattern(Prompt.bundled("small_talk_patterns").text)
     assert not pattern.fullmatch("thanks! " * 12 + "x")
     assert time.process_time() - started < 2
-
-
-def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
-    def broken(question: str) -> Any:
-        raise RetrievalError("gone")
-
-    chain = Setting(
-        retriever=RunnableLambda(broken),
-        conversation=Conversation(rewriter()[1]),
-        with_context=CONTEXT_PROMPT | FakeListChatModel(responses=["x"]),
-    ).chain
-
-    answer = chain.invoke(FOLLOW_UP)
-
-    assert answer.decision.reason is Reason.RETRIEVAL_FAILED

@@ -149,12 +149,6 @@ def test_a_late_decision_is_a_decision_wherever_it_goes() -> None:
         assert dumped["decision"] == made.model_dump(mode="json")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_a_dump_of_an_answer_waits_for_its_decision(way: Any) -> None:
-    [answer] = await way(shadowed(scorer=FakeScorer(default=0.9)), ("q",))
-    assert answer.model_dump(mode="json")["decision"]["reason"] == "sufficient_context"
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_handlers_are_told_of_the_decision_once_it_is_made(asynchronous: bool) -> None:
     handler = RunsHandler()

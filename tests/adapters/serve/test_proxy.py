@@ -127,17 +127,18 @@ async def test_an_abstention_streams_as_well_formed_chunks() -> None:
 async def test_the_last_message_of_the_user_is_the_question_and_other_parts_stay() -> None:
     model = Model()
     image = {"type": "image_url", "image_url": {"url": "data:,"}, "text": "Why?"}
+    texts = [{"type": "text", "text": text} for text in ("When", "today?")]
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "first"},
         {"role": "assistant", "content": "reply"},
-        {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "When?"}, image]},
+        {"role": "user", "name": "Ann", "content": [texts[0], image, texts[1]]},
     ]
     await ask(make_app(model=model), chat("", GOOD) | {"messages": messages})
     sent = model.bodies[0]["messages"]
     assert sent[:3] == messages[:3]
     assert (sent[3]["name"], sent[3]["content"][1]) == ("Ann", image)
-    assert "Question: When?" in sent[3]["content"][0]["text"]
+    assert "Question: When\ntoday?" in sent[3]["content"][0]["text"]
     assert "Why?" not in sent[3]["content"][0]["text"]
     assert len(sent[3]["content"]) == 2
 

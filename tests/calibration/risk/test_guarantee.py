@@ -12,8 +12,7 @@ import pytest
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence, binomial_p_values, let_through_wrongly
 from knowgate.calibration.risk.learned_path import forecast_path, from_surest
-from knowgate.calibration.risk.path import PathPoint
-from knowgate.calibration.risk.risks import LEARN_PATH
+from knowgate.calibration.risk.risks import LEARN_PATH, PathPoint
 from knowgate.calibration.statistics import holm_adjusted, questions_needed
 from tests.calibration.risk.populations import (
     Draw,

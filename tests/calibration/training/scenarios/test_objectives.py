@@ -46,12 +46,6 @@ def test_the_preference_loss_equals_trls() -> None:
     )
 
 
-def test_a_policy_that_equals_its_base_has_the_loss_log_2() -> None:
-    values = torch.tensor([-1.0, -7.0]), torch.tensor([-3.0, -0.5])
-
-    assert preference_loss(*values, *values, beta=0.3).tolist() == pytest.approx([math.log(2)] * 2)
-
-
 def test_the_loss_counts_reply_tokens_only_however_rows_are_padded() -> None:
     model = build_model()
     rows = [((0, 40, 41, 42, 43, 1), 2), ((0, 50, 51, 1), 3)]
