@@ -312,11 +312,11 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             response: what the model said without being seen; None where it was not asked.
         """
         shown = turn.showing_kept(decision)
-        action = self._replies.action(decision, turn.documents)
+        reply = self._replies.standing(decision, turn.documents)
         found: dict[str, Any] = {}
-        if action.reply is not None:
-            response = ModelResponse([AIMessage(action.reply)])
-        elif not action.closed_book:
+        if reply is not None:
+            response = ModelResponse([AIMessage(reply)])
+        elif decision.route is not Route.ANSWER:
             seen = request.override(messages=replaced(request.messages, shown))
             kept = [document for message in shown for document in found_in(message)]
             response, found = yield from self._answer(seen, request, turn, kept)

@@ -219,7 +219,7 @@ def guard_node(
         written: dict[str, Any] = {"decision": decision.model_dump(mode="json")}
         if not decision.acts:
             return {**written, "route": Route.FOLLOW_CONTEXT.value, "reply": None}
-        reply = said.action(decision, found).reply
+        reply = said.standing(decision, found)
         route = decision.route if reply is None else Route.ABSTAIN
         kept = kept_documents(decision, found)
         return {**written, documents: kept, "route": route.value, "reply": reply}

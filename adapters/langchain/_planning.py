@@ -439,13 +439,13 @@ class Planner:
             else:
                 turn.reply = turns.reply
             return
-        action = self.replies.action(decision, documents)
-        kept = [documents[index] for index in action.kept]
-        if action.reply is not None:
+        reply = self.replies.standing(decision, documents)
+        kept = tuple(documents[index] for index in decision.kept)
+        if reply is not None:
             if self.options.raise_on_abstain and decision.route is Route.ABSTAIN:
-                raise AbstainedError(decision, action.reply)
-            turn.reply, turn.documents = action.reply, tuple(kept)
-        elif action.closed_book:
+                raise AbstainedError(decision, reply)
+            turn.reply, turn.documents = reply, kept
+        elif decision.route is Route.ANSWER:
             turn.generate(Stage.CLOSED_BOOK)
         else:
             turn.generate(Stage.WITH_CONTEXT, kept)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -24,7 +24,7 @@ from ...guard.errors import KnowgateError
 from ...guard.prompts import Prompt
 from ...guard.text import passage_text
 from ..langchain import Replies
-from ._access import AccessMiddleware, Admission, HTTPMetrics, ServeLimits
+from ._access import AccessMiddleware, Admission, ServeLimits, exposition
 from ._bodies import (
     Calibrated,
     CheckReply,
@@ -158,11 +158,16 @@ def create_app(
             retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
         prompt = proxy.prompt or _bundled_prompt()
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
-    metrics = HTTPMetrics(registry, _PATHS)
-    _add_operations(app, guard, metrics, proxies=proxy is not None)
+    registry = REGISTRY if registry is None else registry
+    _add_operations(app, guard, registry, proxies=proxy is not None)
     _add_error_replies(app)
     app.add_middleware(
-        AccessMiddleware, admission=admission, limits=limits, token=token, metrics=metrics
+        AccessMiddleware,
+        admission=admission,
+        limits=limits,
+        token=token,
+        registry=registry,
+        endpoints=_PATHS,
     )
     return app
 
@@ -175,7 +180,7 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
     def reply(decision: Decision, passages: list[Any]) -> dict[str, Any]:
         return {
             "decision": decision.model_dump(mode="json"),
-            "reply": replies.action(decision, passages).reply if decision.acts else None,
+            "reply": replies.standing(decision, passages) if decision.acts else None,
             "calibrated": guard.policy.state,
         }
 
@@ -247,7 +252,9 @@ def _measuring(guard: Guard) -> Guard:
     return Guard(policy, scorer=guard.scorer, options=options, metrics=False)
 
 
-def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies: bool) -> None:
+def _add_operations(
+    app: FastAPI, guard: Guard, registry: CollectorRegistry, *, proxies: bool
+) -> None:
     """Add what those ask for who run the service."""
     admission: Admission = app.state.admission
 
@@ -277,7 +284,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
     )
     async def show_metrics(request: Request) -> Response:
         """Metrics for Prometheus."""
-        body, media_type = metrics.exposition(request.headers.get("accept", ""))
+        body, media_type = exposition(registry, request.headers.get("accept", ""))
         return Response(body, headers={"Content-Type": media_type})
 
     @app.get("/docs", response_class=HTMLResponse, responses=documented(401, 403))

@@ -242,15 +242,15 @@ class ChatProxy:
             "decision": decision.model_dump(mode="json", exclude=_WITHHELD),
             "calibrated": self.guard.policy.state,
         }
-        action = self.replies.action(decision, given)
-        if action.reply is not None:
-            return _Plan(None, action.reply, extension, headers)
+        reply = self.replies.standing(decision, given)
+        if reply is not None:
+            return _Plan(None, reply, extension, headers)
         gate = None
-        if not action.closed_book:
-            kept = [texts[index] for index in action.kept]
+        if decision.route is not Route.ANSWER:
+            kept = [texts[index] for index in decision.kept]
             messages = self._with_context(messages, kept)
             if self.guard.reply_checker is not None:
-                gate = ReplyGate(self.guard, self.replies, kept, action.kept, question)
+                gate = ReplyGate(self.guard, self.replies, kept, decision.kept, question)
         return _Plan(messages, "", extension, headers, gate)
 
     def _with_context(self, messages: list[Any], passages: Sequence[str]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -323,8 +323,7 @@ def _compared(
         alpha, seed = settings
         # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
         draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure: Callable[..., tuple[Distance, Distance, Interval]]
-        measure = compare_with_mixture if mixed else compare
+        measure: Any = compare_with_mixture if mixed else compare
         psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
         found = replace(found, psi=psi, ks=ks, share_in_kb=share if mixed else None)
         if n >= least and smallest >= least:

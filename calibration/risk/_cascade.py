@@ -35,7 +35,7 @@ from .leak import (
     raw_relevance,
     thresholds_between,
 )
-from .risks import LEARN_PATH, Leak
+from .risks import LEARN_PATH, Leak, learning_share
 
 Floats = NDArray[np.float64]
 # Of the level: for the first stage alone, where it decides when the second fails.
@@ -55,7 +55,8 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     cascade = settings.binding.cascade
     assert cascade is not None
     passages = len({record.unit for record in records})
-    learning, testing = CalibrationRecord.split(records, share=LEARN_PATH.of(passages))
+    share = learning_share(LEARN_PATH, passages)
+    learning, testing = CalibrationRecord.split(records, share=share)
     main = settings.level
     if cascade.on_failure == "cheap":
         main *= 1.0 - _FIRST_STAGE_SHARE

@@ -142,27 +142,17 @@ def _sigmoid(z: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -500.0, 500.0))))
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What the learning questions say of a point.
-
-    Attributes:
-        point: the thresholds.
-        coverage: share of questions let through.
-        power: probability that all targets are certified there.
-    """
-
-    point: PathPoint
-    coverage: float
-    power: float
+# What the learning questions say of a point: the share of questions that it lets through, and the
+# probability that all targets are certified there.
+Forecast = tuple[PathPoint, float, float]
 
 
 def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
     """The points from the one that is most surely certified to the laxest."""
-    surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
-    if best[surest].power < _HOPELESS:
-        surest = 0  # all points then show how far off they are
-    return tuple(forecast.point for forecast in best[surest:])
+    points, _, powers = zip(*best, strict=True)
+    # Where it is hopeless, all points show how far off they are.
+    surest = 0 if max(powers) < _HOPELESS else powers.index(max(powers))
+    return points[surest:]
 
 
 def forecast_path(
@@ -198,7 +188,9 @@ def forecast_path(
         for router in _routers(records, may_follow, may_answer, conflict_between)
     ]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
-    return max(reversed(forecasts), key=lambda found: max(f.power * f.coverage for f in found))
+    return max(
+        reversed(forecasts), key=lambda found: max(coverage * power for _, coverage, power in found)
+    )
 
 
 # Whether the context is followed, whether memory answers, and what a conflict leads to.
@@ -310,10 +302,7 @@ def _forecast(
         share, risk = _expected_risk(learned, context, memory, codes, points, target)
         feared = _pessimistic(risk, share * len(learned.weights))
         power = np.minimum(power, _power(share, feared, target, learned))
-    return [
-        Forecast(point, float(c), float(p))
-        for point, c, p in zip(points, coverage, power, strict=True)
-    ]
+    return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
 
 
 def _expected_risk(

@@ -255,46 +255,36 @@ def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTar
     return targets
 
 
-@dataclass(frozen=True, slots=True)
-class LearningShare:
-    """How many of the questions something is learned on; the rest is worth more in the test.
-
-    Attributes:
-        share: of many questions.
-        fewest: at least so many questions, where that is no more than `most`.
-        most: largest share, of few questions.
-    """
-
-    share: float
-    fewest: int
-    most: float
-
-    def of(self, questions: int) -> float:
-        """Share of `questions` to learn on.
-
-        Example:
-            >>> [LEARN_CALIBRATORS.of(questions) for questions in (100, 200, 1000)]
-            [0.4, 0.3, 0.25]
-        """
-        return min(max(self.share, self.fewest / max(1, questions)), self.most)
-
-    def questions_for(self, testing: int) -> float:
-        """About how many questions there must be in all, so that `testing` are left to test on.
-
-        Example:
-            >>> LEARN_CALIBRATORS.questions_for(60), LEARN_CALIBRATORS.questions_for(750)
-            (100.0, 1000.0)
-        """
-        # The inverse of questions · (1 − of(questions)).
-        return min(
-            max(testing / (1.0 - self.share), testing + self.fewest), testing / (1.0 - self.most)
-        )
-
-
-LEARN_PATH = LearningShare(share=0.15, fewest=25, most=0.25)
+# Of how many questions something is learned, and the rest is worth more in the test: the share of
+# many questions; the fewest, where that is no more than the last; the largest share of few.
+LearningRule = tuple[float, int, float]
+LEARN_PATH: LearningRule = (0.15, 25, 0.25)
 """To order operating points; the signals are calibrated already."""
-LEARN_CALIBRATORS = LearningShare(share=0.25, fewest=60, most=0.4)
+LEARN_CALIBRATORS: LearningRule = (0.25, 60, 0.4)
 """To choose calibrators and to order operating points."""
+
+
+def learning_share(rule: LearningRule, questions: int) -> float:
+    """Share of `questions` to learn on.
+
+    Example:
+        >>> [learning_share(LEARN_CALIBRATORS, questions) for questions in (100, 200, 1000)]
+        [0.4, 0.3, 0.25]
+    """
+    share, fewest, most = rule
+    return min(max(share, fewest / max(1, questions)), most)
+
+
+def questions_to_test(rule: LearningRule, testing: int) -> float:
+    """About how many questions there must be in all, so that `testing` are left to test on.
+
+    Example:
+        >>> [questions_to_test(LEARN_CALIBRATORS, testing) for testing in (60, 750)]
+        [100.0, 1000.0]
+    """
+    share, fewest, most = rule
+    # The inverse of questions · (1 − learning_share(rule, questions)).
+    return min(max(testing / (1.0 - share), testing + fewest), testing / (1.0 - most))
 
 
 ConflictRule = Literal["ignore", "abstain"]

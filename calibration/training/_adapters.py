@@ -8,15 +8,12 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...guard.engine.causal_model import choose_device, load_causal
 from ...guard.engine.model_folder import ModelFolder
 from ...guard.errors import DeviceError, InputError, optional_import
 from ...guard.files import file_sha256, read_json, write_json
-
-if TYPE_CHECKING:
-    from .scenarios import ScenarioTrainingSettings
 
 _WEIGHTS_FILE, _CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 # Says that the folder is complete, so it comes last.
@@ -72,35 +69,35 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, An
     return found if same and whole else None
 
 
-def training_device(settings: ScenarioTrainingSettings) -> Any:
+def training_device(asked: str, *, quantise: bool) -> Any:
     """The torch device to train on.
 
     Raises:
         DeviceError: it is not there, or 4-bit weights are asked for without CUDA.
         MissingDependencyError: 4-bit weights are asked for without bitsandbytes.
     """
-    if settings.quantise:
+    if quantise:
         cuda = bool(optional_import("torch").cuda.is_available())
-        if not cuda or settings.device == "cpu":
+        if not cuda or asked == "cpu":
             raise DeviceError(
                 "4-bit weights (quantise) need a CUDA device"
                 + (", and the device asked for is cpu" if cuda else ", and there is none here")
                 + " — train without quantise, or on a machine with CUDA"
             )
         optional_import("bitsandbytes")
-    device = choose_device(settings.device)
+    device = choose_device(asked)
     if device.type not in {"cpu", "cuda"}:
-        raise DeviceError(f"cannot train on {settings.device!r} — use 'auto', 'cpu' or 'cuda'")
+        raise DeviceError(f"cannot train on {asked!r} — use 'auto', 'cpu' or 'cuda'")
     return device
 
 
 def trainable_model(
-    folder: Path, settings: ScenarioTrainingSettings, device: Any
+    folder: Path, device: Any, *, dtype: str, quantise: bool, rank: int, alpha: int
 ) -> tuple[Any, Any]:
     """Load a base model, put a fresh LoRA adapter on it, and return it with its tokenizer.
 
-    Only the adapter is trained, in float32; the frozen weights have the precision of the
-    settings. Random numbers come from torch.
+    Only the adapter is trained, in float32; the frozen weights have the precision of
+    `dtype`, or 4 bits. Random numbers come from torch.
 
     Raises:
         ModelFolderError: the folder cannot be read as a causal LM with a tokenizer.
@@ -108,19 +105,19 @@ def trainable_model(
     """
     torch, peft = optional_import("torch"), optional_import("peft")
     wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
-    named = ("float32" if wide else "bfloat16") if settings.dtype == "auto" else settings.dtype
-    dtype = getattr(torch, named)
+    named = ("float32" if wide else "bfloat16") if dtype == "auto" else dtype
+    precision = getattr(torch, named)
     options: dict[str, Any] = {}
-    if settings.quantise:
+    if quantise:
         quantised = optional_import("transformers").BitsAndBytesConfig(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
             bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=dtype,
+            bnb_4bit_compute_dtype=precision,
         )
         options = {"quantization_config": quantised, "device_map": {"": device}}
-    model, tokenizer = load_causal(folder, dtype, device, **options)
-    if settings.quantise:
+    model, tokenizer = load_causal(folder, precision, device, **options)
+    if quantise:
         hint = "check that config, weights and tokenizer belong together"
         try:
             with ModelFolder(folder).reading("cannot be prepared for training in 4 bits", hint):
@@ -129,8 +126,8 @@ def trainable_model(
             raise DeviceError(f"{folder} does not fit on {device} — use another device") from error
     config = peft.LoraConfig(
         task_type="CAUSAL_LM",
-        r=settings.rank,
-        lora_alpha=settings.alpha,
+        r=rank,
+        lora_alpha=alpha,
         target_modules="all-linear",
     )
     with warnings.catch_warnings():
@@ -140,7 +137,7 @@ def trainable_model(
         grown = peft.get_peft_model(model, config)
     # Dropout stays off: a few epochs of a small adapter need none. Only 4-bit models train in
     # training mode, in which alone they save memory by computing activations twice.
-    return (grown.train() if settings.quantise else grown.eval()), tokenizer
+    return (grown.train() if quantise else grown.eval()), tokenizer
 
 
 # Between two checkpoints of a training.

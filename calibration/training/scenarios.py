@@ -215,7 +215,7 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
         DeviceError: the device is not there; 4-bit weights without CUDA.
         MissingDependencyError: bitsandbytes, where 4-bit weights are asked for.
     """
-    training_device(settings)
+    training_device(settings.device, quantise=settings.quantise)
     require_new_folder(out)
 
 
@@ -259,7 +259,7 @@ def train_scenarios(
             where="examples",
             hint="train on one kind at a time" if kinds else "give at least one",
         )
-    device = training_device(chosen)
+    device = training_device(chosen.device, quantise=chosen.quantise)
     identity: dict[str, Any] = {
         "objective": "preference" if kinds == {PreferenceExample} else "supervised",
         "examples_sha256": examples_sha256(examples),
@@ -274,7 +274,14 @@ def train_scenarios(
         torch = optional_import("torch")
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            model, tokenizer = trainable_model(Path(model_path), chosen, device)
+            model, tokenizer = trainable_model(
+                Path(model_path),
+                device,
+                dtype=chosen.dtype,
+                quantise=chosen.quantise,
+                rank=chosen.rank,
+                alpha=chosen.alpha,
+            )
             rows = _encode(model, tokenizer, examples, chosen)
             told = {"examples": len(rows), "left_out": len(examples) - len(rows)}
             training = _Training(model, rows, chosen, identity)
@@ -448,7 +455,7 @@ def reply_logprobs(model: Any, rows: Sequence[Row]) -> Tensor:
 
 
 def preference_loss(
-    chosen: Tensor, rejected: Tensor, base_chosen: Tensor, base_rejected: Tensor, beta: float
+    chosen: Tensor, rejected: Tensor, base_chosen: Tensor, base_rejected: Tensor, *, beta: float
 ) -> Tensor:
     """-log sigmoid(β·(Δpolicy − Δbase)) for every pair, Δ = chosen − rejected.
 
@@ -591,7 +598,8 @@ class _Training:
             return -reply_logprobs(self._model, rows).sum()
         found = self._pairs(numbers)
         base = self._reference[list(numbers)].to(found.device)
-        return preference_loss(*found.T, *base.T, self._settings.beta).sum()
+        columns = (*found.unbind(1), *base.unbind(1))
+        return preference_loss(*columns, beta=self._settings.beta).sum()
 
     def _pairs(self, numbers: Sequence[int]) -> Any:
         """Log-probabilities of whole replies, shape (pairs, 2): chosen, rejected."""

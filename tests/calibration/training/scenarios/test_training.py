@@ -225,7 +225,9 @@ def test_what_fails_in_preparing_4_bits_is_a_typed_error(
     monkeypatch.setattr("transformers.BitsAndBytesConfig", dict)
     monkeypatch.setattr(_adapters, "load_causal", load)
     with pytest.raises(told):
-        _adapters.trainable_model(base, replace(FAST, quantise=True), torch.device("cpu"))
+        _adapters.trainable_model(
+            base, torch.device("cpu"), dtype="auto", quantise=True, rank=2, alpha=4
+        )
 
 
 def test_a_misspelt_setting_is_refused() -> None:

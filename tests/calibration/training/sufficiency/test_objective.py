@@ -50,7 +50,7 @@ def _padded(encoder: TokenEncoder, texts: Sequence[str]) -> Encoded:
         vectors[row, : len(pieces)] = torch.tensor(found)
         ids[row, : len(pieces)] = torch.tensor(pieces)
         mask[row, : len(pieces)] = True
-    return Encoded(vectors, ids, mask)
+    return vectors, ids, mask
 
 
 def test_the_same_vectors_give_the_features_that_serving_computes(
