@@ -25,6 +25,7 @@ from knowgate.adapters.langchain import ChatModelLM, GuardedAnswer, GuardedRAG, 
 from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, InputLimits, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from tests.support.registries import counted, total
 
 
 class Record:
@@ -276,12 +277,13 @@ class Setting:
         return retrieve(question)
 
     def counted(self, reason: str) -> float:
-        return sum(
-            sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == "knowgate_decisions_total" and sample.labels["reason"] == reason
-        )
+        return total(self.registry, "knowgate_decisions_total", reason=reason)
+
+    def decisions(self) -> float:
+        return total(self.registry, "knowgate_decisions_total")
+
+    def turns(self) -> dict[str, float]:
+        return counted(self.registry, "knowgate_conversation_turns_total", "turn")
 
 
 async def invoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:

@@ -20,7 +20,6 @@ from tests.adapters.langchain.agents import (
     agent,
     asking,
     call,
-    decisions,
     run,
     search,
     searching,
@@ -62,7 +61,7 @@ async def test_an_agent_follows_the_context_answers_or_abstains(
     assert state["messages"][-1].text == answer
     assert state["guard_decision"]["route"] == route
     assert state["guard_decision"]["question_id"] == state["messages"][0].id
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -132,7 +131,7 @@ async def test_one_decision_holds_for_all_steps_of_a_question(asynchronous: bool
     assert [one.text for one in tool_messages(state)] == [
         "A grounded passage.", "3", "The search is over: answer from the passages that were found."
     ]  # fmt: skip
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -166,7 +165,7 @@ async def test_from_memory_other_tools_can_still_be_used(asynchronous: bool) -> 
         assert "search-1" not in str(seen)
         assert "Off topic" not in str(seen)
     assert [one.text for one in model.seen[-1] if isinstance(one, ToolMessage)] == ["3", "7"]
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -185,7 +184,7 @@ async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> 
     # What was rejected for the first question is not shown with the second one.
     assert "Off topic" not in str(model.seen)
     assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
-    assert decisions(setting) == 3
+    assert setting.decisions() == 3
 
 
 @BOTH
@@ -217,7 +216,7 @@ async def test_a_run_that_is_stopped_between_any_two_steps_ends_as_others_do(
     state = made.get_state(THREAD).values
     route, answer = CASES[question]
     assert (state["guard_decision"]["route"], state["messages"][-1].text) == (route, answer)
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 class AskingEstimator(FakeEstimator):
@@ -271,7 +270,7 @@ async def test_questions_asked_at_once_are_not_mixed_up() -> None:
     assert [(state["guard_decision"]["route"], state["messages"][-1].text) for state in states] == [
         CASES[question] for question in questions
     ]
-    assert decisions(setting) == len(questions)
+    assert setting.decisions() == len(questions)
 
 
 @BOTH

@@ -30,24 +30,6 @@ def rewriter(says: Any = STANDALONE) -> tuple[list[dict[str, Any]], Runnable[Any
     return collector(says)
 
 
-def turns(setting: Setting) -> dict[str, float]:
-    return {
-        sample.labels["turn"]: sample.value
-        for family in setting.registry.collect()
-        for sample in family.samples
-        if sample.name == "knowgate_conversation_turns_total"
-    }
-
-
-def decisions(setting: Setting) -> float:
-    return sum(
-        sample.value
-        for family in setting.registry.collect()
-        for sample in family.samples
-        if sample.name == "knowgate_decisions_total"
-    )
-
-
 # -- follow-ups -----------------------------------------------------------------------------
 
 
@@ -70,7 +52,7 @@ async def test_a_follow_up_is_rewritten_once_for_retriever_guard_and_model(
     assert inputs["question"] == STANDALONE
     assert inputs["original_question"] == "what about yearly?"
     assert inputs["chat_history"] == HISTORY
-    assert turns(setting) == {"follow_up": 1}
+    assert setting.turns() == {"follow_up": 1}
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -83,7 +65,7 @@ async def test_without_a_history_nothing_is_rewritten(way: Any, history: Any) ->
 
     assert (asked, answer.standalone_question) == ([], None)
     assert answer.answer == "from context: grounded"
-    assert turns(setting) == {"question": 1}
+    assert setting.turns() == {"question": 1}
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -188,7 +170,7 @@ async def test_a_rewriter_that_fails_leads_to_an_abstention(
     assert (answer.abstained, answer.decision.reason) == (True, Reason.REWRITING_FAILED)
     assert "conversation" in answer.answer
     assert setting.asked == []
-    assert turns(setting) == {"rewriting_failed": 1}
+    assert setting.turns() == {"rewriting_failed": 1}
     assert setting.counted("rewriting_failed") == 1
     assert "the rewriter failed" in caplog.text
     assert "yearly" not in caplog.text
@@ -203,7 +185,7 @@ async def test_a_failed_rewriting_can_leave_the_message_to_the_guard(way: Any) -
 
     assert setting.asked == ["what about yearly?"]
     assert answer.decision.reason is Reason.NEITHER_KNOWS
-    assert turns(setting) == {"rewriting_failed": 1}
+    assert setting.turns() == {"rewriting_failed": 1}
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -252,7 +234,7 @@ async def test_small_talk_gets_the_fixed_reply(way: Any) -> None:
     assert answer.decision.reason is Reason.SMALL_TALK
     assert answer.documents == ()
     assert (setting.asked, setting.scorer.calls) == ([], 0)
-    assert (turns(setting), decisions(setting)) == ({"small_talk": 1}, 0)
+    assert (setting.turns(), setting.decisions()) == ({"small_talk": 1}, 0)
     assert setting.context_model.record.prompts == []
 
 
@@ -273,7 +255,7 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
     assert isinstance(answer.output, AIMessage)
     [prompt] = setting.context_model.record.prompts
     assert prompt == Prompt.bundled("small_talk").fill(question="hello")
-    assert (setting.asked, decisions(setting), checked) == ([], 0, [])
+    assert (setting.asked, setting.decisions(), checked) == ([], 0, [])
 
 
 def test_messages_of_small_talk() -> None:
