@@ -21,7 +21,8 @@ from langchain_core.utils.aiter import aclosing
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
-from ._answer import GuardedAnswer, ShadowDecider, joined
+from ..shadow import ShadowDecider
+from ._answer import GuardedAnswer, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
 from ._guard_runnable import adecide_all, decide_all

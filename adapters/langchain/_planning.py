@@ -35,10 +35,10 @@ from ...guard.read_models import CheckedSettings
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
+from ..shadow import LateDecision
 from ._answer import (
     AbstainedError,
     GuardedAnswer,
-    LateDecision,
     RetrievalError,
     joined,
     retold,

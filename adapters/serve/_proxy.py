@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -35,12 +35,11 @@ from ...guard.errors import (
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
+from ..shadow import ShadowDecider
 from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
 from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
-_logger = logging.getLogger("knowgate.serve")
-_MAX_LATE = 256
 _MAX_MESSAGES = 10_000
 # In a conversation they would show what the guard did not let out.
 _WITHHELD = {"closed_book_answer", "views"}
@@ -138,7 +137,7 @@ class _Plan:
     gate: ReplyGate | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class ChatProxy:
     """Plans replies and asks the upstream.
 
@@ -155,7 +154,10 @@ class ChatProxy:
     replies: Replies
     prompt: Prompt
     retriever: Retriever | None = None
-    _late: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @cached_property
+    def _shadow(self) -> ShadowDecider:
+        return ShadowDecider(self.guard)
 
     async def respond(self, asked: GuardedRequest, body: Mapping[str, Any]) -> Response:
         """Answer one request.
@@ -210,7 +212,7 @@ class ChatProxy:
                 raise
             return self._decided(messages, question, decision, [], [])
         if self.guard.mode is Mode.SHADOW:
-            self._decide_late(question, given)
+            self._shadow.decide([(question, given)], lambda _: None)
             changed = self._with_context(messages, texts) if texts else messages
             mode = Mode.SHADOW.value
             return _Plan(changed, "", {"mode": mode}, {"X-Knowgate-Mode": mode})
@@ -263,21 +265,6 @@ class ChatProxy:
             others = [part for part in message.content if part.get("type") != "text"]
             content = [{"type": "text", "text": text}, *others]
         return [*messages[:index], {**messages[index], "content": content}, *messages[index + 1 :]]
-
-    def _decide_late(self, question: str, passages: list[Any]) -> None:
-        """Decide and count beside the answer, which does not wait for it."""
-        if len(self._late) >= _MAX_LATE:
-            _logger.warning("a question was not decided: too many are under way")
-            return
-        task = asyncio.create_task(self._decide_quietly(question, passages))
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
-
-    async def _decide_quietly(self, question: str, passages: list[Any]) -> None:
-        try:
-            await self.guard.adecide(question, passages)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it
-            _logger.warning("a decision in shadow mode raised %s", type(error).__name__)
 
 
 def chat_router(proxy: ChatProxy) -> APIRouter:

@@ -27,6 +27,7 @@ from tests.adapters.serve.service import (
     make_app,
     make_guard,
 )
+from tests.support.deadlines import auntil
 
 PATH = "/v1/chat/completions"
 
@@ -254,18 +255,12 @@ async def test_a_retriever_that_fails_has_its_own_abstention(retriever: Any, rea
 
 async def test_shadow_mode_changes_nothing_and_decides_beside() -> None:
     model, seen = Model(), list[Decision]()
-    done = asyncio.Event()
-
-    def observe(decision: Decision) -> None:
-        seen.append(decision)
-        done.set()
-
-    guard = make_guard(observers=[observe], mode="shadow")
+    guard = make_guard(observers=[seen.append], mode="shadow")
     found = await ask(make_app(guard, model), chat("When?", BAD))
     assert found.json()["choices"][0]["message"]["content"] == "At nine."
     assert BAD in model.prompts[0]
     assert found.headers["x-knowgate-mode"] == "shadow"
-    await asyncio.wait_for(done.wait(), 30)
+    await auntil(lambda: bool(seen))
     assert [one.reason for one in seen] == ["insufficient_context"]
 
     await ask(make_app(guard, model), chat("Hello"))
