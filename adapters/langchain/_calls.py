@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -283,41 +283,17 @@ class TokenUsage:
     output_tokens: int = 0
 
 
-class UsageMeter:
-    """A token count that many threads add to."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._usage = TokenUsage()
-
-    def read(self) -> TokenUsage:
-        """The count so far."""
-        with self._lock:
-            return self._usage
-
-    def reset(self) -> TokenUsage:
-        """Reset the count; returns the count so far."""
-        with self._lock:
-            usage, self._usage = self._usage, TokenUsage()
-        return usage
-
-    def count(self, **more: int) -> None:
-        """Add to the counts of these names."""
-        with self._lock:
-            before = self._usage
-            sums = {name: getattr(before, name) + number for name, number in more.items()}
-            self._usage = replace(before, **sums)
-
-    def count_tokens(self, replies: Sequence[object]) -> None:
-        """Count the tokens of one request, which each of its replies names; or none does."""
-        first = replies[0] if replies else None
-        usage = first.usage_metadata if isinstance(first, AIMessage) else None
-        # LangChain puts this into replies that its cache answers: nothing was used.
-        if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
-            return
-        read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        if isinstance(read, int) and isinstance(written, int):
-            self.count(metered_calls=1, input_tokens=read, output_tokens=written)
+def tokens_of(replies: Sequence[object]) -> dict[str, int]:
+    """Count the tokens of one request, which each of its replies names; nothing where none does."""
+    first = replies[0] if replies else None
+    usage = first.usage_metadata if isinstance(first, AIMessage) else None
+    # LangChain puts this into replies that its cache answers: nothing was used.
+    if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
+        return {}
+    read, written = usage.get("input_tokens"), usage.get("output_tokens")
+    if not isinstance(read, int) or not isinstance(written, int):
+        return {}
+    return {"metered_calls": 1, "input_tokens": read, "output_tokens": written}
 
 
 # Names under which models keep what they are and how they decode.

@@ -307,7 +307,7 @@ def _detector(
         baseline = (abstained, passed + abstained)
     if baseline is None or baseline == "live":
         # To find a bad run_length now, and not when the first block is full.
-        RateChangeDetector.from_rate(0.5, run_length=run_length)
+        RateChangeDetector(0.5, 0.5, run_length=run_length)
         return None
     if not isinstance(baseline, tuple | list) or len(baseline) != 2:
         raise InputError(

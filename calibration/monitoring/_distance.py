@@ -22,6 +22,8 @@ from ..distributions import chi_squared_cdf, normal_quantile, root, student_quan
 Counts = NDArray[np.float64]
 
 DRAWS = 999
+# That each interval holds what it is of.
+_CONFIDENCE = 0.95
 _MOST_COUNTED = 500_000_000
 
 
@@ -205,7 +207,6 @@ def compare(
     expected: Histogram,
     observed: Sequence[int],
     *,
-    confidence: float = 0.95,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> tuple[Distance, Distance, Interval]:
@@ -230,7 +231,6 @@ def compare(
     Args:
         expected: of the calibration questions.
         observed: live values per bin, shape (bins,).
-        confidence: coverage of the intervals, in (0, 1).
         draws: random splits.
         seed: of these.
 
@@ -257,7 +257,7 @@ def compare(
     )
     split, occupied = (pooled - drawn, drawn), pooled > 0
     p, q = (smoothed_shares(side, occupied)[occupied] for side in (calibration, live))
-    half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
+    half = band(n, (1 - _CONFIDENCE) / 2) + band(m, (1 - _CONFIDENCE) / 2)
     gap = float(largest_gap(calibration, live))
     return (
         _index(
@@ -266,7 +266,6 @@ def compare(
             (p, q),
             (n, m),
             Distance.undefined(n, m),
-            confidence,
         ),
         Distance.within(gap, half, largest_gap(*split), n, m),
         Interval(),
@@ -279,7 +278,6 @@ def _index(
     shares: tuple[Counts, Counts],
     sizes: tuple[float, float],
     counted: Distance,
-    confidence: float,
 ) -> Distance:
     """A PSI with its interval.
 
@@ -289,10 +287,9 @@ def _index(
         shares: of calibration and live values in the bins that are occupied.
         sizes: how many values the shares are worth, of calibration and live ones.
         counted: how many there are.
-        confidence: coverage of the interval.
     """
     mean = float(drawn.mean())
-    low, high = index_interval(value, mean, *shares, sizes, confidence)
+    low, high = index_interval(value, mean, *shares, sizes)
     p = p_value(value, drawn)
     return replace(counted, value=value, low=low, high=high, without_drift=mean, p_value=p)
 
@@ -303,13 +300,12 @@ def index_interval(
     p: Counts,
     q: Counts,
     sizes: tuple[float, float],
-    confidence: float,
 ) -> tuple[float, float]:
     """Interval of the true PSI; `p` and `q` are shares per bin, none of them 0."""
     scale = 1 / sizes[0] + 1 / sizes[1]
     if without_drift <= 0.0:  # one bin: both sides are the same whatever happens
         return 0.0, value
-    tail = (1 - confidence) / 2
+    tail = (1 - _CONFIDENCE) / 2
     freedom = without_drift / scale
     low = scale * _noncentrality(value / scale, freedom, 1 - tail)
     high = scale * _noncentrality(value / scale, freedom, tail)
@@ -346,7 +342,6 @@ def compare_with_mixture(
     second: Histogram,
     observed: Sequence[int],
     *,
-    confidence: float = 0.95,
     draws: int = _DRAWS,
     seed: int = 0,
 ) -> tuple[Distance, Distance, Interval]:
@@ -365,7 +360,6 @@ def compare_with_mixture(
         first: for example of questions with their source in place.
         second: of the same bins.
         observed: live values per bin, shape (bins,).
-        confidence: coverage of the intervals, in (0, 1).
         draws: of the bootstrap.
         seed: of these.
 
@@ -385,7 +379,7 @@ def compare_with_mixture(
     _, drawn_psi, drawn_ks = _without_drift(a, b, sizes, fitted, occupied, draws, seed)
     p_a, p_b, q = (smoothed_shares(side, occupied)[occupied] for side in (a, b, live))
     effective = 1 / (fitted**2 / sizes[0] + (1 - fitted) ** 2 / sizes[1])
-    miss = (1 - confidence) / 3
+    miss = (1 - _CONFIDENCE) / 3
     bands = [band(size, miss) for size in sizes]
     n, m = min(sizes[:2]), sizes[2]
     return (
@@ -395,16 +389,13 @@ def compare_with_mixture(
             (fitted * p_a + (1 - fitted) * p_b, q),
             (effective, float(m)),
             Distance.undefined(n, m),
-            confidence,
         ),
         Distance.within(ks, fitted * bands[0] + (1 - fitted) * bands[1] + bands[2], drawn_ks, n, m),
-        Interval(fitted, *_fieller(first.edges, (a, b, live), confidence), m).around(fitted),
+        Interval(fitted, *_fieller(first.edges, (a, b, live)), m).around(fitted),
     )
 
 
-def _fieller(
-    edges: Sequence[float], counts: tuple[Counts, Counts, Counts], confidence: float
-) -> tuple[float, float]:
+def _fieller(edges: Sequence[float], counts: tuple[Counts, Counts, Counts]) -> tuple[float, float]:
     """The shares of which the live mean may be that of the mixture, by the middles of the bins.
 
     The mean of a mixture is linear in its share, and a middle is fixed by the calibration, so that
@@ -427,7 +418,7 @@ def _fieller(
     off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
     error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
     fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
-    beyond = off - student_quantile(0.5 + confidence / 2, fewest) * error
+    beyond = off - student_quantile(0.5 + _CONFIDENCE / 2, fewest) * error
     held = shares[beyond <= max(0.0, float(beyond.min()))]
     return float(held[0]), float(held[-1])
 

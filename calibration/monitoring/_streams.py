@@ -59,23 +59,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def require_number(
-    value: float, name: str, low: float = 0.0, high: float = 1.0, *, to_high: bool = False
-) -> float:
-    """Return a number above `low` and below `high`, or equal to it with `to_high`.
-
-    Raises:
-        InputError: it is not.
-    """
-    inside = is_number(value) and (low < value < high or (to_high and value == high))
-    if not inside:
-        raise InputError(
-            f"{name} must be between {low:g} and {high:g}, not {value!r}",
-            hint="give a number in this range",
-        )
-    return float(value)
-
-
 STAKES: Array = np.geomspace(0.001, 0.95, 32)
 
 
@@ -338,6 +321,8 @@ def risk_monitors(
 
 
 _LONGEST = 10**15
+# That the range of a baseline holds its true rate.
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +376,7 @@ class RateChangeDetector(CheckedSettings):
     sequential change detection.
 
     Example:
-        >>> detector = RateChangeDetector.from_rate(0.2, run_length=1000)
+        >>> detector = RateChangeDetector(0.2, 0.2, run_length=1000)
         >>> for step in range(200):
         ...     detector.observe(step % 5 == 0 if step < 100 else step % 2 == 0)
         >>> detector.alarm
@@ -414,18 +399,12 @@ class RateChangeDetector(CheckedSettings):
         self._after = {event: log_factors(self.low, self.high, event) for event in (False, True)}
 
     @classmethod
-    def from_rate(cls, rate: float, *, run_length: float = 100_000) -> RateChangeDetector:
-        """A detector for a baseline that is known exactly, in (0, 1)."""
-        rate = require_number(rate, "the baseline rate")
-        return cls(rate, rate, run_length=run_length)
-
-    @classmethod
     def from_counts(
-        cls, events: int, trials: int, *, confidence: float = 0.95, run_length: float = 100_000
+        cls, events: int, trials: int, *, run_length: float = 100_000
     ) -> RateChangeDetector:
         """A detector for a baseline of `events` in `trials`.
 
-        The range is the exact interval (Clopper and Pearson): with this confidence over the
+        The range is the exact interval (Clopper and Pearson): with 95 % confidence over the
         draw of the baseline it holds the true rate, and `run_length` is kept.
         A small baseline therefore sees large changes only.
 
@@ -437,7 +416,7 @@ class RateChangeDetector(CheckedSettings):
             raise InputError(
                 f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
             )
-        tail = (1 - require_number(confidence, "confidence")) / 2
+        tail = (1 - _CONFIDENCE) / 2
         low = 0.0 if events == 0 else beta_quantile(tail, events, trials - events + 1)
         high = 1.0 if events == trials else beta_quantile(1 - tail, events + 1, trials - events)
         return cls(low, high, run_length=run_length)

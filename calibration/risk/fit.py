@@ -309,14 +309,8 @@ class Fit:
     risk: Risk
     cascade: CascadeBand | None = None
 
-    def problems(
-        self, *, max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION
-    ) -> tuple[Problem, ...]:
-        """Why the policy should not serve; empty where nothing speaks against it.
-
-        Args:
-            max_false_abstention: share of the answerable questions that it may abstain from.
-        """
+    def problems(self) -> tuple[Problem, ...]:
+        """Why the policy should not serve; empty where nothing speaks against it."""
         raw, policy = isinstance(self.risk, Leak | Uncertified), self.policy
         routes = []
         for record in self.records:
@@ -329,9 +323,7 @@ class Fit:
         abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
         if isinstance(self.risk, Uncertified):
             abstained = None  # is what the costs make of it
-        return Problem.find(
-            policy, self.records, abstained, max_false_abstention=max_false_abstention
-        )
+        return Problem.find(policy, self.records, abstained)
 
 
 def policy_at(

@@ -78,7 +78,7 @@ def test_a_change_is_found_soon_and_dated(
     delays, dated = [], []
     for seed in range(25):
         rng = np.random.default_rng(seed)
-        detector = RateChangeDetector.from_rate(before)
+        detector = RateChangeDetector(before, before)
         for step in range(2500):
             detector.observe(bool(rng.random() < (before if step < 300 else after)))
             if detector.alarm is not None:
@@ -96,7 +96,7 @@ def test_the_detector_takes_the_steps_of_the_simulation() -> None:
     events = np.random.default_rng(5).random((3, 3000)) < 0.16
     stopped = run_lengths(events, [factors(0.1, 0.1)], 2000)
     for row, expected in zip(events, stopped, strict=True):
-        detector = RateChangeDetector.from_rate(0.1, run_length=2000)
+        detector = RateChangeDetector(0.1, 0.1, run_length=2000)
         for event in row:
             detector.observe(bool(event))
         assert detector.alarm is not None
