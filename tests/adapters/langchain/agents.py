@@ -14,7 +14,7 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
 from pydantic import Field
 
@@ -94,14 +94,6 @@ def agent(
 
 def asking(question: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(question)]}
-
-
-async def run(
-    agent: Any, given: Any, asynchronous: bool, config: RunnableConfig | None = None
-) -> dict[str, Any]:
-    state: dict[str, Any]
-    state = await agent.ainvoke(given, config) if asynchronous else agent.invoke(given, config)
-    return state
 
 
 async def streamed(agent: Any, given: Any, asynchronous: bool) -> list[str]:

@@ -17,7 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import PromptTemplate
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
@@ -98,6 +98,12 @@ class TalkingModel(BaseChatModel):
             self.record.threads.add(threading.get_ident())
         said = self.speak(prompt)
         return AIMessage(said) if isinstance(said, str) else said
+
+
+async def run(
+    part: Any, given: Any, asynchronous: bool, config: RunnableConfig | None = None
+) -> Any:
+    return await part.ainvoke(given, config) if asynchronous else part.invoke(given, config)
 
 
 async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: Any) -> Any:
@@ -302,7 +308,7 @@ async def abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedA
     return await chain.abatch(list(questions))
 
 
-async def batched(chain: GuardedRAG, inputs: list[Any], asynchronous: bool) -> list[Any]:
+async def batched(chain: Any, inputs: list[Any], asynchronous: bool) -> list[Any]:
     """The answers to a batch, or errors in their place."""
     if asynchronous:
         return await chain.abatch(inputs, return_exceptions=True)

@@ -20,13 +20,12 @@ from tests.adapters.langchain.agents import (
     agent,
     asking,
     call,
-    run,
     search,
     searching,
     streamed,
     tool_messages,
 )
-from tests.adapters.langchain.fakes import Setting, TalkingModel
+from tests.adapters.langchain.fakes import Setting, TalkingModel, run
 
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}

@@ -20,11 +20,10 @@ from tests.adapters.langchain.agents import (
     agent,
     asking,
     call,
-    run,
     streamed,
     tool_messages,
 )
-from tests.adapters.langchain.fakes import Setting
+from tests.adapters.langchain.fakes import Setting, run
 
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}

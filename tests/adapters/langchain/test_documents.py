@@ -21,8 +21,8 @@ from knowgate.adapters.langchain import (
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.routing import PlattCalibrator
 from knowgate.guard.signals.relevance import load_scorer
-from tests.adapters.langchain.agents import agent, asking, run
-from tests.adapters.langchain.fakes import Setting
+from tests.adapters.langchain.agents import agent, asking
+from tests.adapters.langchain.fakes import Setting, run
 from tests.adapters.serve.service import client_of, make_app
 
 TEXTS = [f"Passage {i}." for i in range(600)]
@@ -111,10 +111,7 @@ async def test_a_chain_and_a_retriever(
     found = documents(scores)
     chain = GuardedRAG(guard=guard, retriever=lambda _: found, with_context=lambda _: "from it")
     retriever = GuardedRetriever(guard=guard, retriever=RunnableLambda(lambda _: found))
-    if asynchronous:
-        answer, kept = await chain.ainvoke("Which?"), await retriever.ainvoke("Which?")
-    else:
-        answer, kept = chain.invoke("Which?"), retriever.invoke("Which?")
+    answer, kept = [await run(part, "Which?", asynchronous) for part in (chain, retriever)]
     assert answer.abstained is not follows
     assert [one.page_content for one in kept] == ["Passage 0.", "Passage 1."][: 2 * follows]
     assert GuardCompressor(guard=guard).compress_documents(found, "Which?") == kept

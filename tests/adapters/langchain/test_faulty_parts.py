@@ -28,8 +28,8 @@ from knowgate.adapters.langchain import (
 )
 from knowgate.guard import Guard, Reason, Route, Veto
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
-from tests.adapters.langchain.agents import agent, asking, run, streamed
-from tests.adapters.langchain.fakes import WAYS, Setting
+from tests.adapters.langchain.agents import agent, asking, streamed
+from tests.adapters.langchain.fakes import WAYS, Setting, run
 from tests.support.deadlines import auntil, awith_enough_time
 from tests.support.guards import guard_with, policy_with
 from tests.support.registries import total
@@ -106,7 +106,7 @@ def by_graph(asynchronous: bool) -> Path:
         built.add_conditional_edges("guard", lambda state: state["route"], edges)
         app = built.compile()
         given: State = {"question": QUESTION, "documents": [PASSAGE]}
-        state = await app.ainvoke(given) if asynchronous else app.invoke(given)
+        state = await run(app, given, asynchronous)
         return str(state["reply"])
 
     return path
@@ -294,7 +294,7 @@ async def test_any_number_of_passages_ends_in_a_route(count: int, asynchronous: 
     setting = Setting(retriever=lambda question: found)
 
     chain = setting.chain
-    answer = await chain.ainvoke(QUESTION) if asynchronous else chain.invoke(QUESTION)
+    answer = await run(chain, QUESTION, asynchronous)
 
     assert answer.decision.reason is COUNTS[count]
     assert setting.counted(COUNTS[count].value) == 1

@@ -27,6 +27,7 @@ from tests.adapters.langchain.fakes import (
     TalkingModel,
     batched,
     retrieve,
+    run,
     speak,
 )
 from tests.support.guards import guard_with
@@ -211,7 +212,7 @@ async def test_the_guards_samples_are_tagged_children(asynchronous: bool) -> Non
     chain = sampling_chain(TalkingModel(speak=speak))
     config: Any = {"callbacks": [handler]}
 
-    answer = await chain.ainvoke("q", config) if asynchronous else chain.invoke("q", config)
+    answer = await run(chain, "q", asynchronous, config)
 
     sampled = [run for run, tags in handler.tags.items() if "nostream" in tags]
     assert answer.decision.route is Route.ANSWER
