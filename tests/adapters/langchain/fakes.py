@@ -308,11 +308,11 @@ async def abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedA
     return await chain.abatch(list(questions))
 
 
-async def batched(chain: Any, inputs: list[Any], asynchronous: bool) -> list[Any]:
+async def batched(chain: Any, inputs: list[Any], asynchronous: bool) -> Any:
     """The answers to a batch, or errors in their place."""
     if asynchronous:
         return await chain.abatch(inputs, return_exceptions=True)
-    return list(chain.batch(inputs, return_exceptions=True))
+    return chain.batch(inputs, return_exceptions=True)
 
 
 async def stream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:

@@ -44,14 +44,6 @@ async def test_options_follow_the_temperature_and_can_be_left_out() -> None:
     assert options(seed_option="seed")[1] == {"temperature": 0.8, "seed": 5}
 
 
-def test_every_sample_has_a_seed_of_its_own() -> None:
-    model = TalkingModel(speak=lambda prompt: "said")
-
-    ChatModelLM(model, seed_option="seed").generate(["q"], n=3, temperature=1.0, seed=7)
-
-    assert sorted(options["seed"] for options in model.record.options) == [7, 8, 9]
-
-
 def test_a_system_prompt_goes_before_the_prompt() -> None:
     seen: list[Any] = []
 
