@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import to_jsonable_python
@@ -36,15 +35,10 @@ _NEARLY_ALL = 0.99
 _MOST_CALIBRATED = 100_000_000
 
 
-class DriftVerdict(StrEnum):
-    """What a comparison of one signal comes to."""
-
-    NO_DRIFT_SEEN = "no drift seen"
-    SLIGHT = "slight drift"
-    DRIFTED = "drifted"
-    UNJUDGED = "not judged yet"
-    TOO_FEW = "too few"
-    NOT_COMPARABLE = "not comparable"
+DriftVerdict = Literal[
+    "no drift seen", "slight drift", "drifted", "not judged yet", "too few", "not comparable"
+]
+"""What a comparison of one signal comes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +95,7 @@ class DriftReport:
     @property
     def drifted(self) -> bool:
         """Whether some signal has drifted by more than a trifle."""
-        return any(signal.verdict is DriftVerdict.DRIFTED for signal in self.signals)
+        return any(signal.verdict == "drifted" for signal in self.signals)
 
     @property
     def words(self) -> str:
@@ -306,7 +300,7 @@ def _compared(
     histograms = [policy.histograms[name] for name in names]
     found = SignalDrift(
         signal, names, n, counter.decisions - n, None, None, None, None,
-        DriftVerdict.NOT_COMPARABLE, f"{signal}: ",
+        "not comparable", f"{signal}: ",
     )  # fmt: skip
     if not names:
         words = "the policy has no histogram of it to compare with."
@@ -330,18 +324,18 @@ def _compared(
             p_values = psi.p_value or 0.0, ks.p_value or 0.0
             return replace(found, p_value=min(1.0, 2 * min(p_values)))
     words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
-    return replace(found, verdict=DriftVerdict.TOO_FEW, words=found.words + words)
+    return replace(found, verdict="too few", words=found.words + words)
 
 
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
     if signal.p_value is None or signal.psi is None or signal.ks is None:
         return signal
     excess = max(signal.psi.excess or 0.0, signal.ks.excess or 0.0)
-    verdict = DriftVerdict.UNJUDGED if alpha is None else DriftVerdict.NO_DRIFT_SEEN
+    verdict: DriftVerdict = "not judged yet" if alpha is None else "no drift seen"
     if alpha is not None and signal.p_value <= alpha:
-        verdict = DriftVerdict.DRIFTED if excess >= _MATERIAL else DriftVerdict.SLIGHT
+        verdict = "drifted" if excess >= _MATERIAL else "slight drift"
     words = (
-        f"{signal.signal}: {verdict.value} in {signal.n} values (PSI {signal.psi.value:.3f}, of "
+        f"{signal.signal}: {verdict} in {signal.n} values (PSI {signal.psi.value:.3f}, of "
         f"which {signal.psi.without_drift:.3f} is chance; KS {signal.ks.value:.3f}; "
         f"p {signal.p_value:.3f})."
     )

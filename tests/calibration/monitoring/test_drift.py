@@ -61,7 +61,7 @@ def test_false_verdicts_on_any_signal_are_as_rare_as_alpha() -> None:
         fitted = policy.model_copy(update={"histograms": histograms})
         live = [asked(policy, question) for question in questions(1000 + seed, 400)]
         report = DriftReport.of(fitted, live, alpha=0.1, least=30, seed=seed)
-        told = {DriftVerdict.DRIFTED, DriftVerdict.SLIGHT}
+        told = {"drifted", "slight drift"}
         wrong += any(signal.verdict in told for signal in report.signals)
     assert wrong / draws <= 0.1 + 2 * (0.1 * 0.9 / draws) ** 0.5
 
@@ -73,8 +73,8 @@ def test_a_selection_is_not_compared_with_all_questions() -> None:
 
     selected = [asked(policy, question) for question in questions(1, 500)]
 
-    assert verdicts(policy, selected)[1] is DriftVerdict.NOT_COMPARABLE
-    assert verdicts(policy, questions(1, 500))[1] is DriftVerdict.NO_DRIFT_SEEN
+    assert verdicts(policy, selected)[1] == "not comparable"
+    assert verdicts(policy, questions(1, 500))[1] == "no drift seen"
 
 
 def leave_one_out_policy() -> Policy:
@@ -95,7 +95,7 @@ def test_leave_one_out_histograms_are_compared_as_a_mixture() -> None:
     )
 
     [relevance] = report.signals
-    assert relevance.verdict is DriftVerdict.NO_DRIFT_SEEN
+    assert relevance.verdict == "no drift seen"
     assert relevance.reference == ("relevance.in_kb", "relevance.left_out")
     assert relevance.share_in_kb is not None
     assert relevance.share_in_kb.value == pytest.approx(0.75, abs=0.08)
