@@ -24,7 +24,7 @@ from .. import CalibrationRecord
 from ._statement import say, stored_risk
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
-from .fit import Cascade, CascadeBand, Fit, FitSettings
+from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings
 from .leak import (
     LeftOut,
     certified_calibrator,
@@ -60,10 +60,11 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     main = settings.level
     if cascade.on_failure == "cheap":
         main *= 1.0 - _FIRST_STAGE_SHARE
-    reach = _cheapest_width(learning, testing, cascade, risk, main)
+    widths = _widths(learning, testing, cascade, risk, main)
+    reach, *_ = min(widths, key=lambda width: width[-1])
     learned_on = len({record.question_id for record in learning})
     if not reach:
-        band = CascadeBand(None, 0.0, None, learned_on)
+        band = CascadeBand(None, 0.0, None, learned_on, widths)
         return replace(fit_leak(testing, risk, settings), cascade=band)
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(testing, reach, worst)
@@ -71,10 +72,12 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     fallback, first = None, None
     if cascade.on_failure == "cheap":
         fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
-    band = CascadeBand(threshold, reach, fallback, learned_on)
+    band = CascadeBand(threshold, reach, fallback, learned_on, widths)
     if threshold is None:
         # The test is spent: the cheap scorer alone is not tested after it.
         first = None
+    else:
+        band = replace(band, asked=_asked(testing, threshold, reach))
     fit = _at(testing, band, risk, settings, main, first)
     # Whoever judges questions by thresholds from others moves the whole band.
     return replace(fit, records=tuple(strictest))
@@ -83,23 +86,23 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
 # -- the width, by cost ---------------------------------------------------------------
 
 
-def _cheapest_width(
+def _widths(
     learning: Sequence[CalibrationRecord],
     testing: Sequence[CalibrationRecord],
     cascade: Cascade,
     risk: Leak,
     level: float,
-) -> float:
-    """The width of the band that costs least; 0 for the cheap scorer alone."""
+) -> tuple[BandWidth, ...]:
+    """What each width of the band would cost; 0 is the cheap scorer alone."""
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
     leak = _certifiable(passages, risk.bound, level)
     if not scores or leak is None:
-        return 0.0
+        return ((0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
     # The whole range and a little more, so that the widest band holds every score above it.
     width = (max(scores) - min(scores)) * 1.01
-    widths = [share * width for share in _WIDTHS]
-    return min(widths, key=lambda reach: _cost(learning, reach, leak, cascade))
+    widths = dict.fromkeys(share * width for share in _WIDTHS)
+    return tuple(_width(learning, reach, leak, cascade) for reach in widths)
 
 
 def _certifiable(passages: int, bound: float, level: float) -> float | None:
@@ -110,10 +113,10 @@ def _certifiable(passages: int, bound: float, level: float) -> float | None:
     return (passing - 1) / passages if passing and passages else None
 
 
-def _cost(
+def _width(
     learning: Sequence[CalibrationRecord], reach: float, leak: float, cascade: Cascade
-) -> float:
-    """Cost of a band of this width per question, where as many can be answered as cannot."""
+) -> BandWidth:
+    """What a band of this width would do, where as many can be answered as cannot."""
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(learning, reach, worst)
     asked, abstained = [], []
@@ -128,7 +131,8 @@ def _cost(
         failing = sum(value < threshold for value in answerable)
         abstained.append(failing / len(answerable) if answerable else 1.0)
     share_asked, false_abstention = float(np.mean(asked)), float(np.mean(abstained))
-    return 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
+    cost = 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
+    return reach, share_asked, false_abstention, cost
 
 
 def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:

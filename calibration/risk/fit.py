@@ -157,21 +157,30 @@ class Cascade:
             raise ValueError(f"on_failure must be 'abstain' or 'cheap', not {self.on_failure!r}")
 
 
+# A width of the band; the share of questions that the costly scorer would be asked about; of the
+# answerable ones that would be abstained from; and the cost per question.
+BandWidth = tuple[float, float, float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class CascadeBand:
-    """The band that a fit chose.
+    """The band that a fit chose, and what it chose from.
 
     Attributes:
         threshold: lower edge, on the cheap scorer's scale; None where nothing was certified.
         reach: width; 0 where the cheap scorer alone costs least.
         fallback: cheap value from which on a question passes whose verdict failed; None: none.
         learned_on: how many questions the width was chosen on.
+        widths: all widths, by rising width, estimated on the questions to learn on.
+        asked: share of the questions of the test that the costly scorer is asked about.
     """
 
     threshold: float | None
     reach: float
     fallback: float | None
     learned_on: int
+    widths: tuple[BandWidth, ...]
+    asked: float = 0.0
 
     @property
     def rule(self) -> CascadeRule | None:
