@@ -228,7 +228,7 @@ class AccessMiddleware:
         admission: counts and bounds requests below `/v1/`.
         limits: of bodies.
         token: that requests must bear; without one only the local machine is answered.
-        registry: of the metrics of responses and requests.
+        metrics: of responses and requests, see `http_metrics`.
         endpoints: paths that have a label of their own in them; all others share `other`.
     """
 
@@ -239,12 +239,12 @@ class AccessMiddleware:
         admission: Admission,
         limits: ServeLimits,
         token: str | None,
-        registry: CollectorRegistry,
+        metrics: tuple[Counter, Gauge],
         endpoints: Iterable[str],
     ) -> None:
         self._app, self._admission, self._limits = app, admission, limits
         self._token = None if token is None else token.encode("utf-8")
-        self._responses, self._requests = http_metrics(registry)
+        self._responses, self._requests = metrics
         self._endpoints = frozenset(endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

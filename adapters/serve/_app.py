@@ -24,7 +24,7 @@ from ...guard.errors import KnowgateError
 from ...guard.prompts import Prompt
 from ...guard.text import passage_text
 from ..langchain import Replies
-from ._access import AccessMiddleware, Admission, ServeLimits, exposition
+from ._access import AccessMiddleware, Admission, ServeLimits, exposition, http_metrics
 from ._bodies import (
     Calibrated,
     CheckReply,
@@ -166,7 +166,7 @@ def create_app(
         admission=admission,
         limits=limits,
         token=token,
-        registry=registry,
+        metrics=http_metrics(registry),
         endpoints=_PATHS,
     )
     return app

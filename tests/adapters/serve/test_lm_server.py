@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,3 +141,34 @@ def test_without_log_probabilities_samples_decide_or_the_signal_fails(
 
     failing = chain_over(server, "no_logprobs", estimator=by_probability)
     assert failing.invoke(question).decision.reason == "confidence_failed"
+
+
+@pytest.mark.parametrize("fault", ["500", "timeout", "hang", "cut", "not_json"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_model_that_fails_while_it_answers_raises_after_what_it_said(
+    server: LMServer, fault: str, asynchronous: bool
+) -> None:
+    model = server.chat_model(fault, timeout=0.3) | StrOutputParser()
+    guard = guard_with(scorer=FakeScorer(default=0.9))
+    chain = GuardedRAG(
+        guard=guard,
+        retriever=lambda question: [Document("Nobody sits here.")],
+        with_context=PromptTemplate.from_template(World.prompt("with_context")) | model,
+        closed_book=lambda given: "never asked",
+    )
+    seen = []
+
+    async def read() -> None:
+        if asynchronous:
+            async for chunk in chain.astream("Who sits here?"):
+                seen.append(chunk)  # noqa: PERF401 - kept as far as it got
+        else:
+            seen.extend(chain.stream("Who sits here?"))
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the client's own, one of many
+        await asyncio.wait_for(read(), 60)
+
+    assert seen[0].decision.route is Route.FOLLOW_CONTEXT
+    assert "never asked" not in "".join(one.answer for one in seen)
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        await chain.ainvoke("Who sits here?")
