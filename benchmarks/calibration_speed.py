@@ -29,7 +29,7 @@ from overhead import machine
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
-from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import PathPoint
 from knowgate.guard import Policy
 from knowgate.guard.files import write_json
 

@@ -253,11 +253,11 @@ def confidence(run: Run) -> None:
 
 def training(run: Run) -> None:
     """A few steps of LoRA, and of QLoRA where bitsandbytes is installed."""
-    from knowgate.calibration.training.scenarios.settings import (
+    from knowgate.calibration.training.scenarios import (
         ScenarioTrainingSettings,
         TrainingExample,
+        train_scenarios,
     )
-    from knowgate.calibration.training.scenarios.training import train_scenarios
 
     folder = run.folder / "lm"
     lm = language_model(run, "float32")

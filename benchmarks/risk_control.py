@@ -25,7 +25,7 @@ from rich.progress import Progress
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence
-from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import PathPoint
 from knowgate.calibration.statistics import holm_adjusted
 
 Floats = NDArray[np.float64]

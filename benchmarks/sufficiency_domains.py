@@ -18,7 +18,7 @@ from sufficiency_measures import LEAKS, Cell, Judgement, by_question, cell, judg
 
 from knowgate.calibration import Interval, SelectiveCurve
 from knowgate.calibration.selective_metrics import OperatingPoint
-from knowgate.calibration.training.sufficiency.cases import MixExample, fit_match_model
+from knowgate.calibration.training.cases import MixExample, fit_match_model
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 # Fewer questions say little about a domain.

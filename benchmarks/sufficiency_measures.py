@@ -16,8 +16,8 @@ from sufficiency_cases import Case, CaseSet
 
 from knowgate.calibration import Interval, ReliabilityDiagram, SelectiveCurve
 from knowgate.calibration.selective_metrics import OperatingPoint
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
-from knowgate.calibration.training.sufficiency.tuning import tune_relevance
+from knowgate.calibration.training.cases import TrainingQuestion
+from knowgate.calibration.training.sufficiency import tune_relevance
 from knowgate.guard import RelevanceScorer
 from knowgate.guard.fingerprint import aggregator, default_aggregator
 from knowgate.guard.policy import default_calibrator

@@ -18,6 +18,8 @@ from .statistics import Interval, binomial_p_value, numbered
 
 _MOST_LAYERS = 8
 _BATCH = 64
+# Points of the grid of a band's ends, at quantiles of the scores.
+_STEPS = 50
 
 _Matrix = NDArray[np.float64]
 _Choice = tuple[int, float]
@@ -261,7 +263,6 @@ def fit_cascade_bands(
     accept_risk: float = 0.05,
     reject_risk: float = 0.05,
     delta: float = 0.1,
-    steps: int = 50,
 ) -> CascadeBands:
     """The widest bands of a cheap value whose error rates are certified.
 
@@ -277,7 +278,6 @@ def fit_cascade_bands(
         accept_risk: share of wrongly accepted among accepted questions, in (0, 1).
         reject_risk: share of wrongly rejected among rejected questions, in (0, 1).
         delta: probability in (0, 1) that a band breaks its bound by bad luck.
-        steps: points of the grid, at quantiles of the scores.
 
     Returns:
         The bands; they never overlap: where both could hold a value, they meet halfway.
@@ -298,15 +298,13 @@ def fit_cascade_bands(
         raise ValueError("there must be one label per score, and at least one")
     if not all(0.0 <= score <= 1.0 for score in cheap_scores):
         raise ValueError("scores must be between 0 and 1")
-    if steps < 1:
-        raise ValueError("steps must be at least 1")
     scores, known = [float(score) for score in cheap_scores], [bool(label) for label in labels]
     # The scale turned over, the accepting band is a rejecting one.
-    turned = _certified([-s for s in scores], [not k for k in known], accept_risk, delta, steps)
+    turned = _certified([-s for s in scores], [not k for k in known], accept_risk, delta)
     # A band that holds everything ends at the lowest value that can be its end, above 0.
     lowest = min((score for score in scores if score > 0.0), default=None)
     accepting = [] if lowest is None else [max(-end, lowest) for end in turned]
-    rejecting = [end for end in _certified(scores, known, reject_risk, delta, steps) if end < 1.0]
+    rejecting = [end for end in _certified(scores, known, reject_risk, delta) if end < 1.0]
     accept, reject = _apart(accepting, rejecting)
     taken = [k for s, k in zip(scores, known, strict=True) if accept is not None and s >= accept]
     left = [k for s, k in zip(scores, known, strict=True) if reject is not None and s <= reject]
@@ -327,13 +325,11 @@ def _apart(accepting: list[float], rejecting: list[float]) -> tuple[float | None
     return accept, max((end for end in rejecting if end < accept), default=None)
 
 
-def _certified(
-    scores: list[float], wrong: list[bool], risk: float, delta: float, steps: int
-) -> list[float]:
+def _certified(scores: list[float], wrong: list[bool], risk: float, delta: float) -> list[float]:
     """Ends of a band of low scores that pass, each with all lower ends that can be tested."""
     ranked = sorted(zip(scores, wrong, strict=True))
     found: list[float] = []
-    places = sorted({math.ceil(len(ranked) * step / steps) - 1 for step in range(1, steps + 1)})
+    places = sorted({math.ceil(len(ranked) * step / _STEPS) - 1 for step in range(1, _STEPS + 1)})
     for end in dict.fromkeys(ranked[place][0] for place in places):
         inside = [mistaken for score, mistaken in ranked if score <= end]
         if binomial_p_value(sum(inside), len(inside), risk) <= delta:

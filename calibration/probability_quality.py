@@ -46,7 +46,7 @@ class ReliabilityDiagram:
 
     @classmethod
     def of(
-        cls, probabilities: Numbers, outcomes: Outcomes, *, bins: int = 10, level: float = 0.95
+        cls, probabilities: Numbers, outcomes: Outcomes, *, bins: int = 10
     ) -> ReliabilityDiagram:
         """Stated probability and observed share over bins of equal mass.
 
@@ -58,7 +58,6 @@ class ReliabilityDiagram:
             probabilities: in [0, 1].
             outcomes: whether each case came true, as many.
             bins: at least 1; never more than there are cases.
-            level: coverage of the intervals, in (0, 1).
 
         Raises:
             ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is
@@ -78,7 +77,7 @@ class ReliabilityDiagram:
         found = []
         for part in equal_mass_bins(stated, bins):
             inside, size = stated[part], part.stop - part.start
-            share = Interval.wilson(int(came_true[part].sum()), size, level)
+            share = Interval.wilson(int(came_true[part].sum()), size)
             low, high = float(inside[0]), float(inside[-1])
             # Rounding must not push a mean of equal numbers off them.
             mean = min(high, max(low, float(inside.mean())))

@@ -122,9 +122,7 @@ class CalibrationRecord:
         )
 
     @staticmethod
-    def one_per_question(
-        records: Sequence[CalibrationRecord], *, seed: int = 0
-    ) -> list[CalibrationRecord]:
+    def one_per_question(records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
         """Take one record per question, so that its variants do not count as evidence twice.
 
         Which one, and whether a question stays, depends on a hash of its id alone, not on
@@ -148,7 +146,7 @@ class CalibrationRecord:
             if len(found) == 1 and means[question] == heaviest:
                 kept += found
                 continue
-            which, stays = _two_draws(question, seed)
+            which, stays = _two_draws(question)
             if stays * heaviest < means[question]:
                 # In an order of their own, so that the order of the records does not matter.
                 kept.append(_drawn(sorted(found, key=repr) if len(found) > 1 else found, which))
@@ -297,9 +295,9 @@ class _Probabilities(_AnyScale):
     confidence: Annotated[_Share | None, BeforeValidator(_plain)]
 
 
-def _two_draws(question: str, seed: int) -> tuple[float, float]:
+def _two_draws(question: str) -> tuple[float, float]:
     """Two numbers in [0, 1) from a question's id."""
-    digest = hashlib.sha256(f"{seed}/{question}".encode("utf-8", "surrogatepass")).digest()
+    digest = hashlib.sha256(f"0/{question}".encode("utf-8", "surrogatepass")).digest()
     first, second = struct.unpack_from(">QQ", digest)
     # 53 bits, so that no draw is rounded up to 1.
     return (first >> 11) / 2.0**53, (second >> 11) / 2.0**53

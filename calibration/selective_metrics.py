@@ -286,7 +286,6 @@ class SelectiveCurve:
     def bootstrap_auroc(
         questions: Sequence[tuple[Sequence[float], Sequence[float]]],
         *,
-        confidence: float = 0.95,
         resamples: int = 2000,
         seed: int = 0,
     ) -> Interval:
@@ -303,7 +302,6 @@ class SelectiveCurve:
 
         Args:
             questions: per question its positive and its negative scores.
-            confidence: coverage in (0, 1).
             resamples: bootstrap draws.
             seed: of the draws.
 
@@ -319,8 +317,8 @@ class SelectiveCurve:
             >>> found.value, round(found.low, 3), found.high
             (1.0, 0.722, 1.0)
         """
-        if not 0.0 < confidence < 1.0 or resamples < 1:
-            raise ValueError("confidence must be in (0, 1), and there must be a resample")
+        if resamples < 1:
+            raise ValueError("there must be a resample")
         positives = np.asarray([s for p, _ in questions for s in p], dtype=np.float64)
         negatives = np.asarray([s for _, n in questions for s in n], dtype=np.float64)
         value = SelectiveCurve.auroc(positives.tolist(), negatives.tolist())
@@ -337,7 +335,7 @@ class SelectiveCurve:
             )
             values = weighted_auroc(positives, negatives, picks[:, owner_p], picks[:, owner_n])
             drawn.extend(values.tolist())
-        return Interval.of_draws(value, np.asarray(drawn), len(questions), confidence=confidence)
+        return Interval.of_draws(value, np.asarray(drawn), len(questions))
 
 
 def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:

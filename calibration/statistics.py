@@ -249,7 +249,6 @@ class Interval:
         groups: Sequence[Hashable] | None = None,
         resamples: int = 2000,
         seed: int = 0,
-        confidence: float = 0.95,
     ) -> Interval:
         """Mean of `first` minus mean of `second`, with a paired percentile bootstrap interval.
 
@@ -264,7 +263,6 @@ class Interval:
             groups: what each pair belongs to, say a question; None: each pair for itself.
             resamples: draws, at least 1.
             seed: of the draws.
-            confidence: coverage in (0, 1).
 
         Returns:
             The difference; `n` counts groups. Undefined without pairs.
@@ -279,8 +277,8 @@ class Interval:
             >>> found.value, found.low, found.high
             (0.5, 0.16666666666666666, 0.8333333333333334)
         """
-        if not 0.0 < confidence < 1.0 or resamples < 1:
-            raise ValueError("confidence must be in (0, 1), and there must be a resample")
+        if resamples < 1:
+            raise ValueError("there must be a resample")
         above = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
         if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
             raise ValueError("pairs and groups must be equally many")
@@ -290,9 +288,7 @@ class Interval:
         sums = np.bincount(owner, weights=above).astype(np.float64)
         sizes = np.bincount(owner)
         drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
-        return cls.of_draws(
-            float(above.mean()), drawn, len(sums), confidence=confidence, difference=True
-        )
+        return cls.of_draws(float(above.mean()), drawn, len(sums), difference=True)
 
     @classmethod
     def of_draws(

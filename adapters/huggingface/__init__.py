@@ -11,10 +11,10 @@ Example:
 from __future__ import annotations
 
 from ._chat import HuggingFaceChatModel
-from ._gguf import PACKAGED_MODELS as PACKAGED_MODELS
-from ._gguf import get_model as get_model
-from ._gguf import model_folder
-from ._gguf import packaged_folder as packaged_folder
 from ._lm import HuggingFaceLM, LoadOptions
+from ._packaged import PACKAGED_MODELS as PACKAGED_MODELS
+from ._packaged import get_model as get_model
+from ._packaged import model_folder
+from ._packaged import packaged_folder as packaged_folder
 
 __all__ = ["HuggingFaceChatModel", "HuggingFaceLM", "LoadOptions", "model_folder"]

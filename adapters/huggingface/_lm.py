@@ -16,9 +16,9 @@ from ...guard.engine.causal_model import context_window, end_ids
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
 from ._engine import Engine, Settings, at_least_one, check_stop
-from ._gguf import PACKAGED_MODELS, model_folder
 from ._loading import ModelIdentity, open_model
 from ._network import Network, run_in_batches
+from ._packaged import PACKAGED_MODELS, model_folder
 from ._prompts import PromptEncoder, RenderedPrompt, check_text
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._calls import ChatLimits
 from ._chat_model_lm import ChatModelLM
 from ._conversation import Conversation, SmallTalk
-from ._documents import stored_documents
+from ._documents import GuardCompressor, GuardedRetriever, stored_documents
 from ._guard_runnable import GuardRunnable, guard_node
 from ._guarded_rag import GuardedRAG
 from ._planning import RagOptions
 from ._replies import Replies
-from ._retrieval_filter import GuardCompressor, GuardedRetriever
 
 if TYPE_CHECKING:
     from ._agent_middleware import GuardMiddleware

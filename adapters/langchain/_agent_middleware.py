@@ -27,12 +27,11 @@ from langchain_core.tools import BaseTool
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
 from ...guard.routing import adrive, drive
+from ..shadow import ShadowDecider
 from ._answer import RetrievalError, document_again, told_values
-from ._documents import read_documents, shown_text
+from ._documents import kept_documents, read_documents, readers, shown_text
 from ._planning import OnRetrieverError
 from ._replies import Replies
-from ._retrieval_filter import kept_documents, readers
-from ._shadow import ShadowDecider
 
 try:
     from langchain.agents.middleware import (
@@ -314,11 +313,11 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             response: what the model said without being seen; None where it was not asked.
         """
         shown = turn.showing_kept(decision)
-        action = self._replies.action(decision, turn.documents)
+        reply = self._replies.standing(decision, turn.documents)
         found: dict[str, Any] = {}
-        if action.reply is not None:
-            response = ModelResponse([AIMessage(action.reply)])
-        elif not action.closed_book:
+        if reply is not None:
+            response = ModelResponse([AIMessage(reply)])
+        elif decision.route is not Route.ANSWER:
             seen = request.override(messages=replaced(request.messages, shown))
             kept = [document for message in shown for document in found_in(message)]
             response, found = yield from self._answer(seen, request, turn, kept)

@@ -8,7 +8,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -24,8 +24,16 @@ from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import GuardedAnswer
-from ._calls import Attempts, ChatLimits, Draws, TokenUsage, UsageMeter
-from ._model_identity import class_name, each_model, model_fingerprint
+from ._calls import (
+    Attempts,
+    ChatLimits,
+    Draws,
+    TokenUsage,
+    class_name,
+    each_model,
+    model_fingerprint,
+    tokens_of,
+)
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.
@@ -107,7 +115,7 @@ class ChatModelLM:
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option
         self._system_prompt = system_prompt
-        self._meter = UsageMeter()
+        self._usage = TokenUsage()
         # Stuck calls keep their thread, so there are more threads than calls at once.
         self._runner = DeadlineRunner(max_workers=max(64, 4 * limits.max_concurrency))
         self._room = threading.BoundedSemaphore(limits.max_concurrency)
@@ -133,11 +141,14 @@ class ChatModelLM:
     @property
     def usage(self) -> TokenUsage:
         """Calls and tokens so far, over all threads and event loops."""
-        return self._meter.read()
+        with self._lock:
+            return self._usage
 
     def reset_usage(self) -> TokenUsage:
         """Reset the counts; returns what was counted so far."""
-        return self._meter.reset()
+        with self._lock:
+            usage, self._usage = self._usage, TokenUsage()
+        return usage
 
     def generate(
         self,
@@ -244,7 +255,7 @@ class ChatModelLM:
                     raise _rate_limited()
                 if ended.is_set():  # while it waited for its turn
                     raise _given_up()
-                self._meter.count(calls=1)
+                self._count(calls=1)
                 return self._runner.call(
                     partial(self._ask, model, call, count), self._limits.timeout
                 )
@@ -270,7 +281,7 @@ class ChatModelLM:
                     raise _rate_limited()
                 if ended.is_set():
                     raise _given_up()
-                self._meter.count(calls=1)
+                self._count(calls=1)
                 if _blocks(model):
                     ask = partial(self._ask, model, call, count)
                     return await self._runner.acall(ask, self._limits.timeout)
@@ -291,7 +302,7 @@ class ChatModelLM:
         else:
             chat, given = _unbound(model, {**call.options, self._n_option: count})
             found = _messages(chat.generate([call.messages], **given))
-        self._meter.count_tokens(found)  # here, so that late replies count as well
+        self._count(**tokens_of(found))  # here, so that late replies count as well
         return found
 
     async def _aask(self, model: Runnable[Any, Any], call: _Call, count: int) -> list[Any]:
@@ -300,7 +311,7 @@ class ChatModelLM:
         else:
             chat, given = _unbound(model, {**call.options, self._n_option: count})
             found = _messages(await chat.agenerate([call.messages], **given))
-        self._meter.count_tokens(found)
+        self._count(**tokens_of(found))
         return found
 
     def _arrive(self, call: _Call, arrived: int, found: list[Any], draws: Draws) -> int:
@@ -312,6 +323,11 @@ class ChatModelLM:
         for number, output in enumerate(new):
             draws.arrive(call.prompt, call.first + arrived + number, _generation(output))
         return len(new)
+
+    def _count(self, **more: int) -> None:
+        with self._lock:
+            sums = {name: getattr(self._usage, name) + number for name, number in more.items()}
+            self._usage = replace(self._usage, **sums)
 
     def _for(self, temperature: float) -> Runnable[Any, Any]:
         return each_model(self._model, _uncached) if temperature > 0 else self._model

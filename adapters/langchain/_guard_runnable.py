@@ -9,9 +9,9 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError, KnowgateError
+from ._documents import aread_found, kept_documents, read_found
 from ._planning import required
 from ._replies import Replies
-from ._retrieval_filter import aread_found, kept_documents, read_found
 
 if TYPE_CHECKING:
     from ...guard import Guard
@@ -219,7 +219,7 @@ def guard_node(
         written: dict[str, Any] = {"decision": decision.model_dump(mode="json")}
         if not decision.acts:
             return {**written, "route": Route.FOLLOW_CONTEXT.value, "reply": None}
-        reply = said.action(decision, found).reply
+        reply = said.standing(decision, found)
         route = decision.route if reply is None else Route.ABSTAIN
         kept = kept_documents(decision, found)
         return {**written, documents: kept, "route": route.value, "reply": reply}

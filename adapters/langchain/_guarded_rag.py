@@ -21,14 +21,25 @@ from langchain_core.utils.aiter import aclosing
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
+from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
-from ._flows import GENERATING, Flow, Flows, Stage, Step, ToCheck
 from ._guard_runnable import adecide_all, decide_all
-from ._planning import Planner, RagInput, RagOptions, StreamedReply, decision_event
+from ._planning import (
+    GENERATING,
+    Flow,
+    Flows,
+    Planner,
+    RagInput,
+    RagOptions,
+    Stage,
+    Step,
+    StreamedReply,
+    ToCheck,
+    decision_event,
+)
 from ._replies import Replies
-from ._shadow import ShadowDecider
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

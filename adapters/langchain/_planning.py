@@ -3,18 +3,19 @@
     question ─► REWRITER ─► RETRIEVER ─► READ ─► GUARD ─► EVENT ─► one that generates
              ─► CHECK ─► SUPPORT
 
-Generators yield what they need done; the sync and async forms of the chain only differ in how
-they do it.
+Generators yield what they need done; `Flows` runs those of many questions in step. The sync and
+async forms of the chain only differ in how they do it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
@@ -28,11 +29,13 @@ from ...guard.errors import (
     InputError,
     InputTooLargeError,
     QuestionError,
+    TaskBrokeOffError,
 )
 from ...guard.read_models import CheckedSettings
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
+from ..shadow import LateDecision
 from ._answer import (
     AbstainedError,
     GuardedAnswer,
@@ -43,58 +46,97 @@ from ._answer import (
 )
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
-from ._flows import Flow, Stage, ToCheck
 from ._replies import Replies
-from ._shadow import LateDecision
 
 if TYPE_CHECKING:
-    from ...guard import Guard, InputLimits
+    from ...guard import Guard
+
+logger = logging.getLogger("knowgate.adapters.langchain")
+RagInput = str | Mapping[str, Any]
+# Set by the chain; a caller's own values must not reach a prompt as if they were vetted.
+_RESERVED = frozenset({"question", "context", "documents"})
 
 _Result = TypeVar("_Result")
 
 
-RagInput = str | Mapping[str, Any]
+class Stage(Enum):
+    """What a question needs, in the order in which it passes; values are names of runs."""
 
-# Set by the chain; a caller's own values must not reach a prompt as if they were vetted.
-_RESERVED = frozenset({"question", "context", "documents"})
+    REWRITER = "rewriter"
+    RETRIEVER = "retriever"
+    READ = "read"
+    GUARD = "guard"
+    EVENT = "event"
+    WITH_CONTEXT = "with_context"
+    CLOSED_BOOK = "closed_book"
+    SMALL_TALK = "small_talk"
+    CHECK = "check"
+    SUPPORT = "support"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One input of the chain.
+_ORDER = {stage: place for place, stage in enumerate(Stage)}
+GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK, Stage.SMALL_TALK})
 
-    Attributes:
-        question: as given.
-        text: the question as clean text, None where it cannot be read as such.
-        extra: further keys of a mapping, passed on to all runnables that generate.
-        standalone: the question as it was rewritten, which `question` and `text` then are.
+
+# The text of a reply, its documents, the question, and whether more of the reply follows.
+ToCheck = tuple[str, Sequence[Document], str, bool]
+# What one question needs done before its flow goes on: by which stage, and what that is given:
+# the input of a runnable; what was retrieved, to be read; question and passages for the guard;
+# the decision of an event; a function without arguments for a check, which may take long; reply,
+# documents and question for the check of its support.
+Need = tuple[Stage, Any]
+# Needs of one stage: the index of the question → what the part is given.
+Step = tuple[Stage, Mapping[int, Any]]
+# Is sent the outcome of each need, or thrown the error.
+Flow = Generator[Need, Any, _Result]
+
+
+class Flows(Generic[_Result]):
+    """Run the flows of many questions in step, so that each part is called once for all.
+
+    A flow that raises fails alone.
+
+    Args:
+        flows: n flows, not started.
     """
 
-    question: Any
-    text: str | None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    standalone: str | None = None
+    def __init__(self, flows: Sequence[Flow[_Result]]) -> None:
+        self._flows = flows
+        self._needs: dict[int, Need] = {}
+        self._results: dict[int, _Result | Exception] = {}
+        for index, flow in enumerate(flows):
+            self._resume(index, partial(next, flow))
 
+    def step(self) -> Step | None:
+        """The needs of the earliest stage; None once all flows have ended."""
+        if not self._needs:
+            return None
+        stage = min((stage for stage, _ in self._needs.values()), key=_ORDER.__getitem__)
+        return stage, {i: given for i, (of, given) in self._needs.items() if of is stage}
 
-def read_request(given: object, limits: InputLimits) -> Request:
-    """The request in `given`: the question itself, or a mapping with `question`.
+    def take(self, step: Step, outcomes: Sequence[object]) -> None:
+        """Resume the flows of `step` with their outcomes, or the exceptions in their place."""
+        for index, outcome in zip(step[1], outcomes, strict=True):
+            flow = self._flows[index]
+            del self._needs[index]
+            failure: Exception | None = outcome if isinstance(outcome, Exception) else None
+            if failure is None and isinstance(outcome, BaseException):
+                # A batch of LangChain returns a cancellation as if it were an output.
+                failure = TaskBrokeOffError(type(outcome).__name__)
+            go_on = partial(flow.send, outcome) if failure is None else partial(flow.throw, failure)
+            self._resume(index, go_on)
 
-    A question that is not text, or too long, is no error here: the guard has a route for it.
+    def results(self) -> list[_Result | Exception]:
+        """All results, or exceptions in their place, in the order of the flows."""
+        return [self._results[index] for index in range(len(self._flows))]
 
-    Raises:
-        InputError: a mapping without `question`.
-    """
-    extra: dict[str, Any] = {}
-    text: str | None
-    question = given
-    if isinstance(given, Mapping):
-        question = required(given, "question")
-        extra = {key: value for key, value in given.items() if key not in _RESERVED}
-    try:
-        text = limits.read_question(question)
-    except QuestionError:
-        text = None
-    return Request(question, text, extra)
+    def _resume(self, index: int, go_on: Callable[[], Need]) -> None:
+        try:
+            self._needs[index] = go_on()
+        except StopIteration as stop:
+            self._results[index] = stop.value
+        except Exception as error:  # noqa: BLE001 - handed to the caller as this input's result
+            self._results[index] = error
 
 
 def required(given: Mapping[str, Any], key: str) -> Any:
@@ -109,9 +151,6 @@ def required(given: Mapping[str, Any], key: str) -> Any:
             hint=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
         )
     return given[key]
-
-
-logger = logging.getLogger("knowgate.adapters.langchain")
 
 
 # Question, reply → whether the reply abstains, or a verdict that has `abstained`.
@@ -136,23 +175,6 @@ def _reply_check(given: Any) -> ReplyCheck | None:
         where="check_reply",
         hint="give a function of question and reply, or an object with detect",
     )
-
-
-def _abstains(check: ReplyCheck, question: object, reply: str) -> bool | None:
-    """Whether `reply` is an abstention itself; None where the check fails, which is logged."""
-    text = clean_text(question) if isinstance(question, str | bytes) else ""
-    try:
-        verdict = check(text, reply)
-        found: Any = getattr(verdict, "abstained", verdict)
-        found = found.item() if getattr(found, "ndim", None) == 0 else found
-    except Exception as error:  # noqa: BLE001 - any check of the user's own
-        # The message may quote the reply: only the type is logged.
-        logger.warning("the check of a reply failed: %s", type(error).__name__)
-        return None
-    if not isinstance(found, bool):
-        logger.warning("the check of a reply returned a %s", type(found).__name__)
-        return None
-    return found
 
 
 OnRetrieverError = Literal["abstain", "raise"]
@@ -192,54 +214,77 @@ class RagOptions(CheckedSettings):
     replace_abstentions: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How one request is to be answered.
+@dataclass(slots=True)
+class Turn:
+    """One input of the chain and how it is answered, filled in step by step.
 
     Attributes:
+        question: what retriever, guard and runnable are given: as it came, or rewritten.
+        text: the question as clean text, None where it cannot be read as such.
+        extra: further keys of a mapping, passed on to all runnables that generate.
         decision: of the guard.
         stage: which runnable generates the answer; None where `reply` is the answer.
         inputs: what the runnable is given.
         documents: passages that the prompt will contain.
-        reply: the answer where nothing is generated: an abstention, all views, or the
-            estimator's own answer.
-        output: what stands behind that answer, or was generated.
-        reply_abstained: whether that answer is an abstention of the model itself.
-        question: as the runnable is given it.
-        standalone_question: the question as it was rewritten; None where it was not.
-        support: how far the generated reply rests on the documents; None where not checked.
-        supported: whether all of it does; None likewise.
+        reply: the answer: generated, an abstention, all views, or the estimator's own.
+        found: what else the answer tells, by the names of its fields.
     """
 
-    decision: Decision
+    question: Any
+    text: str | None
+    extra: dict[str, Any]
+    decision: Decision = field(init=False)
     stage: Stage | None = None
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)
     documents: tuple[Document, ...] = ()
     reply: str = ""
-    output: object = None
-    reply_abstained: bool | None = None
-    question: object = ""
-    standalone_question: str | None = None
-    support: Support | None = None
-    supported: bool | None = None
+    found: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: object, read: Callable[[Any], str]) -> Turn:
+        """Read an input: the question itself, or a mapping with `question`.
+
+        A question that is not text, or too long, is no error here: the guard has a route for it.
+
+        Raises:
+            InputError: a mapping without `question`.
+        """
+        extra: dict[str, Any] = {}
+        question = given
+        if isinstance(given, Mapping):
+            question = required(given, "question")
+            extra = {key: value for key, value in given.items() if key not in _RESERVED}
+        try:
+            return cls(question, read(question), extra)
+        except QuestionError:
+            return cls(question, None, extra)
+
+    @property
+    def asked(self) -> str:
+        """The question as checks of the reply are given it."""
+        return clean_text(self.question) if isinstance(self.question, str | bytes) else ""
 
     @property
     def whole(self) -> GuardedAnswer:
         """The whole answer where nothing is left to be generated."""
-        names = ("output", "reply_abstained", "standalone_question", "support", "supported")
-        found = {name: getattr(self, name) for name in names}
-        return GuardedAnswer(self.reply, self.decision, self.documents, **found)
+        return GuardedAnswer(self.reply, self.decision, self.documents, **self.found)
 
     @property
     def first_chunk(self) -> GuardedAnswer:
         """The chunk before the generated text."""
-        return GuardedAnswer(
-            "", self.decision, self.documents, standalone_question=self.standalone_question
-        )
+        return GuardedAnswer("", self.decision, self.documents, **self.found)
 
-    def chunk(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
+    def chunk(self, text: str, **found: Any) -> GuardedAnswer:
         """A chunk that follows the first one."""
-        return GuardedAnswer(text, self.decision, output=output, **found)
+        return GuardedAnswer(text, self.decision, **found)
+
+    def generate(self, stage: Stage, documents: Sequence[Document] | None = None) -> None:
+        """Let a model write the reply; without documents, its prompt has no context."""
+        self.stage, self.inputs = stage, {**self.extra, "question": self.question}
+        if documents is not None:
+            self.documents = tuple(documents)
+            context = "\n\n".join(map(shown_text, documents))
+            self.inputs |= {"context": context, "documents": list(documents)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,20 +323,21 @@ class Planner:
             AbstainedError: the guard or the reply abstained, and the chain was told to
                 raise then.
         """
-        plan = yield from self.plan_flow(given)
-        if plan.stage is not None:
-            output = yield (plan.stage, plan.inputs)
-            plan = yield from self._checked_flow(plan, GuardedAnswer.text_of(output), output)
-            plan = yield from self._supported_flow(plan)
-        return plan.whole
+        turn = yield from self.plan_flow(given)
+        if turn.stage is not None:
+            output = yield (turn.stage, turn.inputs)
+            yield from self._checked_flow(turn, GuardedAnswer.text_of(output), output)
+            yield from self._supported_flow(turn)
+        return turn.whole
 
-    def plan_flow(self, given: object) -> Flow[Plan]:
+    def plan_flow(self, given: object) -> Flow[Turn]:
         """Plan the answer to one input: retrieve, then let the guard decide."""
-        request, decision = yield from self._turn_flow(read_request(given, self.guard.limits))
+        turn = Turn.of(given, self.guard.limits.read_question)
+        decision = yield from self._turn_flow(turn)
         documents: list[Document] = []
         if decision is None or self.shadow:
             # The chain without a guard would have asked whatever it was given.
-            query = request.question if self.shadow else request.text
+            query = turn.question if self.shadow else turn.text
             reason = Reason.RETRIEVAL_FAILED
             try:
                 if query is not None:
@@ -302,35 +348,37 @@ class Planner:
             except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
                 decision = self._retrieval_failed(error, reason)
             if decision is None:
-                decision = yield (Stage.GUARD, (request.question, documents))
+                decision = yield (Stage.GUARD, (turn.question, documents))
         if not isinstance(decision, LateDecision):
             yield (Stage.EVENT, decision)
-        plan = self._plan(request, decision, documents)
-        if plan.stage is Stage.CLOSED_BOOK and self.estimator_answers:
-            drawn = decision.closed_book_answer or ""
-            plan = replace(plan, stage=None, inputs={})
-            if not drawn.strip():
-                return self._own_abstention(plan)
-            plan = yield from self._checked_flow(plan, drawn, drawn)
-        return plan
+        turn.decision = decision
+        self._plan(turn, documents)
+        if turn.stage is Stage.CLOSED_BOOK and self.estimator_answers:
+            turn.stage, drawn = None, decision.closed_book_answer or ""
+            if drawn.strip():
+                yield from self._checked_flow(turn, drawn, drawn)
+            else:
+                self._decline(turn, Reason.REPLY_ABSTAINED)
+        return turn
 
-    def _turn_flow(self, request: Request) -> Flow[tuple[Request, Decision | None]]:
-        """Rewrite a follow-up; a decision where the guard is not to be asked.
+    def _turn_flow(self, turn: Turn) -> Flow[Decision | None]:
+        """Rewrite a follow-up; returns a decision where the guard is not to be asked.
 
         Raises:
             Exception: the rewriter's own, where the chain was told to raise it.
         """
-        turns = self.turns
-        if turns is None or request.text is None:
-            return request, None
-        extra = {**request.extra, "original_question": request.text}
-        if turns.is_small_talk(request.text):
+        turns, text = self.turns, turn.text
+        if turns is None or text is None:
+            return None
+        inputs = {**turn.extra, "question": text}
+        follows_up = turns.follows_up(turn.extra)
+        turn.extra = {**turn.extra, "original_question": text}
+        if turns.is_small_talk(text):
             self.guard.count_turn("small_talk")
-            return replace(request, extra=extra), self._decision(Route.ANSWER, Reason.SMALL_TALK)
-        if not turns.follows_up(request.extra):
+            return self._decision(Route.ANSWER, Reason.SMALL_TALK)
+        if not follows_up:
             self.guard.count_turn("question")
-            return replace(request, extra=extra), None
-        inputs = {**request.extra, "question": request.text}
+            return None
         try:
             question = rewritten((yield (Stage.REWRITER, inputs)))
         except Exception as error:
@@ -338,93 +386,17 @@ class Planner:
             self.guard.count_turn("rewriting_failed")
             if turns.on_error == "raise":
                 raise
-            decision = None
-            if turns.on_error == "abstain":
-                decision = self._decision(Route.ABSTAIN, Reason.REWRITING_FAILED)
-                self.guard.count(decision)
-            return replace(request, extra=extra), decision
+            if turns.on_error != "abstain":
+                return None
+            decision = self._decision(Route.ABSTAIN, Reason.REWRITING_FAILED)
+            self.guard.count(decision)
+            return decision
         self.guard.count_turn("follow_up")
-        return Request(question, question, extra, standalone=question), None
+        turn.question = turn.text = turn.found["standalone_question"] = question
+        return None
 
     def _decision(self, route: Route, reason: Reason) -> Decision:
         return Decision(route=route, reason=reason, mode=self.guard.mode)
-
-    def _checked_flow(self, plan: Plan, text: str, output: object) -> Flow[Plan]:
-        """The plan with its final reply: `text`, unless that abstains and is to be replaced."""
-        abstained = yield from self.check_flow(plan, text)
-        if abstained and self.options.replace_abstentions and plan.decision.acts:
-            return self._own_abstention(plan)
-        return replace(plan, reply=text, output=output, reply_abstained=abstained)
-
-    def _own_abstention(self, plan: Plan) -> Plan:
-        """The plan with the reply to an abstention of the model itself.
-
-        Raises:
-            AbstainedError: the chain was told to raise on abstentions.
-        """
-        reply = self.replies.to(Reason.REPLY_ABSTAINED)
-        if self.options.raise_on_abstain:
-            raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
-        return replace(plan, reply=reply, reply_abstained=True)
-
-    def _supported_flow(self, plan: Plan) -> Flow[Plan]:
-        """The plan with what is delivered of its reply, as far as the documents bear it out.
-
-        Raises:
-            AbstainedError: it is withheld, and the chain was told to raise on abstentions.
-            SignalError: the check failed, and the guard was told to raise then.
-        """
-        if not self.checks_support(plan) or plan.reply_abstained:
-            return plan
-        structured = not (plan.output is None or isinstance(plan.output, str | BaseMessage))
-        text = told_values(plan.output) if structured else plan.reply
-        verdict: ReplyVerdict = yield (Stage.SUPPORT, self.to_check(plan, text))
-        if verdict.text is None:
-            reply = self.replies.to(Reason.REPLY_UNSUPPORTED)
-            if self.options.raise_on_abstain:
-                raise AbstainedError(plan.decision, reply, Reason.REPLY_UNSUPPORTED)
-            plan = replace(plan, reply=reply, output=None)
-        elif verdict.text != text and not structured:
-            plan = replace(plan, reply=verdict.text, output=retold(plan.output, verdict.text))
-        return replace(plan, support=verdict.support, supported=verdict.supported)
-
-    def checks_support(self, plan: Plan) -> bool:
-        """Whether the reply to be generated is checked against its documents."""
-        return plan.stage is Stage.WITH_CONTEXT and self.guard.reply_checker is not None
-
-    def to_check(self, plan: Plan, text: str, *, part: bool = False) -> ToCheck:
-        """What the check of a reply, or of a part of it, is given."""
-        question = plan.question
-        asked = clean_text(question) if isinstance(question, str | bytes) else ""
-        return text, plan.documents, asked, part
-
-    def held_reply(self, plan: Plan) -> HeldReply | None:
-        """What holds a streamed reply back until it is checked; None where nothing does."""
-        checker = self.guard.reply_checker
-        if checker is None or not checker.holds_back or not self.checks_support(plan):
-            return None
-        return HeldReply(self, plan)
-
-    def end_flow(self, plan: Plan, text: str, held: HeldReply | None) -> Flow[dict[str, Any]]:
-        """What the last chunk of a streamed reply tells, as far as that was checked."""
-        found: dict[str, Any] = {}
-        abstained = yield from self.check_flow(plan, text)
-        if abstained is not None:
-            found["reply_abstained"] = abstained
-        if held is not None:
-            return found | held.end()
-        if not self.checks_support(plan) or abstained:
-            return found
-        verdict: ReplyVerdict = yield (Stage.SUPPORT, self.to_check(plan, text))
-        return found | {"support": verdict.support, "supported": verdict.supported}
-
-    def check_flow(self, plan: Plan, text: str) -> Flow[bool | None]:
-        """Find out whether the generated `text` is an abstention itself; None without a check."""
-        check: ReplyCheck | None = self.options.check_reply
-        if check is None or plan.stage is Stage.SMALL_TALK:
-            return None
-        found: bool | None = yield (Stage.CHECK, partial(_abstains, check, plan.question, text))
-        return found
 
     def _retrieval_failed(self, error: Exception, reason: Reason) -> Decision:
         """The decision that follows from `error` in retrieving, or in reading what was retrieved.
@@ -449,63 +421,173 @@ class Planner:
             raise error
         return decision
 
-    def _plan(self, request: Request, decision: Decision, documents: Sequence[Document]) -> Plan:
-        """How `request` is answered after `decision` on `documents`.
+    def _plan(self, turn: Turn, documents: Sequence[Document]) -> None:
+        """Plan the answer after the decision on `documents`.
 
         Raises:
             AbstainedError: the guard abstained, and the chain was told to raise then.
         """
+        decision, turns = turn.decision, self.turns
         if not decision.acts:
-            return _generating(Stage.WITH_CONTEXT, request.question, request, decision, documents)
-        if decision.reason is Reason.SMALL_TALK and self.turns is not None:
-            if self.turns.reply is not None:
-                return Plan(decision, reply=self.turns.reply)
-            return _generating(Stage.SMALL_TALK, request.text, request, decision)
-        action = self.replies.action(decision, documents)
-        kept = [documents[index] for index in action.kept]
-        if action.reply is not None:
+            turn.generate(Stage.WITH_CONTEXT, documents)
+            return
+        if turn.text is not None:
+            turn.question = turn.text
+        if decision.reason is Reason.SMALL_TALK and turns is not None:
+            if turns.reply is None:
+                turn.generate(Stage.SMALL_TALK)
+            else:
+                turn.reply = turns.reply
+            return
+        reply = self.replies.standing(decision, documents)
+        kept = tuple(documents[index] for index in decision.kept)
+        if reply is not None:
             if self.options.raise_on_abstain and decision.route is Route.ABSTAIN:
-                raise AbstainedError(decision, action.reply)
-            plan = Plan(decision, documents=tuple(kept), reply=action.reply)
-            return replace(plan, standalone_question=request.standalone)
-        if action.closed_book:
-            return _generating(Stage.CLOSED_BOOK, request.text, request, decision)
-        return _generating(Stage.WITH_CONTEXT, request.text, request, decision, kept)
+                raise AbstainedError(decision, reply)
+            turn.reply, turn.documents = reply, kept
+        elif decision.route is Route.ANSWER:
+            turn.generate(Stage.CLOSED_BOOK)
+        else:
+            turn.generate(Stage.WITH_CONTEXT, kept)
+
+    def _decline(self, turn: Turn, reason: Reason) -> None:
+        """Give the reply to an abstention that is not the guard's own.
+
+        Raises:
+            AbstainedError: the chain was told to raise on abstentions.
+        """
+        turn.reply = self.replies.to(reason)
+        if self.options.raise_on_abstain:
+            raise AbstainedError(turn.decision, turn.reply, reason)
+        turn.found["output"] = None
+        if reason is Reason.REPLY_ABSTAINED:
+            turn.found["reply_abstained"] = True
+
+    def _checked_flow(self, turn: Turn, text: str, output: object) -> Flow[None]:
+        """Give the final reply: `text`, unless that abstains and is to be replaced."""
+        abstained = yield from self.check_flow(turn, text)
+        if abstained and self.options.replace_abstentions and turn.decision.acts:
+            self._decline(turn, Reason.REPLY_ABSTAINED)
+            return
+        turn.reply = text
+        turn.found |= {"output": output, "reply_abstained": abstained}
+
+    def check_flow(self, turn: Turn, text: str) -> Flow[bool | None]:
+        """Find out whether the generated `text` is an abstention itself; None without a check."""
+        check: ReplyCheck | None = self.options.check_reply
+        if check is None or turn.stage is Stage.SMALL_TALK:
+            return None
+        found: bool | None = yield (Stage.CHECK, partial(_abstains, check, turn.asked, text))
+        return found
+
+    def checks_support(self, turn: Turn) -> bool:
+        """Whether the reply to be generated is checked against its documents."""
+        return turn.stage is Stage.WITH_CONTEXT and self.guard.reply_checker is not None
+
+    def _supported_flow(self, turn: Turn) -> Flow[None]:
+        """Deliver what the documents bear out of the reply.
+
+        Raises:
+            AbstainedError: it is withheld, and the chain was told to raise on abstentions.
+            SignalError: the check failed, and the guard was told to raise then.
+        """
+        if not self.checks_support(turn) or turn.found["reply_abstained"]:
+            return
+        output = turn.found["output"]
+        structured = not (output is None or isinstance(output, str | BaseMessage))
+        text = told_values(output) if structured else turn.reply
+        verdict = yield from support_flow(turn, text)
+        if verdict.text is None:
+            self._decline(turn, Reason.REPLY_UNSUPPORTED)
+        elif verdict.text != text and not structured:
+            turn.reply, turn.found["output"] = verdict.text, retold(output, verdict.text)
+        turn.found |= {"support": verdict.support, "supported": verdict.supported}
 
 
-class HeldReply:
-    """A reply as it is generated, of which each sentence is released once it was checked.
+def support_flow(turn: Turn, text: str, *, part: bool = False) -> Flow[ReplyVerdict]:
+    """Check a reply, or a part of it, against the documents."""
+    verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked, part))
+    return verdict
+
+
+def _abstains(check: ReplyCheck, question: str, reply: str) -> bool | None:
+    """Whether `reply` is an abstention itself; None where the check fails, which is logged."""
+    try:
+        verdict = check(question, reply)
+        found: Any = getattr(verdict, "abstained", verdict)
+        found = found.item() if getattr(found, "ndim", None) == 0 else found
+    except Exception as error:  # noqa: BLE001 - any check of the user's own
+        # The message may quote the reply: only the type is logged.
+        logger.warning("the check of a reply failed: %s", type(error).__name__)
+        return None
+    if not isinstance(found, bool):
+        logger.warning("the check of a reply returned a %s", type(found).__name__)
+        return None
+    return found
+
+
+class StreamedReply:
+    """What is shown of a reply while it is generated: each sentence once it was checked.
+
+    Where nothing is withheld, everything is shown as it comes, and checked at the end.
 
     Args:
         planner: of the chain.
-        plan: of the answer.
+        turn: that is answered.
     """
 
-    def __init__(self, planner: Planner, plan: Plan) -> None:
-        self._planner, self._plan = planner, plan
+    def __init__(self, planner: Planner, turn: Turn) -> None:
+        self._planner, self._turn = planner, turn
+        self._checker = planner.guard.reply_checker if planner.checks_support(turn) else None
+        self._holds = self._checker is not None and self._checker.holds_back
         self._text, self._judged, self._shown = "", 0, ""
+        self._pending: Any = None
         self._output: Any = None
         self._sentences: list[SentenceSupport] = []
         self._value, self._seconds = 1.0, 0.0
-        self._refused = self._dropped = self._tells = False
-        checker = planner.guard.reply_checker
-        self._drops = checker is not None and checker.action == "drop"
-        self.withheld = self.failed = False
+        self._refused = self._dropped = self._tells = self._failed = False
+        self.withheld = False
 
-    def part(self, more: str, *, last: bool = False) -> Flow[str]:
-        """Return what may be shown now that `more` was generated; the refusal where it is withheld.
-
-        Args:
-            more: text that follows.
-            last: whether nothing follows any more.
-        """
+    def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
+        """Return what is shown once `chunk` was generated; None for nothing."""
+        more = ""
+        if isinstance(chunk, str | BaseMessage):
+            more = GuardedAnswer.text_of(chunk)
+        else:  # data, which is told as a whole
+            self._pending = joined(self._pending, chunk)
         self._text += more
+        if not self._holds:
+            return self._turn.chunk(more, output=chunk)
+        self._output = joined(self._output, chunk)
+        shown = yield from self._released()
+        return self._turn.chunk(shown) if shown else None
+
+    def end(self) -> Flow[list[GuardedAnswer]]:
+        """Return what is shown at the end, the results of checks included."""
+        rest = GuardedAnswer.text_of(self._pending)
+        self._text += rest
+        if self._holds:
+            rest = yield from self._released(last=True)
+        found: dict[str, Any] = {}
+        abstained = yield from self._planner.check_flow(self._turn, self._text)
+        if abstained is not None:
+            found["reply_abstained"] = abstained
+        if self._holds:
+            found |= self._outcome()
+        elif self._checker is not None and not abstained:
+            verdict = yield from support_flow(self._turn, self._text)
+            found |= {"support": verdict.support, "supported": verdict.supported}
+        parts: list[tuple[str, dict[str, Any]]] = [(rest, {}), ("", found)]
+        return [self._turn.chunk(text, **told) for text, told in parts if text or told]
+
+    def _released(self, *, last: bool = False) -> Flow[str]:
+        """Return what may be shown by now; the refusal where the reply is withheld."""
+        if self.withheld:
+            return ""
         end = len(self._text)
         if not last:
             begun = sentence_spans(self._text[self._judged :])
             *_, end = (self._judged + start for start, _ in ((0, 0), *begun))
-        if self.withheld:
-            return ""
         shown = ""
         if end > self._judged:
             shown = yield from self._judge(end)
@@ -518,111 +600,38 @@ class HeldReply:
     def _judge(self, end: int) -> Flow[str]:
         """Judge the text up to `end`, and return what is delivered of it."""
         started = time.perf_counter()
-        part = self._text[self._judged : end]
-        given = self._planner.to_check(self._plan, part, part=True)
-        verdict: ReplyVerdict = yield (Stage.SUPPORT, given)
+        verdict = yield from support_flow(self._turn, self._text[self._judged : end], part=True)
         self._judged, self._seconds = end, self._seconds + time.perf_counter() - started
-        if verdict.support is None:
-            self.failed = True
+        support = verdict.support
+        if support is None:
+            self._failed = True
         else:
-            self._value = min(self._value, verdict.support.value)
-            self._sentences += verdict.support.shifted(len(self._shown)).sentences
-            self._tells |= any(one.support is not None for one in verdict.support.sentences)
+            self._value = min(self._value, support.value)
+            self._sentences += support.shifted(len(self._shown)).sentences
+            self._tells |= any(one.support is not None for one in support.sentences)
         if verdict.text is None:
             # Of a part that is left out as a whole, others may still be delivered.
-            drops = self._drops and verdict.support is not None
+            assert self._checker is not None  # nobody else judges
+            drops = self._checker.action == "drop" and support is not None
             self._refused, self._dropped = not drops, drops
         return verdict.text or ""
 
-    def gather(self, chunk: object) -> None:
-        """Keep what the model returned, for the last chunk."""
-        self._output = joined(self._output, chunk)
-
-    def end(self) -> dict[str, Any]:
-        """Count the reply, and return what its last chunk has: output and verdict."""
-        checker = self._planner.guard.reply_checker
+    def _outcome(self) -> dict[str, Any]:
+        """Count a reply that was held back, and return what its last chunk has."""
+        checker = self._checker
         assert checker is not None  # nothing was held back otherwise
         support, supported = None, None
-        if not self.failed:
+        if not self._failed:
             support = Support(self._value, tuple(self._sentences))
             supported = support.value >= checker.threshold
-        text = None if self.withheld else self._shown
-        _, _, question, _ = self._planner.to_check(self._plan, "")
         calibrated = checker.policy is not None and checker.policy.certified
+        text = None if self.withheld else self._shown
         verdict = ReplyVerdict(text, support, supported, calibrated)
-        checker.end(question, verdict, self._seconds)
+        checker.end(self._turn.asked, verdict, self._seconds)
         output = None if self.withheld else self._output
         if output is not None and self._shown != self._text:
             output = retold(output, self._shown)
         return {"support": support, "supported": supported, "output": output}
-
-
-class StreamedReply:
-    """What is shown of a reply while it is generated.
-
-    Args:
-        planner: of the chain.
-        plan: of the answer.
-    """
-
-    def __init__(self, planner: Planner, plan: Plan) -> None:
-        self._planner, self._plan = planner, plan
-        self._text, self._pending = "", None
-        self._held = planner.held_reply(plan)
-
-    @property
-    def withheld(self) -> bool:
-        """Whether nothing more is shown."""
-        return self._held is not None and self._held.withheld
-
-    def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
-        """Return what is shown once `chunk` was generated; None for nothing."""
-        more = ""
-        if isinstance(chunk, str | BaseMessage):
-            more = self._said(chunk)
-        else:  # data, which is told as a whole
-            self._pending = joined(self._pending, chunk)
-        if self._held is None:
-            return self._plan.chunk(more, chunk)
-        self._held.gather(chunk)
-        shown = yield from self._held.part(more)
-        return self._plan.chunk(shown) if shown else None
-
-    def end(self) -> Flow[list[GuardedAnswer]]:
-        """Return what is shown at the end, the results of checks included."""
-        rest = self._said(self._pending)
-        if self._held is not None:
-            rest = yield from self._held.part(rest, last=True)
-        last = yield from self._planner.end_flow(self._plan, self._text, self._held)
-        parts: list[tuple[str, dict[str, Any]]] = [(rest, {}), ("", last)]
-        return [self._plan.chunk(text, **found) for text, found in parts if text or found]
-
-    def _said(self, output: object) -> str:
-        text = GuardedAnswer.text_of(output)
-        self._text += text
-        return text
-
-
-def _generating(
-    stage: Stage,
-    question: object,
-    request: Request,
-    decision: Decision,
-    documents: Sequence[Document] | None = None,
-) -> Plan:
-    """The plan of a reply that a model writes; without documents, its prompt has no context."""
-    inputs = {**request.extra, "question": question}
-    if documents is not None:
-        context = "\n\n".join(map(shown_text, documents))
-        inputs |= {"context": context, "documents": list(documents)}
-    return Plan(
-        decision,
-        stage,
-        inputs,
-        tuple(documents or ()),
-        question=question,
-        standalone_question=request.standalone,
-    )
 
 
 _TOLD = {

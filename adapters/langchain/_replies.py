@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -37,22 +36,6 @@ _SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "between_sources": frozenset(),
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What is done after a decision.
-
-    Attributes:
-        reply: the answer where nothing is generated: an abstention, or all views of passages
-            in conflict; None where a model is asked.
-        closed_book: whether the model is asked without passages.
-        kept: indices of the passages that bear on the answer.
-    """
-
-    reply: str | None = None
-    closed_book: bool = False
-    kept: tuple[int, ...] = ()
 
 
 class Replies:
@@ -120,15 +103,16 @@ class Replies:
         lines = [self._line(view, passages) for view in views]
         return self._filled(_SHOWS_BOTH, views="\n".join(lines))
 
-    def action(self, decision: Decision, passages: Sequence[object]) -> Action:
-        """What is done after `decision` on `passages`: what is asked, or the reply that stands."""
-        if decision.route is Route.ANSWER:
-            return Action(closed_book=True)
+    def standing(self, decision: Decision, passages: Sequence[object]) -> str | None:
+        """The reply that stands after `decision` on `passages`; None where a model is asked.
+
+        That is an abstention's, or all views of passages in conflict.
+        """
         if decision.route is Route.ABSTAIN:
-            return Action(reply=self.to(decision.reason))
+            return self.to(decision.reason)
         if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
-            return Action(self.showing(decision.views, passages), kept=decision.kept)
-        return Action(kept=decision.kept)
+            return self.showing(decision.views, passages)
+        return None
 
     def _line(self, view: View, passages: Sequence[object]) -> str:
         answer = " ".join(view.answer.split())

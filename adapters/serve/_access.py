@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic import ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
@@ -28,7 +28,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...guard.read_models import CheckedSettings
-from ._errors import ServeError, reply_to
+from ._bodies import ServeError, reply_to
 
 _logger = logging.getLogger("knowgate.serve")
 
@@ -179,47 +179,11 @@ def _full() -> ServeError:
 # -- metrics ------------------------------------------------------------------------------------
 
 
-class HTTPMetrics:
-    """What the service has answered, and how much is under way.
-
-    Args:
-        registry: of the metrics, and of those that `/metrics` shows.
-        endpoints: paths that have a label of their own; all others share `other`.
-    """
-
-    def __init__(self, registry: CollectorRegistry | None, endpoints: Iterable[str]) -> None:
-        self._registry = REGISTRY if registry is None else registry
-        self._endpoints = frozenset(endpoints)
-        self._responses, self._requests = _metrics(self._registry)
-
-    def endpoint(self, path: str) -> str:
-        """The label of a path."""
-        return path if path in self._endpoints else "other"
-
-    def count(self, path: str, status: int) -> None:
-        """Count a response."""
-        self._responses.labels(self.endpoint(path), str(status)).inc()
-
-    def show(self, *, running: int, waiting: int) -> None:
-        """Set how many requests there are."""
-        self._requests.labels("running").set(running)
-        self._requests.labels("waiting").set(waiting)
-
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """All metrics of the registry, of all processes in multi-process mode, and their type."""
-        registry = self._registry
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        encode, media_type = choose_encoder(accept)
-        return encode(registry), media_type
-
-
 _lock = Lock()
 _by_registry: WeakKeyDictionary[CollectorRegistry, tuple[Counter, Gauge]] = WeakKeyDictionary()
 
 
-def _metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
+def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
     """The metrics of a registry, made once: services that share it share them."""
     with _lock:
         if registry not in _by_registry:
@@ -240,6 +204,15 @@ def _metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
         return _by_registry[registry]
 
 
+def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """All metrics of a registry, of all processes in multi-process mode, and their type."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    encode, media_type = choose_encoder(accept)
+    return encode(registry), media_type
+
+
 # -- the middleware -----------------------------------------------------------------------------
 
 
@@ -255,7 +228,8 @@ class AccessMiddleware:
         admission: counts and bounds requests below `/v1/`.
         limits: of bodies.
         token: that requests must bear; without one only the local machine is answered.
-        metrics: count the responses.
+        metrics: of responses and requests, see `http_metrics`.
+        endpoints: paths that have a label of their own in them; all others share `other`.
     """
 
     def __init__(
@@ -265,11 +239,13 @@ class AccessMiddleware:
         admission: Admission,
         limits: ServeLimits,
         token: str | None,
-        metrics: HTTPMetrics,
+        metrics: tuple[Counter, Gauge],
+        endpoints: Iterable[str],
     ) -> None:
         self._app, self._admission, self._limits = app, admission, limits
         self._token = None if token is None else token.encode("utf-8")
-        self._metrics = metrics
+        self._responses, self._requests = metrics
+        self._endpoints = frozenset(endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -291,7 +267,7 @@ class AccessMiddleware:
             await send(message)
 
         path: str = scope["path"]
-        endpoint = self._metrics.endpoint(path)
+        endpoint = path if path in self._endpoints else "other"
         untouched = True
 
         async def body() -> Message:
@@ -322,7 +298,7 @@ class AccessMiddleware:
                 await reply_to(failure)(scope, receive, answer)
         finally:
             status = status or 499  # nobody is there any more; the number is that of nginx
-            self._metrics.count(path, status)
+            self._responses.labels(endpoint, str(status)).inc()
             spent = (time.perf_counter() - started) * 1000
             _logger.info("%s %d %.1f ms", endpoint, status, spent)
 
@@ -367,7 +343,8 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
 
     def _show(self) -> None:
-        self._metrics.show(running=self._admission.running, waiting=self._admission.waiting)
+        self._requests.labels("running").set(self._admission.running)
+        self._requests.labels("waiting").set(self._admission.waiting)
 
 
 def _is_short(scope: Scope) -> bool:

@@ -11,29 +11,39 @@ from importlib import resources
 from json import dumps
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from ..._version import __version__
-from ...guard import Guard, Reason
+from ...guard import Decision, Guard, GuardOptions, Policy, Reason
 from ...guard.errors import KnowgateError
 from ...guard.prompts import Prompt
+from ...guard.text import passage_text
 from ..langchain import Replies
-from ._access import AccessMiddleware, Admission, HTTPMetrics, ServeLimits
-from ._decide import Calibrated, decide_router
-from ._errors import (
-    JSONReply,
+from ._access import AccessMiddleware, Admission, ServeLimits, exposition, http_metrics
+from ._bodies import (
+    Calibrated,
+    CheckReply,
+    DecisionBatchReply,
+    DecisionReply,
+    GeneratedReply,
+    Question,
+    QuestionBatch,
+    ScoreReply,
     ServeError,
+    as_given,
     documented,
     invalid_request,
+    json_reply,
     reply_to,
     undecided,
 )
 from ._proxy import ChatProxy, Retriever, chat_router
+from ._support import verdict_body
 from ._upstream import Upstream, UpstreamClient
 
 # With a label of their own in the metrics.
@@ -141,30 +151,117 @@ def create_app(
         lifespan=lifespan,
     )
     admission = app.state.admission = Admission(limits)
-    app.include_router(decide_router(guard, said, limits))
+    app.include_router(_decide_router(guard, said, limits))
     if proxy is not None and client is not None:
         retriever = None
         if proxy.retriever is not None:
             retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
         prompt = proxy.prompt or _bundled_prompt()
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
-    metrics = HTTPMetrics(registry, _PATHS)
-    _add_operations(app, guard, metrics, proxies=proxy is not None)
+    registry = REGISTRY if registry is None else registry
+    _add_operations(app, guard, registry, proxies=proxy is not None)
     _add_error_replies(app)
     app.add_middleware(
-        AccessMiddleware, admission=admission, limits=limits, token=token, metrics=metrics
+        AccessMiddleware,
+        admission=admission,
+        limits=limits,
+        token=token,
+        metrics=http_metrics(registry),
+        endpoints=_PATHS,
     )
     return app
 
 
-def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies: bool) -> None:
+def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRouter:
+    """The endpoints below `/v1/decide`, and `/v1/score` where the guard has a scorer."""
+    router = APIRouter()
+    rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
+
+    def reply(decision: Decision, passages: list[Any]) -> dict[str, Any]:
+        return {
+            "decision": decision.model_dump(mode="json"),
+            "reply": replies.standing(decision, passages) if decision.acts else None,
+            "calibrated": guard.policy.state,
+        }
+
+    @router.post("/v1/decide", response_model=DecisionReply, responses=rejected)
+    async def decide(given: Question) -> Response:
+        """Decide one question: follow the context, answer from memory, or abstain."""
+        passages = as_given(given.passages)
+        return json_reply(reply(await guard.adecide(given.question, passages), passages))
+
+    @router.post("/v1/decide/batch", response_model=DecisionBatchReply, responses=rejected)
+    async def decide_batch(given: QuestionBatch) -> Response:
+        """Decide many questions, scored together."""
+        if len(given.requests) > limits.batch:
+            message = f"A batch has at most {limits.batch} questions."
+            raise ServeError(413, "batch_too_large", message, param="requests")
+        passages = [as_given(one.passages) for one in given.requests]
+        questions = [one.question for one in given.requests]
+        decided = await guard.adecide_each(questions, passages)
+        results = [
+            {"error": undecided(one).body.error.model_dump()}
+            if isinstance(one, KnowgateError)
+            else reply(one, passages[index])
+            for index, one in enumerate(decided)
+        ]
+        return json_reply({"results": results})
+
+    if guard.reply_checker is not None:
+        _add_check(router, guard, rejected)
+    if guard.scorer is not None:
+        measuring = _measuring(guard)
+
+        @router.post("/v1/score", response_model=ScoreReply, responses=rejected)
+        async def score(given: Question) -> Response:
+            """Score how far passages suffice, without a decision."""
+            found = await measuring.adecide(given.question, as_given(given.passages))
+            failed = found.relevance is None
+            return json_reply(
+                {
+                    "scores": list(found.scores),
+                    "relevance": found.relevance,
+                    "reason": str(found.reason) if failed else None,
+                }
+            )
+
+    return router
+
+
+def _add_check(router: APIRouter, guard: Guard, rejected: Any) -> None:
+    """Add the endpoint `/v1/check`."""
+
+    @router.post("/v1/check", response_model=CheckReply, responses=rejected)
+    async def check(given: GeneratedReply) -> Response:
+        """Check a reply against the passages that it was generated from."""
+        passages = [passage_text(one) for one in as_given(given.passages)]
+        verdict = await guard.acheck_reply(given.reply, passages, given.question)
+        body = verdict_body(verdict, passages, range(len(passages)))
+        return json_reply({**body, "text": verdict.text})
+
+
+def _measuring(guard: Guard) -> Guard:
+    """A guard that measures relevance as `guard` does, and counts nothing."""
+    policy = Policy(
+        scorer=guard.policy.scorer,
+        aggregator=guard.policy.aggregator,
+        relevance_calibrator=guard.policy.relevance_calibrator,
+        relevance_threshold=1.0,
+    )
+    options = GuardOptions(mode="shadow", limits=guard.limits)
+    return Guard(policy, scorer=guard.scorer, options=options, metrics=False)
+
+
+def _add_operations(
+    app: FastAPI, guard: Guard, registry: CollectorRegistry, *, proxies: bool
+) -> None:
     """Add what those ask for who run the service."""
     admission: Admission = app.state.admission
 
     @app.get("/healthz", response_model=dict[str, str], responses=documented(403))
     async def healthz() -> Response:
         """Tell that the process answers; also while it is draining."""
-        return JSONReply({"status": "ok"})
+        return json_reply({"status": "ok"})
 
     @app.get("/readyz", response_model=Readiness, responses=documented(403, 503))
     async def readyz() -> Response:
@@ -178,7 +275,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
             mode=guard.mode.value,
             proxy=proxies,
         )
-        return JSONReply(found.model_dump())
+        return json_reply(found)
 
     @app.get(
         "/metrics",
@@ -187,7 +284,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
     )
     async def show_metrics(request: Request) -> Response:
         """Metrics for Prometheus."""
-        body, media_type = metrics.exposition(request.headers.get("accept", ""))
+        body, media_type = exposition(registry, request.headers.get("accept", ""))
         return Response(body, headers={"Content-Type": media_type})
 
     @app.get("/docs", response_class=HTMLResponse, responses=documented(401, 403))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -35,13 +35,11 @@ from ...guard.errors import (
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
-from ._decide import ChatExtension, as_given
-from ._errors import JSONReply, ServeError, as_json, documented
+from ..shadow import ShadowDecider
+from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
 from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
-_logger = logging.getLogger("knowgate.serve")
-_MAX_LATE = 256
 _MAX_MESSAGES = 10_000
 # In a conversation they would show what the guard did not let out.
 _WITHHELD = {"closed_book_answer", "views"}
@@ -139,7 +137,7 @@ class _Plan:
     gate: ReplyGate | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class ChatProxy:
     """Plans replies and asks the upstream.
 
@@ -156,7 +154,10 @@ class ChatProxy:
     replies: Replies
     prompt: Prompt
     retriever: Retriever | None = None
-    _late: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @cached_property
+    def _shadow(self) -> ShadowDecider:
+        return ShadowDecider(self.guard)
 
     async def respond(self, asked: GuardedRequest, body: Mapping[str, Any]) -> Response:
         """Answer one request.
@@ -192,7 +193,7 @@ class ChatProxy:
             raise
         if held:
             return _as_stream(asked, completion, plan.extension, plan.headers)
-        return JSONReply(completion | {"knowgate": plan.extension}, headers=plan.headers)
+        return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
         extension = asked.knowgate or ChatExtension()
@@ -203,14 +204,15 @@ class ChatProxy:
             question = extension.question
         try:
             given, texts = await self._passages(extension, question)
-        except RetrievalFailedError as failure:
-            decision = failure.decision(self.guard)
-            if decision.acts:
-                return self._decided(messages, question, decision, [], [])
-            message = "The passages could not be retrieved."
-            raise ServeError(502, str(failure.reason), message) from None
+        except ServeError as failure:
+            reason = Reason(failure.code)
+            decision = Decision(route=Route.ABSTAIN, reason=reason, mode=self.guard.mode)
+            self.guard.count(decision)
+            if not decision.acts:
+                raise
+            return self._decided(messages, question, decision, [], [])
         if self.guard.mode is Mode.SHADOW:
-            self._decide_late(question, given)
+            self._shadow.decide([(question, given)], lambda _: None)
             changed = self._with_context(messages, texts) if texts else messages
             mode = Mode.SHADOW.value
             return _Plan(changed, "", {"mode": mode}, {"X-Knowgate-Mode": mode})
@@ -242,15 +244,15 @@ class ChatProxy:
             "decision": decision.model_dump(mode="json", exclude=_WITHHELD),
             "calibrated": self.guard.policy.state,
         }
-        action = self.replies.action(decision, given)
-        if action.reply is not None:
-            return _Plan(None, action.reply, extension, headers)
+        reply = self.replies.standing(decision, given)
+        if reply is not None:
+            return _Plan(None, reply, extension, headers)
         gate = None
-        if not action.closed_book:
-            kept = [texts[index] for index in action.kept]
+        if decision.route is not Route.ANSWER:
+            kept = [texts[index] for index in decision.kept]
             messages = self._with_context(messages, kept)
             if self.guard.reply_checker is not None:
-                gate = ReplyGate(self.guard, self.replies, kept, action.kept, question)
+                gate = ReplyGate(self.guard, self.replies, kept, decision.kept, question)
         return _Plan(messages, "", extension, headers, gate)
 
     def _with_context(self, messages: list[Any], passages: Sequence[str]) -> list[Any]:
@@ -263,21 +265,6 @@ class ChatProxy:
             others = [part for part in message.content if part.get("type") != "text"]
             content = [{"type": "text", "text": text}, *others]
         return [*messages[:index], {**messages[index], "content": content}, *messages[index + 1 :]]
-
-    def _decide_late(self, question: str, passages: list[Any]) -> None:
-        """Decide and count beside the answer, which does not wait for it."""
-        if len(self._late) >= _MAX_LATE:
-            _logger.warning("a question was not decided: too many are under way")
-            return
-        task = asyncio.create_task(self._decide_quietly(question, passages))
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
-
-    async def _decide_quietly(self, question: str, passages: list[Any]) -> None:
-        try:
-            await self.guard.adecide(question, passages)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it
-            _logger.warning("a decision in shadow mode raised %s", type(error).__name__)
 
 
 def chat_router(proxy: ChatProxy) -> APIRouter:
@@ -304,7 +291,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
     )
     async def models() -> Response:
         """List the models of the upstream."""
-        return JSONReply(await proxy.client.models())
+        return json_reply(await proxy.client.models())
 
     return router
 
@@ -325,22 +312,9 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 # -- retrieval ----------------------------------------------------------------------------------
 
 
-class RetrievalFailedError(Exception):
-    """Nothing can be judged.
-
-    Args:
-        reason: of the abstention.
-    """
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason.value)
-        self.reason = reason
-
-    def decision(self, guard: Guard) -> Decision:
-        """The decision of a guard on it, counted."""
-        decision = Decision(route=Route.ABSTAIN, reason=self.reason, mode=guard.mode)
-        guard.count(decision)
-        return decision
+def _not_retrieved(reason: Reason) -> ServeError:
+    """The error where nothing can be judged; its code is the reason of the abstention."""
+    return ServeError(502, reason.value, "The passages could not be retrieved.")
 
 
 class Retriever:
@@ -371,7 +345,7 @@ class Retriever:
         """The passages for a question, and the text of each, read once.
 
         Raises:
-            RetrievalFailedError: it raised, took too long, or returned what is no passages.
+            ServeError: it raised, took too long, or returned what is no passages.
         """
         try:
             if inspect.iscoroutinefunction(self._find):
@@ -379,17 +353,17 @@ class Retriever:
             else:
                 found = await self._threads.acall(lambda: self._find(question), self._seconds)
         except Exception as error:
-            raise RetrievalFailedError(Reason.RETRIEVAL_FAILED) from error
+            raise _not_retrieved(Reason.RETRIEVAL_FAILED) from error
         try:
             return await self._threads.acall(
                 lambda: guard.limits.read_passages(found), self._seconds
             )
         except InputTooLargeError:
-            raise RetrievalFailedError(Reason.INPUT_TOO_LARGE) from None
+            raise _not_retrieved(Reason.INPUT_TOO_LARGE) from None
         except (QuestionError, AllWorkersBusyError, DeadlineExceededError):
-            raise RetrievalFailedError(Reason.INVALID_PASSAGES) from None
+            raise _not_retrieved(Reason.INVALID_PASSAGES) from None
         except Exception as error:  # a lazy document may raise anything
-            raise RetrievalFailedError(Reason.INVALID_PASSAGES) from error
+            raise _not_retrieved(Reason.INVALID_PASSAGES) from error
 
 
 # -- replies ------------------------------------------------------------------------------------
@@ -413,7 +387,7 @@ def _abstention(
         "usage": _NO_TOKENS,
     }
     if not asked.stream:
-        return JSONReply(completion | {"knowgate": extension}, headers=headers)
+        return json_reply(completion | {"knowgate": extension}, headers=headers)
     return _as_stream(asked, completion, extension, headers)
 
 

@@ -31,7 +31,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ...guard.errors import InputError
 from ._access import Admission, discard_body, is_loopback
-from ._errors import ServeError, as_json
+from ._bodies import ServeError, as_json
 
 HEADER_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 30
@@ -52,13 +52,23 @@ class BoundedServer(uvicorn.Server):
 
     Args:
         app: what answers.
+        admission: of the app, which drains it; None to end it at the first signal.
+        seconds: until requests under way are cancelled, and to reject new ones at least.
         settings: further ones of uvicorn.
     """
 
     # For the application: reads the body of a request that it rejects.
     discard_body = staticmethod(discard_body)
 
-    def __init__(self, app: ASGIApp, **settings: Any) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        admission: Admission | None = None,
+        seconds: tuple[float, float] = (0.0, 0.0),
+        **settings: Any,
+    ) -> None:
+        self._admission, self._seconds = admission, seconds
+        self._asked: float | None = None  # when the first signal came
         config = uvicorn.Config(
             app,
             http=BoundedConnection,
@@ -85,6 +95,25 @@ class BoundedServer(uvicorn.Server):
         finally:
             for logger in loggers:
                 logger.removeFilter(rarely)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain; at a further signal end without waiting for that."""
+        if self._admission is None:
+            super().handle_exit(sig, frame)
+        elif self._asked is None:
+            self._asked = time.monotonic()
+            self._admission.draining = True
+        # Whoever signals a process group may signal each process of it, too.
+        elif time.monotonic() - self._asked > _ONE_SIGNAL_SECONDS:
+            self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """End when nothing is under way any more, or it takes too long."""
+        if self._asked is not None and self._admission is not None:
+            spent, (drain, notice) = time.monotonic() - self._asked, self._seconds
+            done = self._admission.idle and spent >= notice
+            self.should_exit = self.should_exit or done or spent >= drain
+        return await super().on_tick(counter)
 
 
 class _Rarely(logging.Filter):
@@ -285,29 +314,5 @@ def serve(
         notice_seconds: how long new requests get 503 before the end, even if none is under
             way, so that a load balancer sees it.
     """
-    _Server(app, drain_seconds, notice_seconds).run([listening])
-
-
-class _Server(BoundedServer):
-    def __init__(self, app: FastAPI, drain: float, notice: float) -> None:
-        super().__init__(app, log_level="warning")
-        self._admission: Admission = app.state.admission
-        self._drain, self._notice = drain, notice
-        self._asked: float | None = None  # when the first signal came
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to drain; at a further signal end without waiting for that."""
-        if self._asked is None:
-            self._asked = time.monotonic()
-            self._admission.draining = True
-        # Whoever signals a process group may signal each process of it, too.
-        elif time.monotonic() - self._asked > _ONE_SIGNAL_SECONDS:
-            self.should_exit = True
-
-    async def on_tick(self, counter: int) -> bool:
-        """End when nothing is under way any more, or it takes too long."""
-        if self._asked is not None:
-            spent = time.monotonic() - self._asked
-            done = self._admission.idle and spent >= self._notice
-            self.should_exit = self.should_exit or done or spent >= self._drain
-        return await super().on_tick(counter)
+    seconds = (drain_seconds, notice_seconds)
+    BoundedServer(app, app.state.admission, seconds, log_level="warning").run([listening])

@@ -16,7 +16,7 @@ from ...guard import Guard, KnowgateError, Reason
 from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
-from ._errors import as_json
+from ._bodies import as_json
 
 _DONE = b"data: [DONE]\n\n"
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")

@@ -35,7 +35,7 @@ from tenacity import (
 from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient
-from ._errors import ServeError
+from ._bodies import ServeError
 
 EVENT_STREAM = "text/event-stream"
 _logger = logging.getLogger("knowgate.serve")
@@ -84,12 +84,6 @@ class Upstream:
             )
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise InputError("the key has characters that no header may have", where="upstream")
-
-
-class _TransientError(ServeError):
-    """A failure after which the upstream is asked again; `after` the seconds that it asks for."""
-
-    after: float | None = None
 
 
 class UpstreamClient:
@@ -231,18 +225,19 @@ def _typed() -> Iterator[None]:
         raise _late() from None
     except httpx.HTTPError as error:
         _logger.warning("the upstream cannot be reached: %s", type(error).__name__)
-        message = "The upstream cannot be reached."
-        raise _TransientError(502, "upstream_unreachable", message) from None
+        failure = ServeError(502, "upstream_unreachable", "The upstream cannot be reached.")
+        failure.passes = True
+        raise failure from None
 
 
 def _passes_soon(error: BaseException) -> bool:
-    return isinstance(error, _TransientError) and (error.after or 0.0) <= _MOST_WAIT
+    return isinstance(error, ServeError) and error.passes and (error.after or 0.0) <= _MOST_WAIT
 
 
 def _pause(state: RetryCallState) -> float:
     """Seconds until the next attempt: as the upstream asks, or random and growing."""
     failure = state.outcome.exception() if state.outcome is not None else None
-    asked = failure.after if isinstance(failure, _TransientError) else None
+    asked = failure.after if isinstance(failure, ServeError) else None
     return _FIRST_WAIT(state) if asked is None else asked
 
 
@@ -295,23 +290,21 @@ async def _rejection(response: httpx.Response) -> ServeError:
     """What a status other than 200 means; the text of the upstream is not passed on."""
     status = response.status_code
     _logger.warning("the upstream answered %d", status)
-    message = f"The upstream answered with status {status}."
-    error = _TransientError(502, "upstream_failed", message)
-    seconds = _retry_after(response.headers.get("retry-after", ""))
-    if status == 429:
-        wait = str(max(1, math.ceil(seconds or 1)))
-        message = "The upstream is busy."
-        error = _TransientError(429, "upstream_busy", message, headers={"Retry-After": wait})
-    if is_transient(httpx.HTTPStatusError("", request=response.request, response=response)):
-        error.after = seconds
-        return error
     if status in (401, 403):
         return ServeError(502, "upstream_key", "The upstream rejects the key of this server.")
-    if 400 <= status < 500:
+    seconds = _retry_after(response.headers.get("retry-after", ""))
+    error = ServeError(502, "upstream_failed", f"The upstream answered with status {status}.")
+    if status == 429:
+        wait = str(max(1, math.ceil(seconds or 1)))
+        headers = {"Retry-After": wait}
+        error = ServeError(429, "upstream_busy", "The upstream is busy.", headers=headers)
+    if is_transient(httpx.HTTPStatusError("", request=response.request, response=response)):
+        error.passes, error.after = True, seconds
+    elif 400 <= status < 500:
         code = await _code(response)
         named = f" ({code})" if code else ""
         return ServeError(422, "upstream_rejected", f"The upstream rejects the request{named}.")
-    return ServeError(502, error.code, error.message)
+    return error
 
 
 def _retry_after(header: str) -> float | None:

@@ -28,7 +28,6 @@ from ._streams import (
 from .drift import (
     LEAST_VALUES,
     DriftReport,
-    SavedCounter,
     SignalCounter,
     compare_counts,
     require_alpha,
@@ -46,8 +45,8 @@ class _Saved(BaseModel):
     policy_sha256: str
     window: Count
     decisions: Count
-    block: SavedCounter
-    last: SavedCounter | None
+    block: SignalCounter
+    last: SignalCounter | None
     live: bool
     detector: RateChangeDetector | None
     risks: dict[str, RiskMonitor]
@@ -141,7 +140,7 @@ class DecisionMonitor:
             }
         self._lock = threading.Lock()
         self._decisions = 0
-        self._block = SignalCounter(policy)
+        self._block = SignalCounter().bound_to(policy)
         self._last: SignalCounter | None = None
         self._judged: tuple[SignalCounter, DriftReport] | None = None
         self._collector = MonitorCollector(self.report)
@@ -161,7 +160,7 @@ class DecisionMonitor:
                     self._detector = RateChangeDetector.from_counts(
                         self._block.abstained, self._window, run_length=self._run_length
                     )
-                self._last, self._block = self._block, SignalCounter(self._policy)
+                self._last, self._block = self._block, SignalCounter().bound_to(self._policy)
 
     def feedback(self, route: Route | str, right: bool | None, *, rate: float = 1.0) -> None:
         """Take in a label of a reply that was let through.
@@ -239,7 +238,8 @@ class DecisionMonitor:
             if abstention and self._detector is not None:
                 self._detector.reset()
             if drift:
-                self._block, self._last, self._judged = SignalCounter(self._policy), None, None
+                self._block = SignalCounter().bound_to(self._policy)
+                self._last = self._judged = None
 
     def close(self) -> None:
         """Take the metrics out of the registry, for another monitor to take their place."""
@@ -253,8 +253,8 @@ class DecisionMonitor:
                 policy_sha256=self._policy.sha256,
                 window=self._window,
                 decisions=self._decisions,
-                block=self._block.saved(),
-                last=None if self._last is None else self._last.saved(),
+                block=self._block,
+                last=self._last,
                 live=self._given is None,
                 detector=self._detector,
                 risks=self._risks,
@@ -282,9 +282,9 @@ class DecisionMonitor:
                 "the saved state is of a monitor with other settings",
                 hint="give window, risk, delta and alarms as then",
             )
-        block, last = SignalCounter.from_saved(self._policy, found.block), None
-        if found.last is not None:
-            last = SignalCounter.from_saved(self._policy, found.last)
+        block, last = found.block.bound_to(self._policy), found.last
+        if last is not None:
+            last.bound_to(self._policy)
         if block.decisions >= self._window or (last and last.decisions != self._window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
@@ -307,7 +307,7 @@ def _detector(
         baseline = (abstained, passed + abstained)
     if baseline is None or baseline == "live":
         # To find a bad run_length now, and not when the first block is full.
-        RateChangeDetector.from_rate(0.5, run_length=run_length)
+        RateChangeDetector(0.5, 0.5, run_length=run_length)
         return None
     if not isinstance(baseline, tuple | list) or len(baseline) != 2:
         raise InputError(

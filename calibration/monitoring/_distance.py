@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -22,6 +22,8 @@ from ..distributions import chi_squared_cdf, normal_quantile, root, student_quan
 Counts = NDArray[np.float64]
 
 DRAWS = 999
+# That each interval holds what it is of.
+_CONFIDENCE = 0.95
 _MOST_COUNTED = 500_000_000
 
 
@@ -201,41 +203,27 @@ def calibration_histograms(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How far live values are from those of calibration.
-
-    Attributes:
-        psi: the sum over bins of (q - p) ln(q / p), p and q being the shares of calibration and
-            live values. So that no bin is infinitely surprising, half a question is added to
-            each bin on each side; bins that are empty on both sides are left out. Finite samples
-            of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m) for B well filled
-            bins, n calibration questions and m live values. The rules of thumb ".1 is a change,
-            .25 a large one" are for `excess`. The interval inverts the noncentral chi-square
-            distribution that PSI / (1/n + 1/m) has near no drift, widened to the delta method's
-            further away.
-        ks: largest gap between the cumulative shares (Kolmogorov–Smirnov). It is measured at the
-            bin edges, the only places where a histogram tells the shares, so it is a lower bound
-            of the distance of the values themselves. The interval (Dvoretzky–Kiefer–Wolfowitz on
-            both sides, with Massart's constant) covers the binned distance at any sample size,
-            and is wide.
-        share: of the first histogram in a mixture of two; its `n` are live values.
-    """
-
-    psi: Distance
-    ks: Distance
-    share: Interval = field(default_factory=Interval)
-
-
 def compare(
     expected: Histogram,
     observed: Sequence[int],
     *,
-    confidence: float = 0.95,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Comparison:
-    """Compare live counts with a calibration histogram of the same bins.
+) -> tuple[Distance, Distance, Interval]:
+    """Compare live counts with a calibration histogram of the same bins: PSI, KS and no share.
+
+    The population stability index (PSI) is the sum over bins of (q - p) ln(q / p), p and q being
+    the shares of calibration and live values. So that no bin is infinitely surprising, half a
+    question is added to each bin on each side; bins that are empty on both sides are left out.
+    Finite samples of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m) for B well
+    filled bins, n calibration questions and m live values. The rules of thumb ".1 is a change,
+    .25 a large one" are for `excess`. The interval inverts the noncentral chi-square distribution
+    that PSI / (1/n + 1/m) has near no drift, widened to the delta method's further away.
+
+    KS is the largest gap between the cumulative shares (Kolmogorov–Smirnov). It is measured at the
+    bin edges, the only places where a histogram tells the shares, so it is a lower bound of the
+    distance of the values themselves. The interval (Dvoretzky–Kiefer–Wolfowitz on both sides, with
+    Massart's constant) covers the binned distance at any sample size, and is wide.
 
     p-values and means without drift come from random splits of all values into sides of the same
     sizes, which is exact however thin the bins are.
@@ -243,7 +231,6 @@ def compare(
     Args:
         expected: of the calibration questions.
         observed: live values per bin, shape (bins,).
-        confidence: coverage of the intervals, in (0, 1).
         draws: random splits.
         seed: of these.
 
@@ -252,15 +239,15 @@ def compare(
 
     Example:
         >>> histogram = Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
-        >>> found = compare(histogram, [40, 60])
-        >>> round(found.psi.value, 3), round(found.psi.without_drift, 2), round(found.ks.value, 3)
+        >>> psi, ks, _ = compare(histogram, [40, 60])
+        >>> round(psi.value, 3), round(psi.without_drift, 2), round(ks.value, 3)
         (0.159, 0.02, 0.2)
     """
     calibration, live = checked_counts(expected, observed)
     n, m = int(calibration.sum()), int(live.sum())
     if not n or not m:
         nothing = Distance.undefined(n, m)
-        return Comparison(nothing, nothing)
+        return nothing, nothing, Interval()
     pooled = (calibration + live).astype(np.int64)
     if pooled.sum() > _MOST_COUNTED:
         raise InputError(f"more than {_MOST_COUNTED:,} values cannot be compared")
@@ -270,18 +257,18 @@ def compare(
     )
     split, occupied = (pooled - drawn, drawn), pooled > 0
     p, q = (smoothed_shares(side, occupied)[occupied] for side in (calibration, live))
-    half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
+    half = band(n, (1 - _CONFIDENCE) / 2) + band(m, (1 - _CONFIDENCE) / 2)
     gap = float(largest_gap(calibration, live))
-    return Comparison(
+    return (
         _index(
             float(stability_index(calibration, live, occupied)),
             stability_index(*split, occupied),
             (p, q),
             (n, m),
             Distance.undefined(n, m),
-            confidence,
         ),
         Distance.within(gap, half, largest_gap(*split), n, m),
+        Interval(),
     )
 
 
@@ -291,7 +278,6 @@ def _index(
     shares: tuple[Counts, Counts],
     sizes: tuple[float, float],
     counted: Distance,
-    confidence: float,
 ) -> Distance:
     """A PSI with its interval.
 
@@ -301,10 +287,9 @@ def _index(
         shares: of calibration and live values in the bins that are occupied.
         sizes: how many values the shares are worth, of calibration and live ones.
         counted: how many there are.
-        confidence: coverage of the interval.
     """
     mean = float(drawn.mean())
-    low, high = index_interval(value, mean, *shares, sizes, confidence)
+    low, high = index_interval(value, mean, *shares, sizes)
     p = p_value(value, drawn)
     return replace(counted, value=value, low=low, high=high, without_drift=mean, p_value=p)
 
@@ -315,13 +300,12 @@ def index_interval(
     p: Counts,
     q: Counts,
     sizes: tuple[float, float],
-    confidence: float,
 ) -> tuple[float, float]:
     """Interval of the true PSI; `p` and `q` are shares per bin, none of them 0."""
     scale = 1 / sizes[0] + 1 / sizes[1]
     if without_drift <= 0.0:  # one bin: both sides are the same whatever happens
         return 0.0, value
-    tail = (1 - confidence) / 2
+    tail = (1 - _CONFIDENCE) / 2
     freedom = without_drift / scale
     low = scale * _noncentrality(value / scale, freedom, 1 - tail)
     high = scale * _noncentrality(value / scale, freedom, tail)
@@ -358,10 +342,9 @@ def compare_with_mixture(
     second: Histogram,
     observed: Sequence[int],
     *,
-    confidence: float = 0.95,
     draws: int = _DRAWS,
     seed: int = 0,
-) -> Comparison:
+) -> tuple[Distance, Distance, Interval]:
     """Fit the share of `first` by maximum likelihood, then compare with the mixture.
 
     Leave-one-out calibration measures each question twice, with its source and without.
@@ -377,7 +360,6 @@ def compare_with_mixture(
         first: for example of questions with their source in place.
         second: of the same bins.
         observed: live values per bin, shape (bins,).
-        confidence: coverage of the intervals, in (0, 1).
         draws: of the bootstrap.
         seed: of these.
 
@@ -391,32 +373,29 @@ def compare_with_mixture(
     sizes = int(a.sum()), int(b.sum()), int(live.sum())
     if not all(sizes):
         nothing = Distance.undefined(min(sizes[:2]), sizes[2])
-        return Comparison(nothing, nothing)
+        return nothing, nothing, Interval()
     occupied = (a + b + live) > 0
     fitted, psi, ks = (float(found) for found in _fitted(a, b, live, occupied))
     _, drawn_psi, drawn_ks = _without_drift(a, b, sizes, fitted, occupied, draws, seed)
     p_a, p_b, q = (smoothed_shares(side, occupied)[occupied] for side in (a, b, live))
     effective = 1 / (fitted**2 / sizes[0] + (1 - fitted) ** 2 / sizes[1])
-    miss = (1 - confidence) / 3
+    miss = (1 - _CONFIDENCE) / 3
     bands = [band(size, miss) for size in sizes]
     n, m = min(sizes[:2]), sizes[2]
-    return Comparison(
+    return (
         _index(
             psi,
             drawn_psi,
             (fitted * p_a + (1 - fitted) * p_b, q),
             (effective, float(m)),
             Distance.undefined(n, m),
-            confidence,
         ),
         Distance.within(ks, fitted * bands[0] + (1 - fitted) * bands[1] + bands[2], drawn_ks, n, m),
-        Interval(fitted, *_fieller(first.edges, (a, b, live), confidence), m).around(fitted),
+        Interval(fitted, *_fieller(first.edges, (a, b, live)), m).around(fitted),
     )
 
 
-def _fieller(
-    edges: Sequence[float], counts: tuple[Counts, Counts, Counts], confidence: float
-) -> tuple[float, float]:
+def _fieller(edges: Sequence[float], counts: tuple[Counts, Counts, Counts]) -> tuple[float, float]:
     """The shares of which the live mean may be that of the mixture, by the middles of the bins.
 
     The mean of a mixture is linear in its share, and a middle is fixed by the calibration, so that
@@ -439,7 +418,7 @@ def _fieller(
     off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
     error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
     fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
-    beyond = off - student_quantile(0.5 + confidence / 2, fewest) * error
+    beyond = off - student_quantile(0.5 + _CONFIDENCE / 2, fewest) * error
     held = shares[beyond <= max(0.0, float(beyond.min()))]
     return float(held[0]), float(held[-1])
 

@@ -7,9 +7,8 @@ RateChangeDetector  has a rate changed, and since when?
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, astuple, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,11 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
-    TypeAdapter,
-    ValidationError,
 )
 from pydantic.dataclasses import dataclass as checked_dataclass
-from pydantic_core import to_jsonable_python
 
 from ...guard.decision import Route
-from ...guard.errors import InputError, first_fault
+from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import CheckedSettings
 from .. import Interval
@@ -54,20 +50,6 @@ else:
         AfterValidator(dict),
         PlainSerializer(lambda counts: [list(pair) for pair in counts.items()]),
     ]
-_State = TypeVar("_State")
-
-
-def _plain(state: object) -> dict[str, Any]:
-    found: dict[str, Any] = to_jsonable_python(state)
-    return found
-
-
-def _restored(kind: type[_State], state: object) -> _State:
-    try:
-        return TypeAdapter(kind).validate_python(state)
-    except ValidationError as error:
-        raise InputError(f"the saved state: {first_fault(error)}", hint=SAVED_HINT) from None
-
 
 SAVED_HINT = "give what to_dict() returned"
 
@@ -75,23 +57,6 @@ SAVED_HINT = "give what to_dict() returned"
 def is_number(value: object) -> bool:
     """Whether a value is a number, and not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def require_number(
-    value: float, name: str, low: float = 0.0, high: float = 1.0, *, to_high: bool = False
-) -> float:
-    """Return a number above `low` and below `high`, or equal to it with `to_high`.
-
-    Raises:
-        InputError: it is not.
-    """
-    inside = is_number(value) and (low < value < high or (to_high and value == high))
-    if not inside:
-        raise InputError(
-            f"{name} must be between {low:g} and {high:g}, not {value!r}",
-            hint="give a number in this range",
-        )
-    return float(value)
 
 
 STAKES: Array = np.geomspace(0.001, 0.95, 32)
@@ -289,19 +254,6 @@ class RiskMonitor(CheckedSettings):
         share = min(1.0, float(values @ counts) / n)
         return Interval(share, low, high, n).around(share)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> RiskMonitor:
-        """Restore a monitor from `to_dict`.
-
-        Raises:
-            InputError: the state is not one of a risk monitor.
-        """
-        return _restored(cls, state)
-
     def _checked(self, rate: float) -> float:
         if not is_number(rate) or not self.least_rate <= rate <= 1:
             raise InputError(
@@ -369,6 +321,8 @@ def risk_monitors(
 
 
 _LONGEST = 10**15
+# That the range of a baseline holds its true rate.
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +376,7 @@ class RateChangeDetector(CheckedSettings):
     sequential change detection.
 
     Example:
-        >>> detector = RateChangeDetector.from_rate(0.2, run_length=1000)
+        >>> detector = RateChangeDetector(0.2, 0.2, run_length=1000)
         >>> for step in range(200):
         ...     detector.observe(step % 5 == 0 if step < 100 else step % 2 == 0)
         >>> detector.alarm
@@ -445,18 +399,12 @@ class RateChangeDetector(CheckedSettings):
         self._after = {event: log_factors(self.low, self.high, event) for event in (False, True)}
 
     @classmethod
-    def from_rate(cls, rate: float, *, run_length: float = 100_000) -> RateChangeDetector:
-        """A detector for a baseline that is known exactly, in (0, 1)."""
-        rate = require_number(rate, "the baseline rate")
-        return cls(rate, rate, run_length=run_length)
-
-    @classmethod
     def from_counts(
-        cls, events: int, trials: int, *, confidence: float = 0.95, run_length: float = 100_000
+        cls, events: int, trials: int, *, run_length: float = 100_000
     ) -> RateChangeDetector:
         """A detector for a baseline of `events` in `trials`.
 
-        The range is the exact interval (Clopper and Pearson): with this confidence over the
+        The range is the exact interval (Clopper and Pearson): with 95 % confidence over the
         draw of the baseline it holds the true rate, and `run_length` is kept.
         A small baseline therefore sees large changes only.
 
@@ -468,7 +416,7 @@ class RateChangeDetector(CheckedSettings):
             raise InputError(
                 f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
             )
-        tail = (1 - require_number(confidence, "confidence")) / 2
+        tail = (1 - _CONFIDENCE) / 2
         low = 0.0 if events == 0 else beta_quantile(tail, events, trials - events + 1)
         high = 1.0 if events == trials else beta_quantile(1 - tail, events + 1, trials - events)
         return cls(low, high, run_length=run_length)
@@ -498,19 +446,6 @@ class RateChangeDetector(CheckedSettings):
         # The mean of all twenty is at most the largest, so most steps end here.
         if self.alarm is None and self.capital.max() >= math.log(self.run_length):
             self._raise_if_enough()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> RateChangeDetector:
-        """Restore a detector from `to_dict`.
-
-        Raises:
-            InputError: the state is not one of a rate change detector.
-        """
-        return _restored(cls, state)
 
     def _raise_if_enough(self) -> None:
         directions: tuple[Direction, Direction] = ("up", "down")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import to_jsonable_python
 
 from ...guard.decision import Route
@@ -17,7 +16,6 @@ from ...guard.policy import Policy
 from .. import Interval
 from ._distance import (
     DRAWS,
-    Comparison,
     Distance,
     MeasuredSignals,
     bin_of,
@@ -37,15 +35,10 @@ _NEARLY_ALL = 0.99
 _MOST_CALIBRATED = 100_000_000
 
 
-class DriftVerdict(StrEnum):
-    """What a comparison of one signal comes to."""
-
-    NO_DRIFT_SEEN = "no drift seen"
-    SLIGHT = "slight drift"
-    DRIFTED = "drifted"
-    UNJUDGED = "not judged yet"
-    TOO_FEW = "too few"
-    NOT_COMPARABLE = "not comparable"
+DriftVerdict = Literal[
+    "no drift seen", "slight drift", "drifted", "not judged yet", "too few", "not comparable"
+]
+"""What a comparison of one signal comes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,7 @@ class DriftReport:
     @property
     def drifted(self) -> bool:
         """Whether some signal has drifted by more than a trifle."""
-        return any(signal.verdict is DriftVerdict.DRIFTED for signal in self.signals)
+        return any(signal.verdict == "drifted" for signal in self.signals)
 
     @property
     def words(self) -> str:
@@ -158,32 +151,50 @@ class DriftReport:
         Raises:
             InputError: `alpha` or `least` is out of range, or a histogram cannot be used.
         """
-        counter = SignalCounter(policy)
+        counter = SignalCounter().bound_to(policy)
         for decision in decisions:
             counter.add(decision)
         return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
 
 
+@checked_dataclass
 class SignalCounter:
     """Live values in the bins of a policy's histograms: a few whole numbers, whatever the traffic.
+
+    A monitor saves it as it is.
 
     Attributes:
         decisions: how many were counted.
         abstained: how many of them abstained.
         counts: signal → values per bin.
-
-    Raises:
-        InputError: a histogram of the policy has no bins, absurdly many questions, or other
-            bins than the one that it is mixed with.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    decisions: Count = 0
+    abstained: Count = 0
+    counts: dict[str, list[Count]] = field(default_factory=dict)
+
+    def bound_to(self, policy: Policy) -> SignalCounter:
+        """Return itself, ready to count in the bins of a policy.
+
+        Raises:
+            InputError: a histogram of the policy has no bins, absurdly many questions, or other
+                bins than the one that it is mixed with; or the values counted so far are in
+                other bins, or more than the decisions.
+        """
         names = _signals(policy)
         for name in names:
             _require_usable(policy, _references(policy, name))
         self._edges = {name: _edges(policy, name) for name in names}
-        self.decisions = self.abstained = 0
-        self.counts = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
+        empty = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
+        counts = self.counts or empty
+        if {name: len(bins) for name, bins in counts.items()} != {
+            name: len(bins) for name, bins in empty.items()
+        }:
+            raise InputError("the saved state counts other bins than the policy has")
+        if max(self.abstained, *map(sum, counts.values())) > self.decisions:
+            raise InputError("the saved state counts more values than decisions")
+        self.counts = counts
+        return self
 
     def add(self, decision: MeasuredSignals) -> None:
         """Count one decision; a signal that is None, or NaN, was not measured."""
@@ -196,37 +207,6 @@ class SignalCounter:
         stage = getattr(decision, "relevance_stage", None)
         if stage is not None and _ASKED in self.counts:
             self.counts[_ASKED][stage != "cheap"] += 1
-
-    def saved(self) -> SavedCounter:
-        """All that it has counted; `from_saved` gives back its equal."""
-        counts = {name: list(bins) for name, bins in self.counts.items()}
-        return SavedCounter(decisions=self.decisions, abstained=self.abstained, counts=counts)
-
-    @classmethod
-    def from_saved(cls, policy: Policy, state: SavedCounter) -> SignalCounter:
-        """Restore a counter of a policy.
-
-        Raises:
-            InputError: it has counts of other bins, or more of them than decisions.
-        """
-        found = cls(policy)
-        if {name: len(bins) for name, bins in state.counts.items()} != {
-            name: len(bins) for name, bins in found.counts.items()
-        }:
-            raise InputError("the saved state counts other bins than the policy has")
-        if max(state.abstained, *map(sum, state.counts.values())) > state.decisions:
-            raise InputError("the saved state counts more values than decisions")
-        found.decisions, found.abstained = state.decisions, state.abstained
-        found.counts = {name: list(state.counts[name]) for name in found.counts}
-        return found
-
-
-class SavedCounter(BaseModel):
-    """What `SignalCounter.to_dict` gives."""
-
-    decisions: Count
-    abstained: Count
-    counts: dict[str, list[Count]]
 
 
 def compare_counts(
@@ -320,7 +300,7 @@ def _compared(
     histograms = [policy.histograms[name] for name in names]
     found = SignalDrift(
         signal, names, n, counter.decisions - n, None, None, None, None,
-        DriftVerdict.NOT_COMPARABLE, f"{signal}: ",
+        "not comparable", f"{signal}: ",
     )  # fmt: skip
     if not names:
         words = "the policy has no histogram of it to compare with."
@@ -337,26 +317,25 @@ def _compared(
         alpha, seed = settings
         # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
         draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure: Callable[..., Comparison] = compare_with_mixture if mixed else compare
-        one = measure(*histograms, counts, draws=draws, seed=seed)
-        share = one.share if mixed else None
-        found = replace(found, psi=one.psi, ks=one.ks, share_in_kb=share)
+        measure: Any = compare_with_mixture if mixed else compare
+        psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
+        found = replace(found, psi=psi, ks=ks, share_in_kb=share if mixed else None)
         if n >= least and smallest >= least:
-            p_values = one.psi.p_value or 0.0, one.ks.p_value or 0.0
+            p_values = psi.p_value or 0.0, ks.p_value or 0.0
             return replace(found, p_value=min(1.0, 2 * min(p_values)))
     words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
-    return replace(found, verdict=DriftVerdict.TOO_FEW, words=found.words + words)
+    return replace(found, verdict="too few", words=found.words + words)
 
 
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
     if signal.p_value is None or signal.psi is None or signal.ks is None:
         return signal
     excess = max(signal.psi.excess or 0.0, signal.ks.excess or 0.0)
-    verdict = DriftVerdict.UNJUDGED if alpha is None else DriftVerdict.NO_DRIFT_SEEN
+    verdict: DriftVerdict = "not judged yet" if alpha is None else "no drift seen"
     if alpha is not None and signal.p_value <= alpha:
-        verdict = DriftVerdict.DRIFTED if excess >= _MATERIAL else DriftVerdict.SLIGHT
+        verdict = "drifted" if excess >= _MATERIAL else "slight drift"
     words = (
-        f"{signal.signal}: {verdict.value} in {signal.n} values (PSI {signal.psi.value:.3f}, of "
+        f"{signal.signal}: {verdict} in {signal.n} values (PSI {signal.psi.value:.3f}, of "
         f"which {signal.psi.without_drift:.3f} is chance; KS {signal.ks.value:.3f}; "
         f"p {signal.p_value:.3f})."
     )

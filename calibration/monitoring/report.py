@@ -19,7 +19,7 @@ from ...guard.errors import InputError
 from .. import Interval
 from ._distance import Distance
 from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
-from .drift import SIGNALS, DriftReport, DriftVerdict
+from .drift import SIGNALS, DriftReport
 
 _logger = logging.getLogger("knowgate.calibration")
 _LOG_TEN = math.log(10)
@@ -143,7 +143,7 @@ class MonitorReport:
         found = [
             f"{signal.signal}_drift"
             for signal in self.drift.signals
-            if self.complete and signal.verdict is DriftVerdict.DRIFTED
+            if self.complete and signal.verdict == "drifted"
         ]
         if self.abstention.change is not None:
             found.append("abstention")

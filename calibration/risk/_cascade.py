@@ -24,7 +24,7 @@ from .. import CalibrationRecord
 from ._statement import say, stored_risk
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
-from .fit import BandOption, Cascade, CascadeBand, Fit, FitSettings
+from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings
 from .leak import (
     LeftOut,
     certified_calibrator,
@@ -35,7 +35,7 @@ from .leak import (
     raw_relevance,
     thresholds_between,
 )
-from .risks import LEARN_PATH, Leak
+from .risks import LEARN_PATH, Leak, learning_share
 
 Floats = NDArray[np.float64]
 # Of the level: for the first stage alone, where it decides when the second fails.
@@ -55,23 +55,24 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     cascade = settings.binding.cascade
     assert cascade is not None
     passages = len({record.unit for record in records})
-    learning, testing = CalibrationRecord.split(records, share=LEARN_PATH.of(passages))
+    share = learning_share(LEARN_PATH, passages)
+    learning, testing = CalibrationRecord.split(records, share=share)
     main = settings.level
     if cascade.on_failure == "cheap":
         main *= 1.0 - _FIRST_STAGE_SHARE
-    options = _options(learning, testing, cascade, risk, main)
-    reach = min(options, key=lambda option: option.cost).reach
+    widths = _widths(learning, testing, cascade, risk, main)
+    reach, *_ = min(widths, key=lambda width: width[-1])
     learned_on = len({record.question_id for record in learning})
     if not reach:
-        fit = fit_leak(testing, risk, settings)
-        return replace(fit, cascade=CascadeBand(None, 0.0, None, 0.0, options, learned_on))
+        band = CascadeBand(None, 0.0, None, learned_on, widths)
+        return replace(fit_leak(testing, risk, settings), cascade=band)
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(testing, reach, worst)
     threshold, _ = _certified(strictest, risk, main)
     fallback, first = None, None
     if cascade.on_failure == "cheap":
         fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
-    band = CascadeBand(threshold, reach, fallback, 0.0, options, learned_on)
+    band = CascadeBand(threshold, reach, fallback, learned_on, widths)
     if threshold is None:
         # The test is spent: the cheap scorer alone is not tested after it.
         first = None
@@ -85,23 +86,23 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
 # -- the width, by cost ---------------------------------------------------------------
 
 
-def _options(
+def _widths(
     learning: Sequence[CalibrationRecord],
     testing: Sequence[CalibrationRecord],
     cascade: Cascade,
     risk: Leak,
     level: float,
-) -> tuple[BandOption, ...]:
-    """What each width of the band would cost."""
+) -> tuple[BandWidth, ...]:
+    """What each width of the band would cost; 0 is the cheap scorer alone."""
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
     leak = _certifiable(passages, risk.bound, level)
     if not scores or leak is None:
-        return (BandOption(0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
+        return ((0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
     # The whole range and a little more, so that the widest band holds every score above it.
     width = (max(scores) - min(scores)) * 1.01
     widths = dict.fromkeys(share * width for share in _WIDTHS)
-    return tuple(_option(learning, reach, leak, cascade) for reach in widths)
+    return tuple(_width(learning, reach, leak, cascade) for reach in widths)
 
 
 def _certifiable(passages: int, bound: float, level: float) -> float | None:
@@ -112,9 +113,10 @@ def _certifiable(passages: int, bound: float, level: float) -> float | None:
     return (passing - 1) / passages if passing and passages else None
 
 
-def _option(
+def _width(
     learning: Sequence[CalibrationRecord], reach: float, leak: float, cascade: Cascade
-) -> BandOption:
+) -> BandWidth:
+    """What a band of this width would do, where as many can be answered as cannot."""
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(learning, reach, worst)
     asked, abstained = [], []
@@ -130,7 +132,7 @@ def _option(
         abstained.append(failing / len(answerable) if answerable else 1.0)
     share_asked, false_abstention = float(np.mean(asked)), float(np.mean(abstained))
     cost = 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
-    return BandOption(reach, share_asked, false_abstention, cost)
+    return reach, share_asked, false_abstention, cost
 
 
 def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:

@@ -48,8 +48,19 @@ from .costs import fit_by_costs
 from .fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
 from .leak import fit_leak
 from .learned_path import Forecast, forecast_path, from_surest
-from .path import PathPoint, Point, as_path
-from .risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, Uncertified, as_targets
+from .risks import (
+    LEARN_PATH,
+    Coverage,
+    Leak,
+    PathPoint,
+    Point,
+    Risk,
+    RiskTarget,
+    Uncertified,
+    as_path,
+    as_targets,
+    learning_share,
+)
 
 
 def fit_policy(
@@ -151,7 +162,9 @@ def _learned(
 ) -> tuple[list[Forecast], list[CalibrationRecord]]:
     """The path learned on a part of the questions, and one record of each of the others."""
     questions = len({record.question_id for record in records})
-    learning, testing = CalibrationRecord.split(records, share=LEARN_PATH.of(questions))
+    learning, testing = CalibrationRecord.split(
+        records, share=learning_share(LEARN_PATH, questions)
+    )
     units = CalibrationRecord.one_per_question(testing)
     forecasts = forecast_path(
         learning,
@@ -255,8 +268,8 @@ def _fit_coverage(
 
 def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, ...]:
     """From the laxest point to the one that just reaches the coverage, a few in all."""
-    laxest = path[-1].point
-    enough = [found.point for found in path if found.coverage >= coverage] or [laxest]
+    laxest, _, _ = path[-1]
+    enough = [point for point, share, _ in path if share >= coverage] or [laxest]
     # The strictest that will do come first in the path; beyond some slack none is wanted.
     near = enough[: max(1, len(enough) // 2)] if len(enough) > _CANDIDATES else enough
     step = max(1, -(-len(near) // (_CANDIDATES - 1)))

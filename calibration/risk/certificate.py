@@ -16,8 +16,7 @@ from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
 from ..statistics import binomial_p_value, errors_allowed, numbered, questions_needed
-from .path import PathPoint
-from .risks import LossTable, RiskTarget
+from .risks import LossTable, PathPoint, RiskTarget
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

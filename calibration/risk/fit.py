@@ -20,8 +20,7 @@ from ..records import records_sha256
 from ..statistics import SMALLEST_PROBABILITY
 from ._statement import percent, say
 from .certificate import Certificate
-from .path import PathPoint
-from .risks import Leak, Risk, Uncertified
+from .risks import Leak, PathPoint, Risk, Uncertified
 
 _MOST_MISSES = 1 / 3
 _RESAMPLES = 400
@@ -158,21 +157,9 @@ class Cascade:
             raise ValueError(f"on_failure must be 'abstain' or 'cheap', not {self.on_failure!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class BandOption:
-    """A width of the band, and what it would cost, estimated on the questions to learn on.
-
-    Attributes:
-        reach: width of the band.
-        asked: share of questions that the costly scorer would be asked about.
-        false_abstention: share of answerable questions that would be abstained from.
-        cost: per question, where as many can be answered as cannot.
-    """
-
-    reach: float
-    asked: float
-    false_abstention: float
-    cost: float
+# A width of the band; the share of questions that the costly scorer would be asked about; of the
+# answerable ones that would be abstained from; and the cost per question.
+BandWidth = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +170,17 @@ class CascadeBand:
         threshold: lower edge, on the cheap scorer's scale; None where nothing was certified.
         reach: width; 0 where the cheap scorer alone costs least.
         fallback: cheap value from which on a question passes whose verdict failed; None: none.
-        asked: share of the questions of the test that the costly scorer is asked about.
-        options: all widths, by rising width.
         learned_on: how many questions the width was chosen on.
+        widths: all widths, by rising width, estimated on the questions to learn on.
+        asked: share of the questions of the test that the costly scorer is asked about.
     """
 
     threshold: float | None
     reach: float
     fallback: float | None
-    asked: float
-    options: tuple[BandOption, ...]
     learned_on: int
+    widths: tuple[BandWidth, ...]
+    asked: float = 0.0
 
     @property
     def rule(self) -> CascadeRule | None:
@@ -331,14 +318,8 @@ class Fit:
     risk: Risk
     cascade: CascadeBand | None = None
 
-    def problems(
-        self, *, max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION
-    ) -> tuple[Problem, ...]:
-        """Why the policy should not serve; empty where nothing speaks against it.
-
-        Args:
-            max_false_abstention: share of the answerable questions that it may abstain from.
-        """
+    def problems(self) -> tuple[Problem, ...]:
+        """Why the policy should not serve; empty where nothing speaks against it."""
         raw, policy = isinstance(self.risk, Leak | Uncertified), self.policy
         routes = []
         for record in self.records:
@@ -351,9 +332,7 @@ class Fit:
         abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
         if isinstance(self.risk, Uncertified):
             abstained = None  # is what the costs make of it
-        return Problem.find(
-            policy, self.records, abstained, max_false_abstention=max_false_abstention
-        )
+        return Problem.find(policy, self.records, abstained)
 
 
 def policy_at(

@@ -37,8 +37,7 @@ from .certificate import (
     sequence_certificate,
 )
 from .fit import Fit, FitSettings
-from .path import PathPoint
-from .risks import Leak, RiskTarget
+from .risks import Leak, PathPoint, RiskTarget
 
 Floats = NDArray[np.float64]
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from ...guard.contracts import ConflictBetween
 from .. import CalibrationRecord
 from .certificate import Evidence, let_through_wrongly
-from .path import ConflictRule, CorrectnessModel, PathPoint, fit_correctness
-from .risks import RiskTarget, as_targets
+from .risks import ConflictRule, PathPoint, RiskTarget, as_targets
 
 Floats = NDArray[np.float64]
 _LEVELS = 200
@@ -42,27 +41,118 @@ _CONTRADICTED, _LEAST_VARIANCE = 6.0, 0.25
 _NEAR_END = 1e-4
 
 
+_EDGE = 0.005
+# A prior worth about one question: few data keep to "the signal is what it says".
+_SLOPE_PRIOR, _SHIFT_PRIOR = 1.0, 0.3
+_FLATTEST = 0.02
+
+
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """What the learning questions say of a point.
+class CorrectnessModel:
+    """P(right | signal s) = sigmoid(slope · logit(s) + shift); the signal itself by default."""
 
-    Attributes:
-        point: the thresholds.
-        coverage: share of questions let through.
-        power: probability that all targets are certified there.
+    slope: float = 1.0
+    shift: float = 0.0
+
+    def probability(self, signal: Floats) -> Floats:
+        """Of being right, same shape; NaN (a failed signal) gives 0."""
+        found = _sigmoid(self.slope * log_odds(signal) + self.shift)
+        return np.where(np.isnan(signal), 0.0, found)
+
+    def threshold(self, probability: float) -> float:
+        """The signal from which on the probability of being right is at least this."""
+        odds = math.log(probability / (1.0 - probability))
+        place = (odds - self.shift) / self.slope
+        found = 1.0 / (1.0 + math.exp(-min(40.0, max(-40.0, place))))
+        # Beyond the clipped ends the model is flat: there the whole end passes, or none of it.
+        if found > 1.0 - _EDGE:
+            return 1.0
+        return 0.0 if found < _EDGE else found
+
+
+def fit_correctness(signal: Floats, right: Floats, weights: Floats) -> CorrectnessModel:
+    """The two numbers that fit best, or the signal as it is where they gain too little.
+
+    Gains are judged by Akaike's criterion, so that a signal which is calibrated already
+    is left alone and noise in few questions does not bend it.
+
+    Args:
+        signal: in [0, 1] or NaN, shape (n,); NaN has no say.
+        right: 1.0 or 0.0, shape (n,).
+        weights: at least 0, shape (n,).
     """
+    usable = ~np.isnan(signal) & (weights > 0.0)
+    x, y, w = log_odds(signal[usable]), right[usable], weights[usable]
+    if len(x) < 2:
+        return CorrectnessModel()
+    slope, shift = _newton(x, y, w)
+    if _loss(x, y, w, slope, shift) + 2.0 >= _loss(x, y, w, 1.0, 0.0):
+        return CorrectnessModel()
+    if slope < _FLATTEST:
+        # A signal that says nothing, or the contrary: nearly flat, at the right height.
+        share = float((w @ y + 0.5) / (w.sum() + 1.0))
+        centre = float((w @ x) / w.sum())
+        return CorrectnessModel(_FLATTEST, float(np.log(share / (1 - share))) - _FLATTEST * centre)
+    return CorrectnessModel(slope, shift)
 
-    point: PathPoint
-    coverage: float
-    power: float
+
+def log_odds(probability: Floats) -> Floats:
+    """Natural-log odds, of probabilities pulled away from 0 and 1."""
+    inside = np.clip(probability, _EDGE, 1.0 - _EDGE)
+    return np.asarray(np.log(inside / (1.0 - inside)))
+
+
+def _newton(x: Floats, y: Floats, w: Floats) -> tuple[float, float]:
+    """Penalised maximum likelihood by damped Newton steps."""
+    place = np.asarray([1.0, 0.0])
+    objective = _penalised(x, y, w, place)
+    for _ in range(30):
+        p = _sigmoid(place[0] * x + place[1])
+        v = w * p * (1.0 - p)
+        residual = w * (p - y)
+        gradient = np.asarray(
+            [
+                residual @ x + _SLOPE_PRIOR * (place[0] - 1.0),
+                residual.sum() + _SHIFT_PRIOR * place[1],
+            ]
+        )
+        hessian = np.asarray([[v @ (x * x) + _SLOPE_PRIOR, v @ x], [v @ x, v.sum() + _SHIFT_PRIOR]])
+        step = np.linalg.solve(hessian, gradient)
+        size = 1.0
+        while size > 1e-6 and _penalised(x, y, w, place - size * step) > objective:
+            size /= 2.0
+        place = place - size * step
+        before, objective = objective, _penalised(x, y, w, place)
+        if before - objective < 1e-8:
+            break
+    return float(place[0]), float(place[1])
+
+
+def _penalised(x: Floats, y: Floats, w: Floats, place: Floats) -> float:
+    prior = _SLOPE_PRIOR * (place[0] - 1.0) ** 2 + _SHIFT_PRIOR * place[1] ** 2
+    return _loss(x, y, w, float(place[0]), float(place[1])) + float(prior) / 2.0
+
+
+def _loss(x: Floats, y: Floats, w: Floats, slope: float, shift: float) -> float:
+    z = slope * x + shift
+    return float(w @ (np.logaddexp(0.0, z) - y * z))
+
+
+def _sigmoid(z: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -500.0, 500.0))))
+
+
+# What the learning questions say of a point: the share of questions that it lets through, and the
+# probability that all targets are certified there.
+Forecast = tuple[PathPoint, float, float]
 
 
 def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
     """The points from the one that is most surely certified to the laxest."""
-    surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
-    if best[surest].power < _HOPELESS:
-        surest = 0  # all points then show how far off they are
-    return tuple(forecast.point for forecast in best[surest:])
+    points, _, powers = zip(*best, strict=True)
+    # Where it is hopeless, all points show how far off they are.
+    surest = 0 if max(powers) < _HOPELESS else powers.index(max(powers))
+    return points[surest:]
 
 
 def forecast_path(
@@ -98,14 +188,13 @@ def forecast_path(
         for router in _routers(records, may_follow, may_answer, conflict_between)
     ]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
-    return max(reversed(forecasts), key=lambda found: max(f.power * f.coverage for f in found))
+    return max(
+        reversed(forecasts), key=lambda found: max(coverage * power for _, coverage, power in found)
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Router:
-    follow: bool
-    answer: bool
-    on_conflict: ConflictRule = "ignore"
+# Whether the context is followed, whether memory answers, and what a conflict leads to.
+_Router = tuple[bool, bool, ConflictRule]
 
 
 def _routers(
@@ -119,13 +208,13 @@ def _routers(
     if not (follow or answer):
         # Nothing to learn from: what is allowed, with thresholds as the signals stand.
         follow, answer = may_follow, may_answer
-    found = []
+    found: list[_Router] = []
     conflicts = any(r.conflict is not None for r in records)
     if follow and conflicts and (answer or conflict_between == "passages"):
-        found.append(_Router(follow, answer, "abstain"))
-    found.append(_Router(follow, answer))
+        found.append((follow, answer, "abstain"))
+    found.append((follow, answer, "ignore"))
     if follow and answer:
-        found += [_Router(False, True), _Router(True, False)]
+        found += [(False, True, "ignore"), (True, False, "ignore")]
     return found
 
 
@@ -142,23 +231,24 @@ class _Learned:
 
 
 def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
+    follow, answer, on_conflict = router
     evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
     context = relevance_model.probability(evidence.relevance)
     # Memory is asked where the context does not suffice, so such questions count for more.
-    memory_weights = weights * (1.0 - context) if router.follow else weights
+    memory_weights = weights * (1.0 - context) if follow else weights
     confidence_model = fit_correctness(
         evidence.confidence, evidence.closed_book_right.astype(float), memory_weights
     )
     memory = confidence_model.probability(evidence.confidence)
-    if router.on_conflict == "abstain" or (evidence.conflict == 1.0).any():
+    if on_conflict == "abstain" or (evidence.conflict == 1.0).any():
         context = _after_conflicts(evidence, context, weights)
     points = [
         PathPoint(
-            relevance_model.threshold(t) if router.follow else None,
-            confidence_model.threshold(t) if router.answer else None,
-            router.on_conflict,
+            relevance_model.threshold(t) if follow else None,
+            confidence_model.threshold(t) if answer else None,
+            on_conflict,
         )
-        for t in _levels(context, memory, router)
+        for t in _levels([context] * follow + [memory] * answer, len(context))
     ]
     return _forecast(learned, context, memory, list(dict.fromkeys(points)))
 
@@ -172,13 +262,9 @@ def _weights(records: Sequence[CalibrationRecord]) -> Floats:
     return raw * (len(counts) / raw.sum()) if len(raw) else raw
 
 
-def _levels(context: Floats, memory: Floats, router: _Router) -> list[float]:
+def _levels(chances: Sequence[Floats], questions: int) -> list[float]:
     """Probabilities from high to low, about equally many questions between neighbours."""
-    best = np.zeros(len(context))
-    if router.follow:
-        best = np.maximum(best, context)
-    if router.answer:
-        best = np.maximum(best, memory)
+    best = np.max([np.zeros(questions), *chances], axis=0)
     if not len(best) or best.max() == best.min():
         spread = 1.0 - np.arange(1, _LEVELS) / _LEVELS
     else:
@@ -216,10 +302,7 @@ def _forecast(
         share, risk = _expected_risk(learned, context, memory, codes, points, target)
         feared = _pessimistic(risk, share * len(learned.weights))
         power = np.minimum(power, _power(share, feared, target, learned))
-    return [
-        Forecast(point, float(c), float(p))
-        for point, c, p in zip(points, coverage, power, strict=True)
-    ]
+    return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
 
 
 def _expected_risk(

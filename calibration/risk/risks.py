@@ -1,9 +1,9 @@
-"""The kinds of risk that a policy can be fitted to, and how many questions are learned on."""
+"""The kinds of risk that a policy can be fitted to, its operating points, and paths of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, get_args
@@ -255,43 +255,96 @@ def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTar
     return targets
 
 
+# Of how many questions something is learned, and the rest is worth more in the test: the share of
+# many questions; the fewest, where that is no more than the last; the largest share of few.
+LearningRule = tuple[float, int, float]
+LEARN_PATH: LearningRule = (0.15, 25, 0.25)
+"""To order operating points; the signals are calibrated already."""
+LEARN_CALIBRATORS: LearningRule = (0.25, 60, 0.4)
+"""To choose calibrators and to order operating points."""
+
+
+def learning_share(rule: LearningRule, questions: int) -> float:
+    """Share of `questions` to learn on.
+
+    Example:
+        >>> [learning_share(LEARN_CALIBRATORS, questions) for questions in (100, 200, 1000)]
+        [0.4, 0.3, 0.25]
+    """
+    share, fewest, most = rule
+    return min(max(share, fewest / max(1, questions)), most)
+
+
+def questions_to_test(rule: LearningRule, testing: int) -> float:
+    """About how many questions there must be in all, so that `testing` are left to test on.
+
+    Example:
+        >>> [questions_to_test(LEARN_CALIBRATORS, testing) for testing in (60, 750)]
+        [100.0, 1000.0]
+    """
+    share, fewest, most = rule
+    # The inverse of questions · (1 − learning_share(rule, questions)).
+    return min(max(testing / (1.0 - share), testing + fewest), testing / (1.0 - most))
+
+
+ConflictRule = Literal["ignore", "abstain"]
+
+
 @dataclass(frozen=True, slots=True)
-class LearningShare:
-    """How many of the questions something is learned on; the rest is worth more in the test.
+class PathPoint:
+    """Thresholds of the three routes.
 
     Attributes:
-        share: of many questions.
-        fewest: at least so many questions, where that is no more than `most`.
-        most: largest share, of few questions.
+        relevance: follow the context from this relevance on; None: never.
+        confidence: where the context does not pass, answer from memory from this
+            confidence on; None: never.
+        on_conflict: what a measured conflict does to a context that passes: nothing
+            (`ignore`; conflict then need not be measured), or the guard abstains.
     """
 
-    share: float
-    fewest: int
-    most: float
+    relevance: float | None
+    confidence: float | None
+    on_conflict: ConflictRule = "ignore"
 
-    def of(self, questions: int) -> float:
-        """Share of `questions` to learn on.
+    def __post_init__(self) -> None:
+        for name in ("relevance", "confidence"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} must be within [0, 1] or None, not {value}")
+        if self.on_conflict not in ("ignore", "abstain"):
+            raise ValueError(f"on_conflict must be 'ignore' or 'abstain', not {self.on_conflict!r}")
+
+    @classmethod
+    def grid(cls, relevance: Sequence[float], confidence: Sequence[float]) -> tuple[PathPoint, ...]:
+        """All pairs of the thresholds, those with the larger sum first.
+
+        Meant for comparing procedures; a path learned on separate data is sharper.
 
         Example:
-            >>> [LEARN_CALIBRATORS.of(questions) for questions in (100, 200, 1000)]
-            [0.4, 0.3, 0.25]
+            >>> [(p.relevance, p.confidence) for p in PathPoint.grid([0.2, 0.8], [0.5])]
+            [(0.8, 0.5), (0.2, 0.5)]
         """
-        return min(max(self.share, self.fewest / max(1, questions)), self.most)
-
-    def questions_for(self, testing: int) -> float:
-        """About how many questions there must be in all, so that `testing` are left to test on.
-
-        Example:
-            >>> LEARN_CALIBRATORS.questions_for(60), LEARN_CALIBRATORS.questions_for(750)
-            (100.0, 1000.0)
-        """
-        # The inverse of questions · (1 − of(questions)).
-        return min(
-            max(testing / (1.0 - self.share), testing + self.fewest), testing / (1.0 - self.most)
-        )
+        pairs = [(r, p) for r in relevance for p in confidence]
+        pairs.sort(key=lambda pair: (-math.fsum(pair), -pair[0]))
+        return as_path(pairs)
 
 
-LEARN_PATH = LearningShare(share=0.15, fewest=25, most=0.25)
-"""To order operating points; the signals are calibrated already."""
-LEARN_CALIBRATORS = LearningShare(share=0.25, fewest=60, most=0.4)
-"""To choose calibrators and to order operating points."""
+Point = PathPoint | tuple[float | None, float | None]
+
+
+def as_path(points: Iterable[Point]) -> tuple[PathPoint, ...]:
+    """A path from points or bare (relevance, confidence) pairs.
+
+    Raises:
+        ValueError: no point, or one out of range.
+    """
+    found = tuple(point if isinstance(point, PathPoint) else _point(point) for point in points)
+    if not found:
+        raise ValueError("a path must have at least one point")
+    return found
+
+
+def _point(pair: object) -> PathPoint:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"a point is a PathPoint or a (relevance, confidence) pair, not {pair!r}")
+    return PathPoint(pair[0], pair[1])

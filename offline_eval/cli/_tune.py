@@ -12,10 +12,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...calibration.training.scenarios.settings import ScenarioTrainingSettings
-from ...calibration.training.scenarios.training import check_training, train_scenarios
-from ...calibration.training.sufficiency.cases import TrainingQuestion
-from ...calibration.training.sufficiency.tuning import TuningReport, TuningSettings, tune_relevance
+from ...calibration.training.cases import TrainingQuestion
+from ...calibration.training.scenarios import (
+    ScenarioTrainingSettings,
+    check_training,
+    train_scenarios,
+)
+from ...calibration.training.sufficiency import MIN_QUESTIONS, TuningReport, tune_relevance
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
 from ...guard.files import new_folder, require_new_folder, write_json
@@ -158,9 +161,7 @@ def _tune_relevance(
     cases = _training_questions(records, passage, where=where)
     with new_folder(out_dir, last=_LAST_FILE) as work:
         with progress_bar("tuning") as advance:
-            report = tune_relevance(
-                cases, work, settings=TuningSettings(seed=seed), on_progress=advance
-            )
+            report = tune_relevance(cases, work, seed=seed, on_progress=advance)
         assert report is not None  # it is judged by default
         write_json(work / "tuning.json", report.as_json())
     print_figures({**report.as_json(), "folder": out_dir})
@@ -193,10 +194,9 @@ def _training_questions(
     records: list[QuestionRecord], passage: PassageKind | None, *, where: str
 ) -> list[TrainingQuestion]:
     base = KnowledgeBase.of(records, passage, where=where)
-    least = TuningSettings.MIN_QUESTIONS
-    if len(records) < least:
+    if len(records) < MIN_QUESTIONS:
         what = f"{len(records)} questions are too few to tune on"
-        hint = f"at least {least} are needed; the bundled scorer needs none"
+        hint = f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none"
         raise InputError(what, where=where, hint=hint)
     passages = [base.passages[base.passage_of[record.question_id]] for record in records]
     return [

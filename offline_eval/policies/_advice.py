@@ -19,7 +19,7 @@ from ...calibration.risk import Leak, MaxAbstention
 from ...calibration.risk.fit import PolicyBinding
 from ...calibration.risk.leak import populations_of
 from ...calibration.risk.plan import LeakPlan
-from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk
+from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk, questions_to_test
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ._attempts import Asked
@@ -171,7 +171,7 @@ def cautions(
     questions = len({case.question_id for case in certify})
     if guarantee is not None and guarantee.more_questions is not None:
         # Of all questions, and not of those that certify.
-        needed = LEARN_CALIBRATORS.questions_for(questions + guarantee.more_questions) / share
+        needed = questions_to_test(LEARN_CALIBRATORS, questions + guarantee.more_questions) / share
         given = math.ceil(needed - 1e-9) - measured.questions
         more = max(guarantee.more_questions, given)
     confidences = [one.confidence for one in measured.records if one.confidence is not None]

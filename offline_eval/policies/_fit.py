@@ -21,7 +21,7 @@ from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
 from ...calibration.risk.costs import LeakFold
 from ...calibration.risk.fit import PolicyBinding, Problem
 from ...calibration.risk.learned_path import forecast_path, from_surest
-from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk
+from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk, learning_share
 from ...guard.artefacts import Guarantee
 from ...guard.decision import Route
 from ...guard.errors import InputError
@@ -309,7 +309,7 @@ def _three_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Rec
         InputError: one of the first two would be empty.
     """
     fit_on, test = CalibrationRecord.split(measured.records, share=share)
-    learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
+    learning = learning_share(LEARN_CALIBRATORS, len({record.question_id for record in fit_on}))
     learn, certifying = CalibrationRecord.split(fit_on, share=learning)
     if not learn or not certifying:
         groups = f"{measured.groups} group{'' if measured.groups == 1 else 's'}"

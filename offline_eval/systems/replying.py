@@ -298,13 +298,13 @@ class Replier:
         decision: Decision | None = None
         if item.system.guarded:
             decision = await self._decided(item, shown, meter)
-            action = self._replies.action(decision, shown.passages)
-            if action.reply is not None:
-                return _row(item, shown, action.reply, decision, meter, started)
-            if action.closed_book:
+            standing = self._replies.standing(decision, shown.passages)
+            if standing is not None:
+                return _row(item, shown, standing, decision, meter, started)
+            if decision.route is Route.ANSWER:
                 shown = _CLOSED_BOOK
             elif shown.context.kind != "all_but":  # of that the guard saw the nearest only
-                shown = picked(shown, action.kept)
+                shown = picked(shown, decision.kept)
         model = self._models[record.model]
         text, reused = await self._answer(model, item, shown, meter)
         return _row(item, shown, text, decision, meter, started, reused=reused)
@@ -369,9 +369,9 @@ class Replier:
             raise InputError("the log does not hold the texts of its context") from None
         shown = Shown(item.context, texts)
         decision = await self._decided(item, shown, meter)
-        action = self._replies.action(decision, shown.passages)
-        if action.reply is not None:
-            return _row(item, shown, action.reply, decision, meter)
+        standing = self._replies.standing(decision, shown.passages)
+        if standing is not None:
+            return _row(item, shown, standing, decision, meter)
         replies = {Route.FOLLOW_CONTEXT: item.logged, Route.ANSWER: item.closed_book}
         reply = replies.get(decision.route)
         if reply is None:

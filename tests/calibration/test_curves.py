@@ -6,6 +6,7 @@ import itertools
 import math
 import warnings
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 
-from knowgate.calibration.calibrators import fit_isotonic, fit_platt
+from knowgate.calibration.calibrators import fit_isotonic, fit_platt, fit_venn_abers
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.routing import PlattCalibrator, StepCalibrator
 
@@ -57,10 +58,11 @@ def test_steps_by_hand_lie_in_the_middle_of_gaps() -> None:
     assert found == StepCalibrator(edges=(3.0, 6.0), values=(1 / 4, 1 / 2, 4 / 5))
 
 
+@pytest.mark.parametrize("fit", [fit_isotonic, fit_venn_abers])
 @settings(derandomize=True, deadline=None, max_examples=20)
-@given(_CASES, st.randoms(use_true_random=False))
+@given(cases=_CASES, random=st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(
-    cases: list[tuple[float, bool]], random: Random
+    fit: Any, cases: list[tuple[float, bool]], random: Random
 ) -> None:
     shuffled = [*cases]
     random.shuffle(shuffled)

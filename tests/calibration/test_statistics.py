@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import Interval, SelectiveCurve
 from knowgate.calibration.selective_metrics import OperatingPoint
-from knowgate.calibration.statistics import binomial_p_value, errors_allowed, questions_needed
+from knowgate.calibration.statistics import errors_allowed, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
 _RISKS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.2, 0.25, 0.5, 0.9, 0.999])
@@ -27,41 +27,6 @@ def test_wilson_agrees_with_scipy(n: int, confidence: float) -> None:
 
         assert found.low == pytest.approx(reference.low, abs=1e-12)
         assert found.high == pytest.approx(reference.high, abs=1e-12)
-
-
-@settings(derandomize=True, deadline=None)
-@given(st.integers(0, 400), st.integers(1, 400), st.floats(0.01, 0.999))
-def test_wilson_holds_its_estimate_and_stays_on_the_scale(
-    successes: int, n: int, confidence: float
-) -> None:
-    assume(successes <= n)
-
-    found = Interval.wilson(successes, n, confidence)
-
-    assert found.low is not None
-    assert found.high is not None
-    assert found.value is not None
-    assert 0.0 <= found.low <= found.value <= found.high <= 1.0
-
-
-def test_the_p_value_is_no_looser_than_hoeffding_bentkus_of_mapie() -> None:
-    from mapie.risk_control.methods import compute_hoeffding_bentkus_p_value
-
-    for n in (30, 100, 300):
-        for errors in (0, 1, 5, 20):
-            for risk in (0.05, 0.1, 0.2):
-                reference = compute_hoeffding_bentkus_p_value(
-                    np.asarray([errors / n]), n, risk, binary=True
-                )
-                bound = compute_hoeffding_bentkus_p_value(
-                    np.asarray([errors / n]), n, risk, binary=False
-                )
-
-                found = binomial_p_value(errors, n, risk)
-
-                assert found == pytest.approx(float(np.ravel(reference)[0]), rel=1e-9)
-                if errors / n < risk:
-                    assert found <= float(np.ravel(bound)[0]) * (1 + 1e-9)
 
 
 @settings(derandomize=True, deadline=None)

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from knowgate.calibration.calibrators import fit_venn_abers
-from knowgate.guard.routing import StepCalibrator
-
-_CASES = st.lists(
-    st.tuples(
-        st.one_of(
-            st.floats(allow_nan=False, allow_infinity=False),
-            st.sampled_from([0.0, 0.1, 0.3, 0.5, 5e-324, 1.7976931348623157e308]),
-        ),
-        st.booleans(),
-    ),
-    max_size=40,
-)
 
 
 def _by_definition(scores: list[float], outcomes: list[bool], score: float) -> float:
@@ -77,19 +62,3 @@ def test_it_agrees_with_the_peer() -> None:
     found = fit_venn_abers(scores, outcomes)
 
     assert {score: found.apply(score) for score in peer} == pytest.approx(peer, abs=1e-11)
-
-
-@settings(derandomize=True, deadline=None, max_examples=20)
-@given(_CASES, st.randoms(use_true_random=False))
-def test_any_finite_scores_give_a_table_blind_to_order(
-    cases: list[tuple[float, bool]], random: Random
-) -> None:
-    shuffled = [*cases]
-    random.shuffle(shuffled)
-
-    found = fit_venn_abers([s for s, _ in cases], [o for _, o in cases])
-
-    assert found == fit_venn_abers([s for s, _ in shuffled], [o for _, o in shuffled])
-    if isinstance(found, StepCalibrator):
-        assert all(0.0 < value < 1.0 for value in found.values)
-        assert all(a < b for a, b in itertools.pairwise(found.values))

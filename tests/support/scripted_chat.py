@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -35,15 +33,11 @@ class ScriptedTextChat(BaseChatModel):
         script: from the messages to the reply; a mapping is written as JSON.
         failure_rate: share of calls that raise `ScriptedError`. Which ones depends on
             seed, messages and how often they were sent before, never on timing.
-        seconds: how long a call takes.
-        usage: whether replies say how many tokens (here: words) they used.
         seed: of the failures.
     """
 
     script: Script
     failure_rate: float = Field(default=0.0, ge=0, le=1)
-    seconds: float = Field(default=0.0, ge=0)
-    usage: bool = True
     seed: int = 0
     _sent: Counter[str] = PrivateAttr(default_factory=Counter)
     _failed: int = PrivateAttr(default=0)
@@ -70,7 +64,6 @@ class ScriptedTextChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        time.sleep(self.seconds)
         return self._answered(messages, kwargs.get("tools"))
 
     async def _agenerate(
@@ -80,7 +73,6 @@ class ScriptedTextChat(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        await asyncio.sleep(self.seconds)
         return self._answered(messages, kwargs.get("tools"))
 
     def _answered(self, messages: list[BaseMessage], tools: Any) -> ChatResult:
@@ -95,13 +87,13 @@ class ScriptedTextChat(BaseChatModel):
             message = AIMessage(
                 content="", tool_calls=[{"name": name, "args": dict(answer), "id": "call-1"}]
             )
-        if self.usage:
-            read, written = len(prompt.split()), len(text.split())
-            message.usage_metadata = {
-                "input_tokens": read,
-                "output_tokens": written,
-                "total_tokens": read + written,
-            }
+        # Words, in place of tokens.
+        read, written = len(prompt.split()), len(text.split())
+        message.usage_metadata = {
+            "input_tokens": read,
+            "output_tokens": written,
+            "total_tokens": read + written,
+        }
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _fails(self, prompt: str) -> bool:

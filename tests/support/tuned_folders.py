@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
+from knowgate.calibration.training.encoder import TrainableEncoder
 from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
 
 FEATURES = MatchModel.all_features

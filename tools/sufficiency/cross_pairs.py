@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.cases import TrainingQuestion
 from tools.sufficiency.nothing_told import NothingTold, names_of
 from tools.sufficiency.pairs import read_pairs, rule_questions, site_questions
 

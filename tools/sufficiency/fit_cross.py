@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.calibration.training.sufficiency.cases import SetCase
+from knowgate.calibration.training.cases import SetCase
 from knowgate.guard.signals.relevance.match_model import CrossMix
 from knowgate.guard.signals.relevance.sufficiency import MIX_FILE, CrossSufficiencyScorer
 from tools.sufficiency.fit_mix import FIT_WEIGHTS, development_cases

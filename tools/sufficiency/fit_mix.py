@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.calibration.training.sufficiency.cases import (
+from knowgate.calibration.training.cases import (
     MixExample,
     SetCase,
     TrainingQuestion,

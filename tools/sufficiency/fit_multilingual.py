@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.calibration.training.sufficiency.cases import (
+from knowgate.calibration.training.cases import (
     MixExample,
     SetCase,
     fit_match_model,

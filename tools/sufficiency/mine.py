@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.cases import TrainingQuestion
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tools.sufficiency.cross_pairs import SITES
 from tools.sufficiency.pairs import rule_questions, site_questions

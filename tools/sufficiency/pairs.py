@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.cases import TrainingQuestion
 from knowgate.guard.errors import InputError
 from knowgate.guard.files import read_jsonl
 

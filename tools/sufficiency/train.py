@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency.cases import TopicBatches
-from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
-from knowgate.calibration.training.sufficiency.tuning import TrainingSettings, train_on
+from knowgate.calibration.training.cases import TopicBatches
+from knowgate.calibration.training.encoder import TrainableEncoder
+from knowgate.calibration.training.sufficiency import train_on
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import optional_import
 from knowgate.guard.signals.relevance.late_interaction import word_piece_idf
@@ -66,11 +66,10 @@ def main() -> None:
             print(f"{step}: loss {recent:.3f}, {seconds:.2f} s a step", flush=True)
         return False
 
-    settings = TrainingSettings(steps=arguments.steps)
     idf = word_piece_idf(TokenEncoder(cache_bytes=0))
     assert idf is not None  # the embedded model's own table
     batches = TopicBatches(questions, embed, seed=SEED, source_weights=SOURCE_WEIGHTS)
-    train_on(encoder, batches, idf, settings, report)
+    train_on(encoder, batches, idf, steps=arguments.steps, on_step=report)
     arguments.out.mkdir(parents=True, exist_ok=True)
     encoder.save(arguments.out)
 

@@ -32,7 +32,7 @@ from ....calibration.monitoring import calibration_histograms
 from ....calibration.risk import RiskTarget, fit_policy
 from ....calibration.risk.certificate import Evidence
 from ....calibration.risk.fit import PolicyBinding
-from ....calibration.risk.path import PathPoint
+from ....calibration.risk.risks import PathPoint
 from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Route

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
-from ....calibration.training.scenarios.settings import ScenarioTrainingSettings
+from ....calibration.training.scenarios import ScenarioTrainingSettings
 from ....guard.contracts import LanguageModel, RelevanceScorer, TextEmbedder
 from ....guard.errors import InputError
 from ....guard.fingerprint import default_aggregator

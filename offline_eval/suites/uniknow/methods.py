@@ -28,12 +28,12 @@ from random import Random
 from typing import Any
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
-from ....calibration.training.scenarios.settings import (
+from ....calibration.training.scenarios import (
     PreferenceExample,
     ScenarioTrainingSettings,
     TrainingExample,
+    train_scenarios,
 )
-from ....calibration.training.scenarios.training import train_scenarios
 from ....guard.abstention.detector import load_rule
 from ....guard.contracts import LanguageModel
 from ....guard.decision import Scenario
@@ -295,7 +295,7 @@ class Methods:
         Raises:
             InputError: nothing to train on, or the folder holds another training.
             DeviceError: the device is not there.
-            TrainingDivergedError: the loss is not a finite number any more.
+            KnowgateError: the loss is not a finite number any more.
         """
         make = partial(training_examples, cases=self.cases, prompts=self.prompts, seed=self.seed)
         examples, usual = make(name), name.partition("@")[0]

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ....calibration.training.scenarios.settings import PreferenceExample, TrainingExample
+from ....calibration.training.scenarios import PreferenceExample, TrainingExample
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json

@@ -55,17 +55,6 @@ def test_running_out_of_memory_halves_the_batch_and_changes_no_answer(
     assert [size for size in tried if size > 5] == [16, 8]
 
 
-def test_samples_of_one_prompt_are_split_when_they_do_not_fit(
-    lm: HuggingFaceLM, model: Any
-) -> None:
-    expected = lm.generate(["split"], n=10, temperature=1.0, seed=1)
-
-    with memory_for(model, 3):
-        found = lm.generate(["split"], n=10, temperature=1.0, seed=1)
-
-    assert [a.text for a in found[0]] == [a.text for a in expected[0]]
-
-
 def test_contrastive_decoding_and_scoring_halve_their_batches_too(
     lm: HuggingFaceLM, model: Any, prompts: list[str]
 ) -> None:

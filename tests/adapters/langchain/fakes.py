@@ -17,15 +17,16 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import PromptTemplate
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
-from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG, RagOptions
+from knowgate.adapters.langchain import ChatModelLM, GuardedAnswer, GuardedRAG, RagOptions
 from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, InputLimits, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeScorer
 from tests.support.fakes import FakeConflictDetector, FakeEstimator
+from tests.support.registries import counted, total
 
 
 class Record:
@@ -98,6 +99,26 @@ class TalkingModel(BaseChatModel):
             self.record.threads.add(threading.get_ident())
         said = self.speak(prompt)
         return AIMessage(said) if isinstance(said, str) else said
+
+
+async def run(
+    part: Any, given: Any, asynchronous: bool, config: RunnableConfig | None = None
+) -> Any:
+    return await part.ainvoke(given, config) if asynchronous else part.invoke(given, config)
+
+
+async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: Any) -> Any:
+    if asynchronous:
+        return await lm.agenerate(prompts, **options)
+    return lm.generate(prompts, **options)
+
+
+class StatusError(Exception):
+    """As HTTP clients raise them."""
+
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+        super().__init__("timeout while answering: private words")
 
 
 def collector(said: Any = "said") -> tuple[list[dict[str, Any]], Runnable[Any, Any]]:
@@ -263,12 +284,13 @@ class Setting:
         return retrieve(question)
 
     def counted(self, reason: str) -> float:
-        return sum(
-            sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == "knowgate_decisions_total" and sample.labels["reason"] == reason
-        )
+        return total(self.registry, "knowgate_decisions_total", reason=reason)
+
+    def decisions(self) -> float:
+        return total(self.registry, "knowgate_decisions_total")
+
+    def turns(self) -> dict[str, float]:
+        return counted(self.registry, "knowgate_conversation_turns_total", "turn")
 
 
 async def invoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
@@ -285,6 +307,13 @@ async def batch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAn
 
 async def abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
     return await chain.abatch(list(questions))
+
+
+async def batched(chain: Any, inputs: list[Any], asynchronous: bool) -> Any:
+    """The answers to a batch, or errors in their place."""
+    if asynchronous:
+        return await chain.abatch(inputs, return_exceptions=True)
+    return chain.batch(inputs, return_exceptions=True)
 
 
 async def stream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:

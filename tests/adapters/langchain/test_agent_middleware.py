@@ -7,12 +7,10 @@ from threading import Event
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import Confidence, Guard, Policy, Route
@@ -22,14 +20,12 @@ from tests.adapters.langchain.agents import (
     agent,
     asking,
     call,
-    decisions,
-    run,
     search,
     searching,
     streamed,
     tool_messages,
 )
-from tests.adapters.langchain.fakes import Setting, TalkingModel
+from tests.adapters.langchain.fakes import Setting, TalkingModel, run
 from tests.support.fakes import FakeEstimator
 
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
@@ -65,7 +61,7 @@ async def test_an_agent_follows_the_context_answers_or_abstains(
     assert state["messages"][-1].text == answer
     assert state["guard_decision"]["route"] == route
     assert state["guard_decision"]["question_id"] == state["messages"][0].id
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -135,7 +131,7 @@ async def test_one_decision_holds_for_all_steps_of_a_question(asynchronous: bool
     assert [one.text for one in tool_messages(state)] == [
         "A grounded passage.", "3", "The search is over: answer from the passages that were found."
     ]  # fmt: skip
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -169,7 +165,7 @@ async def test_from_memory_other_tools_can_still_be_used(asynchronous: bool) -> 
         assert "search-1" not in str(seen)
         assert "Off topic" not in str(seen)
     assert [one.text for one in model.seen[-1] if isinstance(one, ToolMessage)] == ["3", "7"]
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -188,43 +184,7 @@ async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> 
     # What was rejected for the first question is not shown with the second one.
     assert "Off topic" not in str(model.seen)
     assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
-    assert decisions(setting) == 3
-
-
-@BOTH
-async def test_the_decision_survives_interrupts(asynchronous: bool) -> None:
-    """A person approves a tool call that the model makes after the decision."""
-
-    @tool
-    def publish(text: str) -> str:
-        """Publish."""
-        return "published"
-
-    steps = iter(
-        [
-            AIMessage("", tool_calls=[call("search", query="grounded")]),
-            AIMessage("", tool_calls=[call("publish", text="t")]),
-            AIMessage("done"),
-        ]
-    )
-    setting = Setting()
-    made, _ = agent(
-        setting,
-        speak=lambda *_: next(steps),
-        tools=[search, publish],
-        others=[HumanInTheLoopMiddleware(interrupt_on={"publish": True})],
-        checkpointer=InMemorySaver(),
-    )
-
-    stopped = await run(made, asking("a question"), asynchronous, THREAD)
-    resume: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
-    state = await run(made, resume, asynchronous, THREAD)
-
-    assert stopped["guard_decision"]["route"] == "follow_context"
-    assert "__interrupt__" in stopped
-    assert state["messages"][-1].text == "done"
-    assert state["guard_decision"] == stopped["guard_decision"]
-    assert decisions(setting) == 1
+    assert setting.decisions() == 3
 
 
 @BOTH
@@ -256,7 +216,7 @@ async def test_a_run_that_is_stopped_between_any_two_steps_ends_as_others_do(
     state = made.get_state(THREAD).values
     route, answer = CASES[question]
     assert (state["guard_decision"]["route"], state["messages"][-1].text) == (route, answer)
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 class AskingEstimator(FakeEstimator):
@@ -310,7 +270,7 @@ async def test_questions_asked_at_once_are_not_mixed_up() -> None:
     assert [(state["guard_decision"]["route"], state["messages"][-1].text) for state in states] == [
         CASES[question] for question in questions
     ]
-    assert decisions(setting) == len(questions)
+    assert setting.decisions() == len(questions)
 
 
 @BOTH

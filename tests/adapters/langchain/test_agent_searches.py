@@ -20,12 +20,10 @@ from tests.adapters.langchain.agents import (
     agent,
     asking,
     call,
-    decisions,
-    run,
     streamed,
     tool_messages,
 )
-from tests.adapters.langchain.fakes import Setting
+from tests.adapters.langchain.fakes import Setting, run
 
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
@@ -55,7 +53,7 @@ async def test_parallel_searches_are_decided_together_and_once(asynchronous: boo
     state = await run(made, asking("a grounded one twice"), asynchronous)
 
     assert state["messages"][-1].text == f"from context: {KEPT} + {KEPT}"
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
     assert len(state["guard_decision"]["kept"]) == 4
 
 
@@ -79,7 +77,7 @@ async def test_an_agent_may_search_several_times_before_the_decision(asynchronou
     assert len(model.said) == 4
     assert "Off topic" in str(model.seen[1])
     assert "Off topic" not in str(model.seen[3])
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 @BOTH
@@ -97,7 +95,7 @@ async def test_a_search_can_interrupt(asynchronous: bool) -> None:
 
     assert "__interrupt__" in stopped
     assert state["messages"][-1].text == "from context: A grounded passage of Paris"
-    assert decisions(setting) == 1
+    assert setting.decisions() == 1
 
 
 class Unreadable(Document):
@@ -135,7 +133,7 @@ async def test_a_search_that_fails_leads_to_an_abstention(
 
     assert state["messages"][-1].text == "Sorry."
     assert state["guard_decision"]["reason"] == reason
-    assert setting.counted(reason) == decisions(setting) == 1
+    assert setting.counted(reason) == setting.decisions() == 1
     assert len(model.said) == 1
 
 

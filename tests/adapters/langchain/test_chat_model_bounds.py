@@ -16,13 +16,7 @@ from knowgate.adapters.langchain._calls import TokenUsage
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.signals.confidence import SampledConsistency
-from tests.adapters.langchain.fakes import TalkingModel
-
-
-async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: Any) -> Any:
-    if asynchronous:
-        return await lm.agenerate(prompts, **options)
-    return lm.generate(prompts, **options)
+from tests.adapters.langchain.fakes import StatusError, TalkingModel, draw
 
 
 class Counting(BaseRateLimiter):
@@ -41,14 +35,6 @@ class Counting(BaseRateLimiter):
 
     async def aacquire(self, *, blocking: bool = True) -> bool:
         return self.acquire(blocking=blocking)
-
-
-class StatusError(Exception):
-    """As HTTP clients raise them."""
-
-    def __init__(self, status_code: int) -> None:
-        self.status_code = status_code
-        super().__init__("private words")
 
 
 def failing_from(call: int, error: Callable[[], Exception]) -> Callable[[str], str]:
@@ -161,18 +147,6 @@ async def test_tokens_are_counted_over_all_calls(asynchronous: bool) -> None:
     assert first == TokenUsage(calls=10, metered_calls=10, input_tokens=120, output_tokens=30)
     assert lm.reset_usage() == TokenUsage(11, 11, 132, 33)
     assert lm.usage == TokenUsage()
-
-
-def test_failed_attempts_are_calls_too() -> None:
-    lm = ChatModelLM(
-        TalkingModel(speak=failing_from(1, lambda: StatusError(500))),
-        limits=ChatLimits(first_wait=0, max_attempts=3),
-    )
-
-    with pytest.raises(LanguageModelError):
-        lm.generate(["q"])
-
-    assert lm.usage == TokenUsage(calls=3)
 
 
 def test_many_threads_lose_no_count() -> None:

@@ -28,26 +28,17 @@ from knowgate.adapters.langchain import (
 )
 from knowgate.guard import Guard, Reason, Route, Veto
 from knowgate.guard.testing import FakeScorer
-from tests.adapters.langchain.agents import agent, asking, run, streamed
-from tests.adapters.langchain.fakes import WAYS, Setting
+from tests.adapters.langchain.agents import agent, asking, streamed
+from tests.adapters.langchain.fakes import WAYS, Setting, run
 from tests.support.deadlines import auntil, awith_enough_time
 from tests.support.fakes import FakeConflictDetector, FakeEstimator
 from tests.support.guards import guard_with, policy_with
+from tests.support.registries import total
 
 SOON = 0.03
 QUESTION = "a grounded one"
 PASSAGE = Document("The grounded passage.")
 UNGUARDED = ("grounded passage", "from memory", "from context")
-
-
-def sample(registry: CollectorRegistry, name: str, **labels: str) -> float:
-    """The sum of the samples of this name that have these labels."""
-    return sum(
-        one.value
-        for family in registry.collect()
-        for one in family.samples
-        if one.name == name and labels.items() <= one.labels.items()
-    )
 
 
 # -- every path from a question to what the user sees -------------------------------------------
@@ -116,7 +107,7 @@ def by_graph(asynchronous: bool) -> Path:
         built.add_conditional_edges("guard", lambda state: state["route"], edges)
         app = built.compile()
         given: State = {"question": QUESTION, "documents": [PASSAGE]}
-        state = await app.ainvoke(given) if asynchronous else app.invoke(given)
+        state = await run(app, given, asynchronous)
         return str(state["reply"])
 
     return path
@@ -226,11 +217,11 @@ async def test_no_fault_of_the_scorer_lets_an_answer_out(
     shown = await PATHS[path](guard)
 
     assert not any(text in shown for text in UNGUARDED)
-    decided = sample(registry, "knowgate_decisions_total")
+    decided = total(registry, "knowgate_decisions_total")
     failed = {"route": "abstain", "reason": "relevance_failed"}
-    assert sample(registry, "knowgate_decisions_total", **failed) == decided >= 1
-    counted = sample(registry, "knowgate_errors_total", signal="relevance", kind=kind)
-    assert counted == sample(registry, "knowgate_errors_total") == decided
+    assert total(registry, "knowgate_decisions_total", **failed) == decided >= 1
+    counted = total(registry, "knowgate_errors_total", signal="relevance", kind=kind)
+    assert counted == total(registry, "knowgate_errors_total") == decided
 
 
 # -- the retriever --------------------------------------------------------------------------------
@@ -304,7 +295,7 @@ async def test_any_number_of_passages_ends_in_a_route(count: int, asynchronous: 
     setting = Setting(retriever=lambda question: found)
 
     chain = setting.chain
-    answer = await chain.ainvoke(QUESTION) if asynchronous else chain.invoke(QUESTION)
+    answer = await run(chain, QUESTION, asynchronous)
 
     assert answer.decision.reason is COUNTS[count]
     assert setting.counted(COUNTS[count].value) == 1

@@ -24,7 +24,7 @@ from knowgate.adapters.langchain import GuardedRAG, GuardedRetriever, GuardRunna
 from knowgate.guard import Guard, InputError, Policy, Reason, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeScorer
-from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting, retrieve
+from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting, batched, retrieve, run
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -37,10 +37,7 @@ async def test_the_guard_is_assigned_and_branched_on_in_a_chain(asynchronous: bo
     followed: dict[str, Any] = {"question": "q", "documents": list(DOCUMENTS)}
     abstained: dict[str, Any] = {"question": "q", "context": "Off topic."}
 
-    if asynchronous:
-        answers = [await chain.ainvoke(followed), await chain.ainvoke(abstained)]
-    else:
-        answers = [chain.invoke(followed), chain.invoke(abstained)]
+    answers = [await run(chain, given, asynchronous) for given in (followed, abstained)]
 
     assert answers == ["from the context", "sorry"]
 
@@ -72,10 +69,7 @@ async def test_a_batch_scores_together_and_keeps_a_bad_input_to_itself(asynchron
         {"documents": []},
     ]
 
-    if asynchronous:
-        results: list[Any] = await runnable.abatch(inputs, return_exceptions=True)
-    else:
-        results = runnable.batch(inputs, return_exceptions=True)
+    results = await batched(runnable, inputs, asynchronous)
 
     assert [getattr(result, "route", None) for result in results] == [
         Route.FOLLOW_CONTEXT, None, Route.ABSTAIN, None,
@@ -150,7 +144,7 @@ async def test_conditional_edges_follow_the_route(question: str, asynchronous: b
     app = graph(setting)
 
     given = {"question": question}
-    state = await app.ainvoke(given) if asynchronous else app.invoke(given)
+    state = await run(app, given, asynchronous)
 
     assert (state["route"], state["answer"]) == (route, answer)
     assert state["decision"]["route"] == route

@@ -74,7 +74,7 @@ def test_an_abstention_generates_nothing_and_replies_in_plain_words() -> None:
     assert answer.decision.reason is Reason.NEITHER_KNOWS
     assert answer.answer == Replies().to(Reason.NEITHER_KNOWS)
     assert str(answer) == answer.answer
-    assert answer.documents == ()
+    assert (answer.documents, answer.output) == ((), None)
     assert setting.context_model.record.prompts == setting.closed_model.record.prompts == []
 
 

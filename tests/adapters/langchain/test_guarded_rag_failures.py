@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
 from knowgate.guard import InputLimits, Reason, Route
-from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting
+from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting, run
 from tests.support.deadlines import auntil
 from tests.support.hostile import Exits
 
@@ -26,10 +26,7 @@ async def test_a_failing_retriever_is_abstained_from_counted_and_logged_without_
     setting = Setting()
 
     with caplog.at_level(logging.WARNING):
-        if asynchronous:
-            answer = await setting.chain.ainvoke("broken private words")
-        else:
-            answer = setting.chain.invoke("broken private words")
+        answer = await run(setting.chain, "broken private words", asynchronous)
 
     assert answer.decision.route is Route.ABSTAIN
     assert answer.decision.reason is Reason.RETRIEVAL_FAILED
@@ -39,13 +36,10 @@ async def test_a_failing_retriever_is_abstained_from_counted_and_logged_without_
     assert "private" not in caplog.text
 
 
-async def test_a_failing_retriever_can_be_raised() -> None:
-    setting = Setting(on_retriever_error="raise")
-
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_failing_retriever_can_be_raised(asynchronous: bool) -> None:
     with pytest.raises(OSError, match="no route"):
-        await setting.chain.ainvoke("broken")
-    with pytest.raises(OSError, match="no route"):
-        setting.chain.invoke("broken")
+        await run(Setting(on_retriever_error="raise").chain, "broken", asynchronous)
 
 
 def test_a_failing_retriever_is_raised_in_shadow_mode_and_counted() -> None:
@@ -153,10 +147,11 @@ def test_what_the_model_raises_is_raised_as_it_is_and_can_be_retried() -> None:
     assert retried.chain.invoke("grounded").answer == "said"
 
 
-async def test_a_cancelled_stream_leaves_no_task_and_closes_the_models_stream() -> None:
+def endless() -> tuple[Setting, asyncio.Event]:
+    """A chain whose model never ends its reply, and whether that was closed."""
     closed = asyncio.Event()
 
-    async def endless(inputs: AsyncIterator[Any]) -> AsyncIterator[str]:
+    async def words(inputs: AsyncIterator[Any]) -> AsyncIterator[str]:
         try:
             while True:
                 yield "word "
@@ -164,7 +159,11 @@ async def test_a_cancelled_stream_leaves_no_task_and_closes_the_models_stream() 
         finally:
             closed.set()
 
-    setting = Setting(with_context=RunnableGenerator(endless))
+    return Setting(with_context=RunnableGenerator(words)), closed
+
+
+async def test_a_cancelled_stream_leaves_no_task_and_closes_the_models_stream() -> None:
+    setting, closed = endless()
     started = asyncio.Event()
 
     async def consume() -> None:
@@ -183,16 +182,7 @@ async def test_a_cancelled_stream_leaves_no_task_and_closes_the_models_stream() 
 
 
 async def test_a_stream_that_is_no_longer_read_closes_the_models_stream() -> None:
-    closed = asyncio.Event()
-
-    async def endless(inputs: AsyncIterator[Any]) -> AsyncIterator[str]:
-        try:
-            while True:
-                yield "word "
-        finally:
-            closed.set()
-
-    setting = Setting(with_context=RunnableGenerator(endless))
+    setting, closed = endless()
     stream = setting.chain.astream("grounded")
 
     async for chunk in stream:

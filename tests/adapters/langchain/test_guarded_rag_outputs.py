@@ -86,27 +86,6 @@ async def test_usage_and_tool_calls_of_a_chat_model_arrive(way: Any) -> None:
     assert answer.answer == answer.output.text == "One two"
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_an_abstention_has_no_output(way: Any) -> None:
-    [answer] = await way(Setting().chain, ("who knows",))
-
-    assert answer.abstained
-    assert answer.output is None
-
-
-def test_a_replaced_abstention_of_the_model_has_no_output() -> None:
-    chain = Setting(
-        with_context=says("I do not know."),
-        check_reply=lambda question, reply: True,
-        replace_abstentions=True,
-    ).chain
-
-    answer = chain.invoke("grounded")
-
-    assert (answer.output, answer.reply_abstained) == (None, True)
-    assert answer.answer != "I do not know."
-
-
 def test_partial_objects_stream_as_they_grow() -> None:
     def pieces(given: Any) -> Iterator[str]:
         yield from ('{"name": "Pa', 'ris", "people"', ": 2}")

@@ -72,7 +72,7 @@ async def test_a_refusal_gives_way_to_the_configured_reply_where_that_is_asked_f
     answers = await _in_every_unstreamed_way(chain, "grounded")
 
     assert {answer.answer for answer in answers} == {Replies().to(Reason.REPLY_ABSTAINED)}
-    assert all(answer.reply_abstained for answer in answers)
+    assert all(answer.reply_abstained and answer.output is None for answer in answers)
     assert {answer.decision.reason for answer in answers} == {Reason.SUFFICIENT_CONTEXT}
 
 

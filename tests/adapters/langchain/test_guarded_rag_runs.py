@@ -25,7 +25,9 @@ from tests.adapters.langchain.fakes import (
     RunsHandler,
     Setting,
     TalkingModel,
+    batched,
     retrieve,
+    run,
     speak,
 )
 from tests.support.guards import guard_with
@@ -54,16 +56,6 @@ def test_a_conflict_is_shown_with_all_views_and_nothing_is_generated() -> None:
     assert answer.reply_abstained is None
     assert setting.context_model.record.prompts == []
     assert setting.counted("conflict_shows_both") == 1
-
-
-def test_in_shadow_mode_a_conflict_changes_nothing() -> None:
-    views = {"grounded": (View("nine", (0,)), View("ten", (1,)))}
-    setting = Setting(views=views, mode="shadow")
-
-    answer = setting.chain.invoke("grounded")
-
-    assert answer.decision.reason is Reason.CONFLICT_SHOWS_BOTH
-    assert answer.answer == "from context: grounded"
 
 
 def test_templates_are_replaced_by_name_and_not_by_the_default_reply() -> None:
@@ -142,10 +134,7 @@ async def test_a_scorer_that_hangs_costs_a_batch_two_deadlines_even_where_it_rai
         closed_book=lambda inputs: "said",
     )
     questions: list[Any] = [f"question {i}" for i in range(40)]
-    if asynchronous:
-        answers: list[Any] = await chain.abatch(questions, return_exceptions=True)
-    else:
-        answers = chain.batch(questions, return_exceptions=True)
+    answers = await batched(chain, questions, asynchronous)
     gate.set()
 
     assert {type(answer) for answer in answers} == {SignalTimeoutError}
@@ -223,7 +212,7 @@ async def test_the_guards_samples_are_tagged_children(asynchronous: bool) -> Non
     chain = sampling_chain(TalkingModel(speak=speak))
     config: Any = {"callbacks": [handler]}
 
-    answer = await chain.ainvoke("q", config) if asynchronous else chain.invoke("q", config)
+    answer = await run(chain, "q", asynchronous, config)
 
     sampled = [run for run, tags in handler.tags.items() if "nostream" in tags]
     assert answer.decision.route is Route.ANSWER

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG
 from knowgate.guard import Decision, Guard, Mode, Reason, Route
 from knowgate.guard.testing import FakeScorer
-from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler
+from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler, run
 from tests.support.deadlines import auntil
 from tests.support.fakes import FailingScorer
 from tests.support.guards import guard_with, policy_with
@@ -149,19 +149,13 @@ def test_a_late_decision_is_a_decision_wherever_it_goes() -> None:
         assert dumped["decision"] == made.model_dump(mode="json")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_a_dump_of_an_answer_waits_for_its_decision(way: Any) -> None:
-    [answer] = await way(shadowed(scorer=FakeScorer(default=0.9)), ("q",))
-    assert answer.model_dump(mode="json")["decision"]["reason"] == "sufficient_context"
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_handlers_are_told_of_the_decision_once_it_is_made(asynchronous: bool) -> None:
     handler = RunsHandler()
     chain = shadowed(scorer=FakeScorer(default=0.9))
     config: Any = {"callbacks": [handler]}
 
-    answer = await chain.ainvoke("q", config) if asynchronous else chain.invoke("q", config)
+    answer = await run(chain, "q", asynchronous, config)
     await answer.adecision()
     await auntil(lambda: bool(handler.events))
 

@@ -8,14 +8,14 @@ from operator import add
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.runnables.utils import AddableDict
 
 from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG
 from knowgate.guard import InputError, Reason, Route, SignalError
 from knowgate.guard.contracts import View
-from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler, Setting, invoke
+from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler, Setting, batched, invoke
 
 KINDS = ("grounded", "known", "who knows", "nothing", "nothing known", "broken")
 QUESTIONS = (*(f"{KINDS[i % len(KINDS)]} {i}" for i in range(25)), "")
@@ -137,10 +137,7 @@ async def test_a_failing_input_of_a_batch_fails_alone(asynchronous: bool) -> Non
     setting = Setting(with_context=RunnableLambda(fails))
     inputs: list[Any] = ["grounded 1", "grounded 2", {"query": "x"}, "who knows"]
 
-    if asynchronous:
-        answers: list[Any] = await setting.chain.abatch(inputs, return_exceptions=True)
-    else:
-        answers = setting.chain.batch(inputs, return_exceptions=True)
+    answers = await batched(setting.chain, inputs, asynchronous)
 
     assert answers[0].answer == "said"
     assert isinstance(answers[1], ConnectionError)
@@ -163,10 +160,7 @@ async def test_under_on_error_raise_only_the_failing_question_of_a_batch_raises(
         closed_book=lambda inputs: "said",
     )
 
-    if asynchronous:
-        answers: list[Any] = await chain.abatch(questions, return_exceptions=True)
-    else:
-        answers = chain.batch(questions, return_exceptions=True)
+    answers = await batched(chain, questions, asynchronous)
 
     assert answers[0].answer == "said"
     assert isinstance(answers[1], SignalError)
@@ -177,10 +171,7 @@ async def test_a_batch_raises_abstentions_for_their_own_inputs(asynchronous: boo
     chain = Setting(raise_on_abstain=True).chain
     questions: list[Any] = ["grounded", "who knows", "broken"]
 
-    if asynchronous:
-        answers: list[Any] = await chain.abatch(questions, return_exceptions=True)
-    else:
-        answers = chain.batch(questions, return_exceptions=True)
+    answers = await batched(chain, questions, asynchronous)
 
     assert [type(answer) for answer in answers] == [GuardedAnswer, AbstainedError, AbstainedError]
 
@@ -259,25 +250,3 @@ async def test_a_question_that_comes_in_pieces_is_put_together() -> None:
     assert reduce(add, mapped).decision.kept == (0, 2)
     assert setting.asked == ["grounded"] * 3
     assert list(setting.chain.transform(iter([]))) == []
-
-
-def test_partial_objects_are_held_back_until_they_are_whole() -> None:
-    def grow(inputs: Any) -> Any:
-        yield from ({"a": 1}, {"a": 1, "b": 2})
-
-    setting = Setting(with_context=RunnableLambda(grow))
-
-    whole = reduce(add, setting.chain.stream("grounded"))
-
-    assert whole.answer == setting.chain.invoke("grounded").answer == '{"a":1,"b":2}'
-
-
-def test_content_blocks_stream_as_text() -> None:
-    blocks: list[str | dict[Any, Any]] = [
-        {"type": "reasoning", "reasoning": "Hidden."},
-        {"type": "text", "text": "Shown"},
-    ]
-    setting = Setting(with_context=RunnableLambda(lambda inputs: AIMessage(blocks)))
-
-    assert setting.chain.invoke("grounded").answer == "Shown"
-    assert reduce(add, setting.chain.stream("grounded")).answer == "Shown"

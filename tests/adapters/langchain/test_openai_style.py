@@ -13,6 +13,7 @@ from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import retry_after
 from knowgate.guard import LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
+from tests.adapters.langchain.fakes import draw
 from tests.support.openai_style import Server, busy, chat_model, serving
 
 pytestmark = pytest.mark.enable_socket
@@ -23,12 +24,6 @@ WAYS = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "asyn
 def server() -> Iterator[Server]:
     with serving(Server(say=lambda body, k: f"answer {k}")) as running:
         yield running
-
-
-async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: Any) -> Any:
-    if asynchronous:
-        return await lm.agenerate(prompts, **options)
-    return lm.generate(prompts, **options)
 
 
 # -- several replies to one request ------------------------------------------------------------

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from knowgate.adapters.langchain import GuardCompressor, GuardedRetriever, RetrievalError
 from knowgate.guard import InputLimits
-from tests.adapters.langchain.fakes import RunsHandler, Setting
+from tests.adapters.langchain.fakes import RunsHandler, Setting, run
 
 FOUND = (
     Document("grounded and first", metadata={"id": "a"}),
@@ -135,6 +135,6 @@ async def test_a_retriever_that_hangs_under_the_filter_is_an_error(asynchronous:
     )
     try:
         with pytest.raises(RetrievalError, match="in time"):
-            await retriever.ainvoke("when?") if asynchronous else retriever.invoke("when?")
+            await run(retriever, "when?", asynchronous)
     finally:
         done.set()

@@ -23,7 +23,8 @@ from knowgate.guard import DecisionLog, Guard, GuardMetrics, GuardOptions, Polic
 from knowgate.guard.signals.support import Support, SupportCheck
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies.shadow import ShadowLog  # type: ignore[attr-defined]
-from tests.adapters.langchain.agents import agent, asking, call, run, streamed
+from tests.adapters.langchain.agents import agent, asking, call, streamed
+from tests.adapters.langchain.fakes import run
 
 PASSAGE = "Claims are paid within five days. The office is closed on Sunday."
 GOOD = "Claims are paid within 5 days."

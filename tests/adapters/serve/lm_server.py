@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 from langchain_openai import ChatOpenAI
-from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI
+from openai import DefaultAsyncHttpxClient, OpenAI
 
 from examples.model_server import create_model_app
 from knowgate.adapters.huggingface import HuggingFaceLM
@@ -31,9 +31,6 @@ class LMServer:
 
     def client(self, fault: str = "", **options: Any) -> OpenAI:
         return OpenAI(**self._options(fault, options))
-
-    def async_client(self, fault: str = "", **options: Any) -> AsyncOpenAI:
-        return AsyncOpenAI(**self._options(fault, options))
 
     def chat_model(self, fault: str = "", **options: Any) -> ChatOpenAI:
         # langchain-openai shares async clients, but each belongs to the event loop of one test.

@@ -9,8 +9,6 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
 
-from knowgate.adapters.serve._errors import as_json
-from knowgate.adapters.serve._proxy import GuardedRequest
 from knowgate.guard.testing import FakeScorer
 from tests.adapters.serve.service import BAD, GOOD, Model, client_of, make_app, make_guard
 
@@ -157,37 +155,3 @@ def test_no_request_gets_a_5xx_or_an_undocumented_response(
         check()
     assert len(operations) == 9
     assert statuses <= ({200} if mode == "positive" else {400, 422})
-
-
-def request(*messages: dict[str, object], **fields: object) -> GuardedRequest:
-    return GuardedRequest.model_validate({"model": "m", "messages": list(messages), **fields})
-
-
-def test_the_question_is_the_last_message_of_the_user() -> None:
-    asked = request(
-        {"role": "user", "content": "first"},
-        {"role": "assistant", "content": "reply"},
-        {"role": "user", "content": "second"},
-        {"role": "tool", "content": "found", "tool_call_id": "1"},
-    )
-    assert asked.question == "second"
-
-
-def test_text_parts_of_a_message_are_joined_and_others_left_out() -> None:
-    parts = [
-        {"type": "text", "text": "What is"},
-        {"type": "image_url", "image_url": {"url": "data:"}},
-        {"type": "text", "text": "this?"},
-        {"type": "text", "text": 3},
-    ]
-    assert request({"role": "user", "content": parts}).question == "What is\nthis?"
-
-
-def test_a_conversation_without_a_user_has_no_question() -> None:
-    assert request({"role": "system", "content": "Be brief."}).question is None
-
-
-def test_any_text_can_be_sent() -> None:
-    sent = as_json({"reason": "\ud800", "content": "a\x00\u2028é"})
-    assert json.loads(sent) == {"reason": "\ud800", "content": "a\x00\u2028é"}
-    assert sent.isascii()

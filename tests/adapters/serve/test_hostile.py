@@ -58,6 +58,7 @@ async def test_hostile_passages_are_decided_and_never_asked_of_the_model(
     for reply in (decided, answered):
         assert reply.headers["content-type"] == "application/json"
         assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["cache-control"] == "no-store"
         assert len(reply.content) < 4_000
     assert len([line for line in metrics.splitlines() if "decisions_total{" in line]) <= 2
     assert "evil" not in metrics

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from functools import reduce
-from operator import add
 from typing import Any
 
 import pytest
@@ -91,33 +89,6 @@ def chain_over(server: LMServer, fault: str = "", **options: Any) -> GuardedRAG:
         with_context=PromptTemplate.from_template(World.prompt("with_context")) | model,
         closed_book=PromptTemplate.from_template(World.prompt("closed_book")) | model,
     )
-
-
-async def test_the_guarded_chain_answers_alike_in_every_way(
-    server: LMServer, question: str
-) -> None:
-    chain = chain_over(server)
-    prompts = {
-        question: (Route.ANSWER, CLOSED_BOOK.fill(question=question)),
-        "Who sits here?": (
-            Route.FOLLOW_CONTEXT,
-            World.prompt("with_context").format(
-                context="Nobody sits here.", question="Who sits here?"
-            ),
-        ),
-        "Who is the king of a land that is not there?": (Route.ABSTAIN, ""),
-    }
-    for asked, (route, prompt) in prompts.items():
-        answers = [
-            chain.invoke(asked),
-            reduce(add, chain.stream(asked)),
-            await chain.ainvoke(asked),
-            reduce(add, [chunk async for chunk in chain.astream(asked)]),
-        ]
-        assert {one.decision.route for one in answers} == {route}
-        assert len({one.answer for one in answers}) == 1
-        if prompt:
-            assert answers[0].answer == server.lm.generate([prompt])[0][0].text
 
 
 # -- faults ---------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ def test_a_port_that_is_taken_is_one_line() -> None:
 
 def test_a_second_signal_ends_it_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     app = make_app()
-    server = _server._Server(app, 30.0, 0.0)
+    server = _server.BoundedServer(app, app.state.admission, (30.0, 0.0))
 
     server.handle_exit(signal.SIGTERM, None)
     assert app.state.admission.draining

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.monitoring import calibration_histograms
 from knowgate.calibration.monitoring._distance import bin_of
 from knowgate.calibration.monitoring.drift import DriftReport, DriftVerdict
-from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.guard.routing import Signals, decide_route
+from knowgate.guard import Policy
 from tests.calibration.monitoring.populations import (
     EDGES,
     Question,
@@ -67,7 +61,7 @@ def test_false_verdicts_on_any_signal_are_as_rare_as_alpha() -> None:
         fitted = policy.model_copy(update={"histograms": histograms})
         live = [asked(policy, question) for question in questions(1000 + seed, 400)]
         report = DriftReport.of(fitted, live, alpha=0.1, least=30, seed=seed)
-        told = {DriftVerdict.DRIFTED, DriftVerdict.SLIGHT}
+        told = {"drifted", "slight drift"}
         wrong += any(signal.verdict in told for signal in report.signals)
     assert wrong / draws <= 0.1 + 2 * (0.1 * 0.9 / draws) ** 0.5
 
@@ -79,8 +73,8 @@ def test_a_selection_is_not_compared_with_all_questions() -> None:
 
     selected = [asked(policy, question) for question in questions(1, 500)]
 
-    assert verdicts(policy, selected)[1] is DriftVerdict.NOT_COMPARABLE
-    assert verdicts(policy, questions(1, 500))[1] is DriftVerdict.NO_DRIFT_SEEN
+    assert verdicts(policy, selected)[1] == "not comparable"
+    assert verdicts(policy, questions(1, 500))[1] == "no drift seen"
 
 
 def leave_one_out_policy() -> Policy:
@@ -101,37 +95,8 @@ def test_leave_one_out_histograms_are_compared_as_a_mixture() -> None:
     )
 
     [relevance] = report.signals
-    assert relevance.verdict is DriftVerdict.NO_DRIFT_SEEN
+    assert relevance.verdict == "no drift seen"
     assert relevance.reference == ("relevance.in_kb", "relevance.left_out")
     assert relevance.share_in_kb is not None
     assert relevance.share_in_kb.value == pytest.approx(0.75, abs=0.08)
     assert "of questions with their answer in the knowledge base" in report.words
-
-
-@given(
-    st.none() | st.floats(0, 1),
-    st.none() | st.floats(0, 1),
-    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
-    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
-    st.booleans(),
-)
-def test_the_quick_replay_of_the_common_case_is_the_replay(
-    follow_from: float | None,
-    answer_from: float | None,
-    relevance: float | None,
-    confidence: float | None,
-    may_answer: bool,
-) -> None:
-    routes = tuple(Route) if may_answer else (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
-    policy = Policy(
-        scorer=Fingerprint(kind="lexical"),
-        relevance_threshold=follow_from,
-        confidence_threshold=answer_from,
-        allowed_routes=routes,
-    )
-    record = CalibrationRecord("q", relevance, confidence, None, None)
-    signals = Signals.replay(policy, relevance, confidence)
-    abstains = decide_route(policy, signals).route is Route.ABSTAIN
-    found = calibration_histograms(policy, [record])
-    assert ("confidence.asked" in found) == (signals.confidence is not None)
-    assert found["abstained"].counts == (int(not abstains), int(abstains))

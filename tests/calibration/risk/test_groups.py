@@ -13,8 +13,7 @@ from scipy.special import ndtri
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
 from knowgate.calibration.risk.certificate import GroupCounts, hoeffding_bentkus_p_value
-from knowgate.calibration.risk.path import PathPoint
-from knowgate.calibration.risk.risks import LossTable, Risk
+from knowgate.calibration.risk.risks import LossTable, PathPoint, Risk
 from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Guarantee, Policy, PolicyError
 

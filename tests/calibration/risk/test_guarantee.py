@@ -12,8 +12,7 @@ import pytest
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence, binomial_p_values, let_through_wrongly
 from knowgate.calibration.risk.learned_path import forecast_path, from_surest
-from knowgate.calibration.risk.path import PathPoint
-from knowgate.calibration.risk.risks import LEARN_PATH
+from knowgate.calibration.risk.risks import LEARN_PATH, PathPoint, learning_share
 from knowgate.calibration.statistics import holm_adjusted, questions_needed
 from tests.calibration.risk.populations import (
     Draw,
@@ -66,7 +65,8 @@ def _truth(population: Population) -> Draw:
 
 def _share_broken(population: Population, n: int, risk: float, *, draws: int) -> float:
     """Share of calibrations that break the bound: paths learned in turn, tested many times."""
-    learning, testing = max(1, round(n * LEARN_PATH.of(n))), n - round(n * LEARN_PATH.of(n))
+    learned = round(n * learning_share(LEARN_PATH, n))
+    learning, testing = max(1, learned), n - learned
     broken = 0
     for number in range(_PATHS):
         records = population(learning, np.random.default_rng((number, n))).records()

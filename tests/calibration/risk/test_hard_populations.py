@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence
-from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import PathPoint
 from knowgate.guard import Policy
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from knowgate.calibration.risk import Fit, Leak, fit_policy
 from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.calibration.statistics import errors_allowed, questions_needed
 from knowgate.guard import Fingerprint, Policy, PolicyError, Route
-from knowgate.guard.artefacts import Guarantee
+from tests.support.results import guarantee_of
 
 _SCORER = Fingerprint(kind="fake")
 _FLOATS = st.one_of(
@@ -61,8 +61,7 @@ def _numbers(count: int, mean: float, seed: int) -> list[float | None]:
 def test_the_policy_says_exactly_what_was_certified() -> None:
     policy = _fit(_numbers(100, 0.8, 0), _numbers(100, 0.3, 1), risk=0.1)
 
-    guarantee = policy.guarantee
-    assert guarantee is not None
+    guarantee = guarantee_of(policy)
     assert (guarantee.certified, guarantee.n, guarantee.unit) == (True, 100, "question")
     assert guarantee.errors == errors_allowed(100, 0.1, 0.1) == 5
     for words in ("confidence 90%", "the 100 calibration questions", "at most 10%", "(5 of 100"):
@@ -206,25 +205,20 @@ def _only(records: list[CalibrationRecord], case: str) -> list[CalibrationRecord
     return [record for record in records if not record.is_missing or record.case == case]
 
 
-def _guarantee(policy: Policy) -> Guarantee:
-    assert policy.guarantee is not None
-    return policy.guarantee
-
-
 def test_a_promise_about_unanswerable_questions_rests_on_them_alone() -> None:
     records = _with_unanswerable(np.random.default_rng(3), 60, 40, easier=1.0)
 
     own = _fitted(_only(records, "unanswerable"), risk=0.2)
     left_out = _fitted(_only(records, "left_out"), risk=0.2)
 
-    guarantee = _guarantee(own.policy)
+    guarantee = guarantee_of(own.policy)
     assert (guarantee.n, guarantee.missing) == (40, "unanswerable")
     # The exact binomial tail of 40 questions allows four of them: P(Bin(40, .2) ≤ 4) = .0759.
     assert guarantee.errors == 4
     assert guarantee.risks[0].p_value == pytest.approx(0.0759, abs=1e-4)
     assert "the 40 unanswerable questions" in guarantee.statement
     assert "left out" not in guarantee.statement
-    assert _guarantee(left_out.policy).missing == "left_out"
+    assert guarantee_of(left_out.policy).missing == "left_out"
     assert sorted(own.policy.histograms) == ["relevance.in_kb", "relevance.unanswerable"]
 
 
@@ -235,7 +229,7 @@ def test_a_promise_about_both_takes_the_stricter_threshold_and_stores_both_count
     both = _fitted(records, risk=0.2)
     strict = _fitted(_only(records, "left_out"), risk=0.2)
 
-    guarantee = _guarantee(both.policy)
+    guarantee = guarantee_of(both.policy)
     assert guarantee.missing == "both"
     assert [risk.kind for risk in guarantee.risks] == ["leak", "unanswerable"]
     assert [risk.n for risk in guarantee.risks] == [60, 40]

@@ -16,8 +16,7 @@ from knowgate.calibration.risk.certificate import (
     costs,
     hoeffding_bentkus_p_value,
 )
-from knowgate.calibration.risk.path import PathPoint
-from knowgate.calibration.risk.risks import LossTable
+from knowgate.calibration.risk.risks import LossTable, PathPoint
 from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.contracts import ConflictBetween

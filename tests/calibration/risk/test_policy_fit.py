@@ -10,15 +10,10 @@ import pytest
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
 from knowgate.calibration.risk.fit import PolicyBinding
-from knowgate.calibration.risk.path import PathPoint
-from knowgate.calibration.risk.risks import LossTable
-from knowgate.guard import Fingerprint, Guarantee, Policy, Route
+from knowgate.calibration.risk.risks import LossTable, PathPoint
+from knowgate.guard import Fingerprint, Route
 from tests.calibration.risk.populations import calibrated
-
-
-def _guarantee(policy: Policy) -> Guarantee:
-    assert policy.guarantee is not None
-    return policy.guarantee
+from tests.support.results import guarantee_of
 
 
 def _sample(n: int = 600, seed: int = 0) -> list[CalibrationRecord]:
@@ -27,7 +22,7 @@ def _sample(n: int = 600, seed: int = 0) -> list[CalibrationRecord]:
 
 def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is() -> None:
     policy = fit_policy(_sample(30), risk=0.05, delta=0.1).policy
-    guarantee = _guarantee(policy)
+    guarantee = guarantee_of(policy)
     assert not guarantee.certified
     assert policy.route(1.0, 1.0) is Route.ABSTAIN
     assert "always abstains" in guarantee.statement
@@ -36,7 +31,7 @@ def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is()
 
 def test_several_risks_hold_together() -> None:
     targets = [RiskTarget("selective", 0.3), RiskTarget("false_abstention", 0.6)]
-    guarantee = _guarantee(fit_policy(_sample(2000), risk=targets, delta=0.1).policy)
+    guarantee = guarantee_of(fit_policy(_sample(2000), risk=targets, delta=0.1).policy)
     assert guarantee.certified
     assert [risk.kind for risk in guarantee.risks] == ["selective", "false_abstention"]
     assert all(risk.p_value <= 0.1 for risk in guarantee.risks)
@@ -44,7 +39,7 @@ def test_several_risks_hold_together() -> None:
 
 def test_bounded_costs_are_certified_by_hoeffding_and_bentkus() -> None:
     table = LossTable(wrong_follow=1.0, wrong_answer=0.5, false_abstention=0.1)
-    guarantee = _guarantee(
+    guarantee = guarantee_of(
         fit_policy(_sample(2000), risk=[RiskTarget("cost", 0.2, table)], delta=0.1).policy
     )
     assert guarantee.certified
@@ -77,14 +72,14 @@ def test_a_conflict_that_means_trouble_is_abstained_from() -> None:
 
 def test_the_empty_cell_at_the_strict_end_of_a_given_path_is_passed_over() -> None:
     path = [(1.0, 1.0), (0.999, 0.999), *[(t / 100, t / 100) for t in range(95, 0, -1)]]
-    assert _guarantee(fit_policy(_sample(), risk=0.2, delta=0.1, path=path).policy).certified
+    assert guarantee_of(fit_policy(_sample(), risk=0.2, delta=0.1, path=path).policy).certified
 
 
 def test_a_point_that_fails_ends_the_sequence_even_if_a_later_one_would_pass() -> None:
     records = [CalibrationRecord(f"a{i}", 0.9, None, False, None) for i in range(60)]
     records += [CalibrationRecord(f"b{i}", 0.5, None, True, None) for i in range(3000)]
     path = [PathPoint(0.8, None), PathPoint(0.4, None)]
-    assert not _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path).policy).certified
+    assert not guarantee_of(fit_policy(records, risk=0.1, delta=0.1, path=path).policy).certified
 
 
 def test_weights_change_whom_the_promise_speaks_of() -> None:
@@ -92,7 +87,7 @@ def test_weights_change_whom_the_promise_speaks_of() -> None:
     wrong = [CalibrationRecord(f"w{i}", 0.9, None, False, None, weight=0.1) for i in range(300)]
     right = [CalibrationRecord(f"r{i}", 0.9, None, True, None) for i in range(700)]
     path = [PathPoint(0.5, None)]
-    weighted = _guarantee(fit_policy(wrong + right, risk=0.1, delta=0.1, path=path).policy)
+    weighted = guarantee_of(fit_policy(wrong + right, risk=0.1, delta=0.1, path=path).policy)
     assert weighted.certified
     assert weighted.errors / weighted.n == pytest.approx(30 / 730, abs=0.03)
 
@@ -120,14 +115,14 @@ def test_a_large_easy_document_does_not_buy_a_promise_for_all() -> None:
             CalibrationRecord(str(i), 0.5, None, bool(ok), None, group=f"d{d}")
             for i, (d, ok) in enumerate(zip(document, right, strict=True))
         ]
-        false += _guarantee(fit_policy(records, risk=0.2, delta=0.1).policy).certified
+        false += guarantee_of(fit_policy(records, risk=0.2, delta=0.1).policy).certified
     assert false / draws <= 0.1 + 2 * math.sqrt(0.09 / draws)
 
 
 def test_the_artefact_holds_the_path_the_evidence_and_the_histograms() -> None:
     scorer = Fingerprint(kind="lexical")
     policy = fit_policy(_sample(), risk=0.2, delta=0.1, binding=PolicyBinding(scorer=scorer)).policy
-    guarantee = _guarantee(policy)
+    guarantee = guarantee_of(policy)
     assert policy.scorer == scorer
     assert guarantee.chosen is not None
     chosen = guarantee.path[guarantee.chosen]
@@ -146,6 +141,6 @@ def test_a_coverage_target_is_reached_and_its_risk_is_bounded() -> None:
         records = calibrated(600, np.random.default_rng(draw)).records()
         policy = fit_policy(records, Coverage(0.6), delta=0.1).policy
         coverage, risk = truth.outcome_of(policy)
-        missed += _guarantee(policy).certified and coverage < 0.6
-        broken += risk > _guarantee(policy).risk
+        missed += guarantee_of(policy).certified and coverage < 0.6
+        broken += risk > guarantee_of(policy).risk
     assert missed + broken <= 7  # δ of 40 draws, and two standard errors

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak, fit_policy
 from knowgate.guard.policy import Policy
+from tests.support.results import guarantee_of
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -53,8 +54,7 @@ def test_a_reviewed_case_is_no_leak_and_a_reviewer_is_told_what_that_means() -> 
 
 def test_reviews_of_everything_certify_nothing() -> None:
     scores = np.linspace(-2.0, 2.0, 40)
-    guarantee = fitted(scores, np.ones(40, dtype=bool)).guarantee
-    assert guarantee is not None
+    guarantee = guarantee_of(fitted(scores, np.ones(40, dtype=bool)))
     assert not guarantee.certified
 
 
@@ -79,7 +79,6 @@ def test_no_review_certifies_more_than_a_review_of_everything_would() -> None:
 def test_questions_of_one_passage_may_be_reviewed_apart() -> None:
     scores = np.tile(np.linspace(-2.0, 2.0, 30), 4)
     reviewed = (scores > 1.5) & (np.arange(120) % 4 == 0)
-    guarantee = fitted(scores, reviewed, per_passage=4).guarantee
-    assert guarantee is not None
+    guarantee = guarantee_of(fitted(scores, reviewed, per_passage=4))
     assert guarantee.certified
     assert guarantee.n == 120 - reviewed.sum()

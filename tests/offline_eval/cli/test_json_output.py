@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.calibration.training.sufficiency.tuning import TuningReport
+from knowgate.calibration.training.sufficiency import TuningReport
 from knowgate.guard import Policy
 from knowgate.offline_eval.cli._console import out
 from tests.offline_eval.cli.commands import Knowgate, every_command, refused, write_lines

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from knowgate.calibration import Interval
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
-from knowgate.calibration.training.sufficiency.tuning import TuningReport
+from knowgate.calibration.training.cases import TrainingQuestion
+from knowgate.calibration.training.sufficiency import TuningReport
 from knowgate.offline_eval.cli import _tune, app
 from tests.offline_eval.cli.commands import Outcome
 from tests.offline_eval.suites.ookb.toy import write_toy_questions

@@ -7,7 +7,7 @@ import lzma
 from pathlib import Path
 from typing import Any
 
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.cases import TrainingQuestion
 from knowgate.guard.signals.relevance.match_model import MatchModel
 from tools.sufficiency.fit_mix import feature_probe
 from tools.sufficiency.pairs import read_pairs

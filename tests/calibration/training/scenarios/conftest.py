@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.adapters.huggingface.conftest import build_model, build_tokenizer
+from tests.adapters.huggingface.conftest import build_model, build_tokenizer, one_thread
+
+__all__ = ["one_thread"]
 
 
 @pytest.fixture(scope="session")
@@ -22,14 +23,3 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def tokenizer() -> Any:
     return build_tokenizer()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> Iterator[None]:
-    """Threads cost a tiny model more than they give, above all on a busy machine."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

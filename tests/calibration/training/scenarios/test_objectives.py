@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from knowgate.calibration.training.scenarios._batches import (
+from knowgate.calibration.training.scenarios import (
     TargetTokens,
-    TokenRow,
-    pad_rows,
-    shuffled_batches,
-)
-from knowgate.calibration.training.scenarios.training import (
     learning_rate_share,
     preference_loss,
     reply_logprobs,
+    shuffled_batches,
 )
 from knowgate.guard.engine.causal_model import end_ids
 from tests.adapters.huggingface.conftest import build_model, build_tokenizer
@@ -50,36 +46,28 @@ def test_the_preference_loss_equals_trls() -> None:
     )
 
 
-def test_a_policy_that_equals_its_base_has_the_loss_log_2() -> None:
-    values = torch.tensor([-1.0, -7.0]), torch.tensor([-3.0, -0.5])
-
-    assert preference_loss(*values, *values, beta=0.3).tolist() == pytest.approx([math.log(2)] * 2)
-
-
 def test_the_loss_counts_reply_tokens_only_however_rows_are_padded() -> None:
     model = build_model()
-    rows = [TokenRow((0, 40, 41, 42, 43, 1), 2), TokenRow((0, 50, 51, 1), 3)]
-    device = torch.device("cpu")
+    rows = [((0, 40, 41, 42, 43, 1), 2), ((0, 50, 51, 1), 3)]
 
     with torch.no_grad():
-        together = reply_logprobs(model, pad_rows(rows, device))
-        for number, row in enumerate(rows):
-            ids = torch.tensor([row.ids])
+        together = reply_logprobs(model, rows)
+        for number, (tokens, size) in enumerate(rows):
+            ids = torch.tensor([tokens])
             logits = model(input_ids=ids).logits[0].log_softmax(-1)
             by_hand = [
-                logits[at - 1, row.ids[at]].item()
-                for at in range(len(row.ids) - row.targets, len(row.ids))
+                logits[at - 1, tokens[at]].item() for at in range(len(tokens) - size, len(tokens))
             ]
             # Padding stands in front, in the reply as in the row.
-            assert together[number].tolist()[-row.targets :] == pytest.approx(by_hand, abs=1e-4)
-            assert together[number].tolist()[: -row.targets] == [0.0] * (3 - row.targets)
+            assert together[number].tolist()[-size:] == pytest.approx(by_hand, abs=1e-4)
+            assert together[number].tolist()[:-size] == [0.0] * (3 - size)
 
 
 def test_a_reply_follows_after_a_space_and_ends_with_the_end_token(tokenizer: Any) -> None:
-    row = TargetTokens(tokenizer, [1]).encode("Q: Who?\nA:", "Ada")
+    ids, size = TargetTokens(tokenizer, [1]).encode("Q: Who?\nA:", "Ada")
 
-    assert tokenizer.decode(list(row.ids)) == "Q: Who?\nA: Ada</s>"
-    assert tokenizer.decode(list(row.ids[-row.targets :])) == " Ada</s>"
+    assert tokenizer.decode(list(ids)) == "Q: Who?\nA: Ada</s>"
+    assert tokenizer.decode(list(ids[-size:])) == " Ada</s>"
 
 
 def test_a_merge_across_the_seam_leaves_the_prompt_as_it_is_asked_later(tokenizer: Any) -> None:
@@ -87,10 +75,10 @@ def test_a_merge_across_the_seam_leaves_the_prompt_as_it_is_asked_later(tokenize
     tokens = TargetTokens(tokenizer, [1])
     alone = tokenizer("Say.")["input_ids"]
 
-    row = tokens.encode("Say.", "the")
+    ids, size = tokens.encode("Say.", "the")
 
-    assert list(row.ids[: len(alone)]) == alone
-    assert tokenizer.decode(list(row.ids[-row.targets :])) == " the</s>"
+    assert list(ids[: len(alone)]) == alone
+    assert tokenizer.decode(list(ids[-size:])) == " the</s>"
 
 
 def test_a_chat_template_wraps_prompt_and_reply_up_to_the_end_of_the_turn() -> None:
@@ -100,10 +88,10 @@ def test_a_chat_template_wraps_prompt_and_reply_up_to_the_end_of_the_turn() -> N
         "{% if add_generation_prompt %}[assistant]{% endif %}"
     )
 
-    row = TargetTokens(tokenizer, [1]).encode("Who?", "Ada")
+    ids, size = TargetTokens(tokenizer, [1]).encode("Who?", "Ada")
 
-    assert tokenizer.decode(list(row.ids)) == "[user]Who?</s>\n[assistant]Ada</s>"
-    assert tokenizer.decode(list(row.ids[-row.targets :])) == "Ada</s>"
+    assert tokenizer.decode(list(ids)) == "[user]Who?</s>\n[assistant]Ada</s>"
+    assert tokenizer.decode(list(ids[-size:])) == "Ada</s>"
 
 
 def test_every_example_is_in_one_batch_and_the_seed_decides_which() -> None:
@@ -133,5 +121,5 @@ def test_an_answer_ends_as_the_generation_settings_say_before_the_tokenizer(toke
 
     model.generation_config.eos_token_id = 261
     assert end_ids(model, tokenizer)[0] == 261
-    row = TargetTokens(tokenizer, end_ids(model, tokenizer)).encode("Q:", "Ada")
-    assert row.ids[-1] == 261
+    ids, _ = TargetTokens(tokenizer, end_ids(model, tokenizer)).encode("Q:", "Ada")
+    assert ids[-1] == 261

@@ -12,19 +12,18 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training.scenarios import _base_model
-from knowgate.calibration.training.scenarios import training as _training
-from knowgate.calibration.training.scenarios import training as training_module
-from knowgate.calibration.training.scenarios.settings import (
+from knowgate.calibration.training import _adapters
+from knowgate.calibration.training import scenarios as training_module
+from knowgate.calibration.training.scenarios import (
     PreferenceExample,
     ScenarioTrainingReport,
     ScenarioTrainingSettings,
-    TrainingDivergedError,
     TrainingExample,
+    check_training,
     examples_sha256,
+    train_scenarios,
 )
-from knowgate.calibration.training.scenarios.training import check_training, train_scenarios
-from knowgate.guard import InputError, MissingDependencyError
+from knowgate.guard import InputError, KnowgateError, MissingDependencyError
 from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.guard.files import file_sha256
 
@@ -96,7 +95,7 @@ def test_a_killed_training_continues_and_gives_the_same_adapter(
 ) -> None:
     few = replace(FAST, epochs=4, batch_size=2, most_steps=5)
     whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
-    monkeypatch.setattr(_training, "SECONDS", 0.0)
+    monkeypatch.setattr(_adapters, "SECONDS", 0.0)
     steps: list[int] = []
 
     def killed_at_three(done: int, total: int) -> None:
@@ -131,7 +130,7 @@ def test_a_batch_in_parts_gives_the_sums_of_a_whole_one(base: Path, tmp_path: Pa
 def test_a_loss_that_is_no_number_ends_the_training_with_nothing_written(
     base: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(TrainingDivergedError, match="lower learning rate"):
+    with pytest.raises(KnowgateError, match="lower learning rate"):
         train_scenarios(
             base, EXAMPLES, tmp_path / "out", settings=replace(FAST, learning_rate=1e30)
         )
@@ -224,9 +223,11 @@ def test_what_fails_in_preparing_4_bits_is_a_typed_error(
 
     monkeypatch.setattr("peft.prepare_model_for_kbit_training", fail)
     monkeypatch.setattr("transformers.BitsAndBytesConfig", dict)
-    monkeypatch.setattr(_base_model, "load_causal", load)
+    monkeypatch.setattr(_adapters, "load_causal", load)
     with pytest.raises(told):
-        _base_model.trainable_model(base, replace(FAST, quantise=True), torch.device("cpu"))
+        _adapters.trainable_model(
+            base, torch.device("cpu"), dtype="auto", quantise=True, rank=2, alpha=4
+        )
 
 
 def test_a_misspelt_setting_is_refused() -> None:

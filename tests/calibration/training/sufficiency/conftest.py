@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
+from knowgate.calibration.training.encoder import TrainableEncoder
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tests.support.tuned_folders import random_adapter, write_folder

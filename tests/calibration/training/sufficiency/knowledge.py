@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.cases import TrainingQuestion
 
 PLACES = ("library", "harbour", "museum", "market", "bakery", "garden", "theatre", "pool")
 FACTS = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency.cases import (
+from knowgate.calibration.training.cases import (
     SetCase,
     TrainingQuestion,
     nearest_insufficient,

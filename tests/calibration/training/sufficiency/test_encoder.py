@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from knowgate.calibration.training.sufficiency.cases import TopicBatches
-from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
-from knowgate.calibration.training.sufficiency.tuning import TrainingSettings, train_on
+from knowgate.calibration.training.cases import TopicBatches
+from knowgate.calibration.training.encoder import TrainableEncoder
+from knowgate.calibration.training.sufficiency import train_on
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.signals.relevance.late_interaction import word_piece_idf
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
@@ -97,10 +97,9 @@ def test_loading_and_saving_changes_no_weight_and_says_and_asks_nothing(
 def test_training_moves_the_adapter_alike_each_time(folder: Path, idf: NDArray[np.float32]) -> None:
     one, again = TrainableEncoder(folder), TrainableEncoder(folder)
     before = [weights.detach().clone() for weights in one.parameters()]
-    settings = TrainingSettings(steps=2, warm_up=1)
     first, second = _Losses(), _Losses()
-    assert train_on(one, _batches(), idf, settings, first) == 2
-    assert train_on(again, _batches(), idf, settings, second) == 2
+    assert train_on(one, _batches(), idf, steps=2, warm_up=1, on_step=first) == 2
+    assert train_on(again, _batches(), idf, steps=2, warm_up=1, on_step=second) == 2
 
     assert first.seen == second.seen
     assert np.isfinite(first.seen).all()
@@ -118,7 +117,9 @@ def test_a_few_steps_lower_the_loss_on_what_is_trained_on(
         TrainableEncoder(folder),
         _batches(),
         idf,
-        TrainingSettings(steps=8, rate=2e-3, warm_up=1),
-        losses,
+        steps=8,
+        rate=2e-3,
+        warm_up=1,
+        on_step=losses,
     )
     assert sum(losses.seen[-3:]) < sum(losses.seen[:3])

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from knowgate.calibration.training.sufficiency.cases import (
+from knowgate.calibration.training.cases import (
     MixExample,
     SetCase,
     fit_match_model,

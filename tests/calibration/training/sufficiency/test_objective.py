@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency.encoder import (
+from knowgate.calibration.training.encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
     Encoded,
@@ -50,7 +50,7 @@ def _padded(encoder: TokenEncoder, texts: Sequence[str]) -> Encoded:
         vectors[row, : len(pieces)] = torch.tensor(found)
         ids[row, : len(pieces)] = torch.tensor(pieces)
         mask[row, : len(pieces)] = True
-    return Encoded(vectors, ids, mask)
+    return vectors, ids, mask
 
 
 def test_the_same_vectors_give_the_features_that_serving_computes(

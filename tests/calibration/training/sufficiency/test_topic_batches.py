@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration.training.sufficiency.cases import (
+from knowgate.calibration.training.cases import (
     TopicBatch,
     TopicBatches,
     TrainingQuestion,
@@ -20,8 +20,7 @@ WORDS = ["alpha", "beta", "gamma", "delta", "seven", "nine", "opens", "costs"]
 
 
 def _same(first: TopicBatch, second: TopicBatch) -> bool:
-    texts = (first.questions, first.passages) == (second.questions, second.passages)
-    return texts and np.array_equal(first.unusable, second.unusable)
+    return first[:2] == second[:2] and np.array_equal(first[2], second[2])
 
 
 def _draws(questions: list[TrainingQuestion], seed: int, count: int = 3) -> list[TopicBatch]:
@@ -63,26 +62,26 @@ def test_a_batch_keeps_its_promises(questions: list[TrainingQuestion], seed: int
     suffices: dict[str, set[str]] = {}
     for question in questions:
         suffices.setdefault(question.id, set()).add(question.passage)
-    for batch in _draws(questions, seed):
-        n, m = len(batch.questions), len(batch.passages)
-        assert batch.unusable.shape == (n, m)
+    for texts, told, unusable in _draws(questions, seed):
+        n, m = len(texts), len(told)
+        assert unusable.shape == (n, m)
         assert 1 <= n <= 5
         assert n <= m <= 9
-        assert len(set(batch.passages)) == m
-        chosen = [by_text[text] for text in batch.questions]
+        assert len(set(told)) == m
+        chosen = [by_text[text] for text in texts]
         assert len({question.id for question in chosen}) == n
-        assert list(batch.passages[:n]) == [question.passage for question in chosen]
-        assert not batch.unusable[np.arange(n), np.arange(n)].any()
-        rows = hash_embedding(batch.passages)
+        assert told[:n] == [question.passage for question in chosen]
+        assert not unusable[np.arange(n), np.arange(n)].any()
+        rows = hash_embedding(told)
         for i, question in enumerate(chosen):
-            for j, text in enumerate(batch.passages):
+            for j, text in enumerate(told):
                 if i == j or text in question.negatives:
-                    assert not batch.unusable[i, j]
+                    assert not unusable[i, j]
                     continue
                 alike = float(rows[i] @ rows[j])
                 if abs(alike - 0.9) < 1e-4:
                     continue
-                assert batch.unusable[i, j] == (
+                assert unusable[i, j] == (
                     text in suffices[question.id]
                     or alike > 0.9
                     or (question.answer is not None and question.answer in text.split())
@@ -102,10 +101,8 @@ def test_answers_count_as_whole_words() -> None:
         TrainingQuestion("b", "b?", "Ninety tickets are left over today.", "t"),
         TrainingQuestion("c", "c?", "Nobody comes before Nine, says the porter.", "t"),
     ]
-    [batch] = _draws(questions, 0, 1)
-    row = batch.questions.index("a?")
-    unusable = dict(zip(batch.passages, batch.unusable[row], strict=True))
-    assert unusable == {
+    [(texts, told, unusable)] = _draws(questions, 0, 1)
+    assert dict(zip(told, unusable[texts.index("a?")], strict=True)) == {
         "It opens at nine.": False,
         "Ninety tickets are left over today.": False,
         "Nobody comes before Nine, says the porter.": True,
@@ -117,15 +114,13 @@ def test_known_negatives_fill_the_batch_and_stay_usable_whatever_they_hold() -> 
         replace(question, answer="every", negatives=(f"It opens every year. {question.id}",))
         for question in made_up_questions(8)
     ]
-    for batch in _draws(questions, 3):
-        assert len(batch.passages) == 9
-        assert len(batch.questions) == 5
-        own = [batch.passages.index(f"It opens every year. q{i}") for i in range(8)
-               if f"It opens every year. q{i}" in batch.passages]  # fmt: skip
+    for texts, told, unusable in _draws(questions, 3):
+        assert (len(told), len(texts)) == (9, 5)
+        own = [told.index(text) for text in told if text.startswith("It opens every year. q")]
         assert len(own) == 4
         for column in own:
             # Usable against the question it was given for, and held back from the others.
-            assert int((~batch.unusable[:, column]).sum()) == 1
+            assert int((~unusable[:, column]).sum()) == 1
 
 
 def test_questions_of_a_topic_meet_each_other_unless_it_is_small() -> None:
@@ -135,11 +130,11 @@ def test_questions_of_a_topic_meet_each_other_unless_it_is_small() -> None:
     texts = {question.text for question in large}
     seen_small = False
     for _ in range(60):
-        batch = embedding.draw()
-        if batch.questions[0].startswith("s"):
+        drawn = embedding.draw()[0]
+        if drawn[0].startswith("s"):
             # Three passages make no batch: the whole source is drawn from.
             seen_small = True
-            assert len(batch.questions) == 4
+            assert len(drawn) == 4
         else:
-            assert set(batch.questions) <= texts
+            assert set(drawn) <= texts
     assert seen_small

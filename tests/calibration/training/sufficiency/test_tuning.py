@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import tuning
-from knowgate.calibration.training.sufficiency.tuning import (
+from knowgate.calibration.training import sufficiency as tuning
+from knowgate.calibration.training.sufficiency import (
+    MIN_QUESTIONS,
     TuningReport,
-    TuningSettings,
     _gain,
     _log_loss,
     tune_relevance,
@@ -37,9 +37,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> _Tuned:
     folder = tmp_path_factory.mktemp("tuned")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "_FOLDS", 3)
-        report = tune_relevance(
-            made_up_questions(), folder, settings=TuningSettings(checkpoints=(1,))
-        )
+        report = tune_relevance(made_up_questions(), folder, checkpoints=(1,))
     assert report is not None
     return _Tuned(folder, report)
 
@@ -93,7 +91,7 @@ def test_without_judgement_the_middle_checkpoint_is_shipped(tmp_path: Path) -> N
     report = tune_relevance(
         made_up_questions(20),
         tmp_path,
-        settings=TuningSettings(checkpoints=(1,)),
+        checkpoints=(1,),
         judge=False,
         on_progress=lambda done, total: progress.append((done, total)),
     )
@@ -105,7 +103,7 @@ def test_without_judgement_the_middle_checkpoint_is_shipped(tmp_path: Path) -> N
 
 
 def test_too_few_questions_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    few = made_up_questions(TuningSettings.MIN_QUESTIONS - 1)
+    few = made_up_questions(MIN_QUESTIONS - 1)
     with pytest.raises(InputError, match=r"19 usable questions are too few .* — at least 20"):
         tune_relevance(few, tmp_path)
     with pytest.raises(InputError, match="0 usable questions"):

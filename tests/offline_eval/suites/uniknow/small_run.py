@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from knowgate.calibration.training.scenarios.settings import ScenarioTrainingSettings
+from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard.contracts import RelevanceScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import Run

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from knowgate.calibration.training.scenarios.settings import PreferenceExample, TrainingExample
+from knowgate.calibration.training.scenarios import PreferenceExample, TrainingExample
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Case,

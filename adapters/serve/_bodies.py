@@ -1,15 +1,19 @@
-"""Errors over HTTP: one shape of body for all, that of OpenAI, without text of a user."""
+"""What requests and responses hold: questions, decisions, and errors.
+
+All errors have the shape of OpenAI's, without text of a user.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from starlette.responses import Response
 
+from ...guard import Decision
 from ...guard.errors import (
     InputError,
     KnowgateError,
@@ -61,7 +65,14 @@ class ServeError(Exception):
         message: one sentence, without text of the request.
         param: the field of the request.
         headers: of the response.
+
+    Attributes:
+        passes: whether the same request may succeed soon.
+        after: the seconds after which, where the upstream says so.
     """
+
+    passes = False
+    after: float | None = None
 
     def __init__(
         self,
@@ -97,19 +108,18 @@ def as_json(value: BaseModel | dict[str, Any]) -> bytes:
     return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-class JSONReply(Response):
-    """A reply in ASCII, which holds any text, lone surrogates included."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """`content` as JSON."""
-        return as_json(content)
+def json_reply(
+    content: BaseModel | dict[str, Any], *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The response whose body is `content` as JSON."""
+    return Response(as_json(content), headers=headers, media_type="application/json")
 
 
-def reply_to(error: ServeError) -> JSONReply:
+def reply_to(error: ServeError) -> Response:
     """The response for an error."""
-    return JSONReply(error.body, status_code=error.status, headers=error.headers)
+    found = json_reply(error.body, headers=error.headers)
+    found.status_code = error.status
+    return found
 
 
 def invalid_request(error: RequestValidationError) -> ServeError:
@@ -166,3 +176,138 @@ _MEANINGS = {
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Errors of an endpoint, for its OpenAPI entry."""
     return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses}
+
+
+# -- decisions ------------------------------------------------------------------------------------
+
+
+def _clean(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_clean)]
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class Passage(_Given):
+    """A passage with metadata; `title` or else `source` in it names the passage in replies."""
+
+    text: Text
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def as_given(self) -> dict[str, Any]:
+        """As a guard reads it."""
+        return {"text": self.text, "metadata": self.metadata}
+
+
+Passages = list[Text | Passage]
+
+
+def as_given(passages: Passages) -> list[Any]:
+    """The passages as a guard reads them."""
+    return [one.as_given if isinstance(one, Passage) else one for one in passages]
+
+
+class Question(_Given):
+    """A question and what was retrieved for it, nearest first."""
+
+    question: Text
+    passages: Passages = Field(default_factory=list)
+
+
+class GeneratedReply(_Given):
+    """A reply and the passages that it was generated from."""
+
+    reply: Text
+    passages: Passages = Field(default_factory=list)
+    question: Text = ""
+
+
+class QuestionBatch(_Given):
+    """Several questions, each with its own passages."""
+
+    requests: list[Question] = Field(min_length=1)
+
+
+class ChatExtension(_Given):
+    """The field `knowgate` of a chat request.
+
+    Attributes:
+        passages: retrieved by the client; without them the configured retriever is asked.
+        question: what is judged, and asked of the retriever, for example a follow-up that the
+            client has made a whole question; by default the last message of the user.
+    """
+
+    passages: Passages | None = None
+    question: Text | None = None
+
+
+# Documents its fields; serialising a decision leaves out the documents that it carries along.
+_FIELDS: dict[str, Any] = {
+    name: (one.annotation, one) for name, one in Decision.model_fields.items() if name != "found"
+}
+DecisionBody: Any = create_model(
+    "Decision",
+    __config__=ConfigDict(extra="forbid"),
+    __doc__="The guard's decision; see `knowgate.guard.Decision`.",
+    **_FIELDS,
+)
+Calibrated = Literal["true", "false", "changed", "generated"]
+
+
+class DecisionReply(BaseModel):
+    """A decision on one question.
+
+    Attributes:
+        decision: route, reason, scores and which passages are kept.
+        reply: what to say instead of asking a model; null where one is to be asked, and in
+            shadow mode.
+        calibrated: whether the policy was calibrated; `changed` if it was edited since,
+            `generated` if programs made the questions.
+    """
+
+    decision: DecisionBody
+    reply: str | None
+    calibrated: Calibrated
+
+
+class DecisionBatchReply(BaseModel):
+    """Decisions in the order of the requests; an error only under `on_error="raise"`."""
+
+    results: list[DecisionReply | ErrorBody]
+
+
+class CheckReply(BaseModel):
+    """How far a reply rests on its passages.
+
+    Attributes:
+        supported: whether all of it does; null where the check failed.
+        support: in [0, 1], of the sentence that has least; null likewise.
+        calibrated: whether a promise stands behind the threshold.
+        citations: each sentence of what is delivered, and the text that carries it.
+        text: what is delivered; null for a refusal.
+    """
+
+    supported: bool | None
+    support: float | None
+    calibrated: bool
+    citations: list[dict[str, Any]]
+    text: str | None
+
+
+class ScoreReply(BaseModel):
+    """How far passages suffice.
+
+    Attributes:
+        scores: raw, one per passage; null for one without text.
+        relevance: calibrated probability that they suffice together; null if it failed.
+        reason: why it failed, as a decision names it; null otherwise.
+    """
+
+    scores: list[float | None]
+    relevance: float | None
+    reason: str | None

@@ -7,17 +7,16 @@ import math
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine.embedded import save_embedded
-from ....guard.engine.model_folder import quiet_loading
-from ....guard.errors import optional_import
-from .._adapters import write_adapter
+from ...guard.engine.embedded import save_embedded
+from ...guard.engine.model_folder import quiet_loading
+from ...guard.errors import optional_import
+from ._adapters import write_adapter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,19 +27,9 @@ MAX_QUESTION_PIECES = 64
 MAX_PASSAGE_PIECES = 160
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """Texts encoded together.
-
-    Attributes:
-        vectors: last hidden states, float32 of shape (texts, length, dimensions).
-        ids: word-piece ids of shape (texts, length), 0 where padded.
-        mask: bool of shape (texts, length), False where padded.
-    """
-
-    vectors: Tensor
-    ids: Tensor
-    mask: Tensor
+# Texts encoded together: last hidden states, float32 of shape (texts, length, dimensions); ids of
+# word pieces, 0 where padded; and a mask of the two's shape, False where padded.
+Encoded = tuple["Tensor", "Tensor", "Tensor"]
 
 
 class TrainableEncoder:
@@ -96,9 +85,8 @@ class TrainableEncoder:
             list(texts), truncation=True, max_length=max_pieces, padding=True, return_tensors="pt"
         )
         output = self._model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"])
-        return Encoded(
-            output.last_hidden_state.float(), tokens["input_ids"], tokens["attention_mask"].bool()
-        )
+        mask = tokens["attention_mask"].bool()
+        return output.last_hidden_state.float(), tokens["input_ids"], mask
 
     def embed(self, texts: Sequence[str], *, batch_size: int = 32) -> NDArray[np.float32]:
         """Unit-length mean embeddings of shape (len(texts), dimensions), for neighbours."""
@@ -108,8 +96,7 @@ class TrainableEncoder:
             places = order[start : start + batch_size]
             with self._torch.no_grad():
                 encoded = self.encode([texts[i] for i in places], MAX_PASSAGE_PIECES)
-                summed = (encoded.vectors * encoded.mask[..., None]).sum(1)
-                rows = self._torch.nn.functional.normalize(summed, dim=1).numpy()
+                rows = _mean(encoded).numpy()
             if found is None:
                 found = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
             found[places] = rows
@@ -153,26 +140,29 @@ def similarities(
     torch: Any = optional_import("torch")
     functional = torch.nn.functional
 
-    def mean(encoded: Encoded) -> Any:
-        return functional.normalize((encoded.vectors * encoded.mask[..., None]).sum(1), dim=-1)
-
-    cosine = mean(questions) @ mean(passages).T
-    asked = functional.normalize(questions.vectors, dim=-1)
-    told = functional.normalize(passages.vectors, dim=-1)
+    cosine = _mean(questions) @ _mean(passages).T
+    (asked, ids, asks), (told, told_ids, tells) = questions, passages
+    asked, told = functional.normalize(asked, dim=-1), functional.normalize(told, dim=-1)
     pairs = torch.einsum("aid,bjd->abij", asked, told)
-    best = pairs.masked_fill(~passages.mask[None, :, None, :], -1.0).amax(3)
+    best = pairs.masked_fill(~tells[None, :, None, :], -1.0).amax(3)
     special = torch.tensor(_SPECIAL_PIECES)
-    content = (questions.mask & ~torch.isin(questions.ids, special)).float()
-    weights = idf[questions.ids] * content
+    content = (asks & ~torch.isin(ids, special)).float()
+    weights = idf[ids] * content
     weights = weights / weights.sum(1, keepdim=True).clamp_min(1e-6)
     plain = content / content.sum(1, keepdim=True).clamp_min(1.0)
-    same = questions.ids[:, None, :, None] == passages.ids[None, :, None, :]
-    exact = (same & passages.mask[None, :, None, :]).any(3).float()
-    penalty = length_penalty * torch.log(passages.mask.sum(1).float() / 100.0)
+    same = ids[:, None, :, None] == told_ids[None, :, None, :]
+    exact = (same & tells[None, :, None, :]).any(3).float()
+    penalty = length_penalty * torch.log(tells.sum(1).float() / 100.0)
     matched = [(best * weights[:, None]).sum(2), (best * plain[:, None]).sum(2)]
     matched.append((exact * weights[:, None]).sum(2))
     found: Tensor = torch.stack([cosine, *[one - penalty for one in matched]], dim=-1)
     return found
+
+
+def _mean(encoded: Encoded) -> Any:
+    vectors, _, mask = encoded
+    summed = (vectors * mask[..., None]).sum(1)
+    return optional_import("torch").nn.functional.normalize(summed, dim=-1)
 
 
 class SetObjective:

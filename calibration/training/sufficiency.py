@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, optional_import
-from ....guard.signals.relevance.late_interaction import word_piece_idf
-from ....guard.signals.relevance.match_model import MatchModel
-from ....guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
-from ... import Interval, SelectiveCurve
+from ...guard.engine import BiEncoderScorer
+from ...guard.errors import InputError, optional_import
+from ...guard.signals.relevance.late_interaction import word_piece_idf
+from ...guard.signals.relevance.match_model import MatchModel
+from ...guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
+from .. import Interval, SelectiveCurve
 from .cases import (
     MixExample,
     SetCase,
@@ -43,34 +43,21 @@ from .encoder import (
 )
 
 _CLIP = 1.0
+# Peak learning rate of the objective's own seven numbers.
+_MIX_RATE = 2e-2
 
 OnStep = Callable[[int, float], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSettings:
-    """How long and how fast.
-
-    Attributes:
-        steps: batches.
-        rate: peak learning rate of the adapter.
-        mix_rate: peak learning rate of the objective's own seven numbers.
-        warm_up: steps of the rise.
-        length_penalty: of the match features.
-    """
-
-    steps: int
-    rate: float = 3e-4
-    mix_rate: float = 2e-2
-    warm_up: int = 60
-    length_penalty: float = 0.06
 
 
 def train_on(
     encoder: TrainableEncoder,
     batches: TopicBatches,
     idf: NDArray[np.float32],
-    settings: TrainingSettings,
+    *,
+    steps: int,
+    rate: float = 3e-4,
+    warm_up: int = 60,
+    length_penalty: float = 0.06,
     on_step: OnStep | None = None,
 ) -> int:
     """Train the encoder's adapter in place; returns the steps taken.
@@ -79,7 +66,10 @@ def train_on(
         encoder: whose adapter is trained.
         batches: questions that lie close together, each with the passage that suffices.
         idf: weight of each word-piece id.
-        settings: how.
+        steps: batches.
+        rate: peak learning rate of the adapter.
+        warm_up: steps of the rise.
+        length_penalty: of the match features.
         on_step: called after each step with its number (from 1) and loss; training
             stops early when it returns True.
     """
@@ -87,27 +77,27 @@ def train_on(
     objective = SetObjective()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
     groups = [
-        {"params": encoder.parameters(), "peak": settings.rate, "weight_decay": 0.01},
-        {"params": objective.parameters(), "peak": settings.mix_rate, "weight_decay": 0.0},
+        {"params": encoder.parameters(), "peak": rate, "weight_decay": 0.01},
+        {"params": objective.parameters(), "peak": _MIX_RATE, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=settings.rate)
+    optimizer = torch.optim.AdamW(groups, lr=rate)
     trained = [*encoder.parameters(), *objective.parameters()]
-    for step in range(settings.steps):
-        share = learning_rate(step, settings.steps, settings.warm_up)
+    for step in range(steps):
+        share = learning_rate(step, steps, warm_up)
         for group in optimizer.param_groups:
             group["lr"] = group["peak"] * share
-        batch = batches.draw()
-        asked = encoder.encode(batch.questions, MAX_QUESTION_PIECES)
-        told = encoder.encode(batch.passages, MAX_PASSAGE_PIECES)
-        found = similarities(asked, told, table, settings.length_penalty)
-        loss: Any = objective.loss(found, torch.from_numpy(batch.unusable))
+        questions, passages, unusable = batches.draw()
+        asked = encoder.encode(questions, MAX_QUESTION_PIECES)
+        told = encoder.encode(passages, MAX_PASSAGE_PIECES)
+        found = similarities(asked, told, table, length_penalty)
+        loss: Any = objective.loss(found, torch.from_numpy(unusable))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, _CLIP)
         optimizer.step()
         if on_step is not None and on_step(step + 1, float(loss.detach())):
             return step + 1
-    return settings.steps
+    return steps
 
 
 _FOLDS = 4
@@ -120,26 +110,15 @@ Look = Callable[[TrainableEncoder, int], None]
 Examples = dict[str, list[MixExample]]
 
 
-@dataclass(frozen=True, slots=True)
-class TuningSettings:
-    """How self-adaptation goes about it.
-
-    Attributes:
-        MIN_QUESTIONS: fewest questions that are enough.
-        checkpoints: steps after which the held-out questions are looked at, increasing;
-            0 steps, the mix alone, is always among the choices.
-        rate: peak learning rate of the adapter.
-        ridge: pull of the mix towards the bundled one, whatever the number of questions:
-            the more there are, the less it weighs.
-        seed: of splits and draws.
-    """
-
-    MIN_QUESTIONS: ClassVar = 20
-
-    checkpoints: tuple[int, ...] = (12, 24, 36)
-    rate: float = 2e-4
-    ridge: float = 2.0
-    seed: int = 0
+# Fewest questions that are enough to tune on.
+MIN_QUESTIONS = 20
+# Steps after which the held-out questions are looked at; 0, the mix alone, is always a choice.
+CHECKPOINTS = (12, 24, 36)
+# Peak learning rate of the adapter.
+_RATE = 2e-4
+# Pull of the mix towards the bundled one, whatever the number of questions: the more there are,
+# the less it weighs.
+_RIDGE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +173,8 @@ def tune_relevance(
     questions: Sequence[TrainingQuestion],
     out: Path,
     *,
-    settings: TuningSettings | None = None,
+    checkpoints: Sequence[int] = CHECKPOINTS,
+    seed: int = 0,
     judge: bool = True,
     on_progress: OnProgress | None = None,
 ) -> TuningReport | None:
@@ -204,7 +184,8 @@ def tune_relevance(
         questions: of one knowledge base, each with its passage; at least 20 in a script
             that the scorer can read, others are left out.
         out: folder to fill, which must exist.
-        settings: how.
+        checkpoints: steps after which the held-out questions are looked at, increasing.
+        seed: of splits and draws.
         judge: whether to find out if it helped, which costs four trainings more. Without,
             the middle checkpoint is shipped and None returned.
         on_progress: called with steps done and in all.
@@ -213,12 +194,10 @@ def tune_relevance(
         InputError: too few questions or passages.
         MissingDependencyError: peft is not installed.
     """
-    chosen = settings or TuningSettings()
     _require_enough(questions)
-    work = _Work(questions, chosen, on_progress, folds=_FOLDS if judge else 0)
+    work = _Work(questions, checkpoints, seed, on_progress, folds=_FOLDS if judge else 0)
     if not judge:
-        steps = chosen.checkpoints[len(chosen.checkpoints) // 2]
-        work.ship(out, steps)
+        work.ship(out, checkpoints[len(checkpoints) // 2])
         return None
     report = work.judged()
     work.ship(out, report.steps)
@@ -231,19 +210,20 @@ class _Work:
     def __init__(
         self,
         questions: Sequence[TrainingQuestion],
-        settings: TuningSettings,
+        checkpoints: Sequence[int],
+        seed: int,
         on_progress: OnProgress | None,
         *,
         folds: int,
     ) -> None:
-        self._settings = settings
+        self._checkpoints, self._seed = checkpoints, seed
         self._embed = BiEncoderScorer(cache_bytes=200 * 2**20).embed
         self._bundled = SufficiencyScorer()
         topics = {question.topic for question in questions}
         pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}
         # The scorer that comes of it gives other questions no score.
         known = [question for question in questions if self._bundled.supports(question.text)]
-        cases = retrieval_cases(known, pools, self._embed, seed=settings.seed)
+        cases = retrieval_cases(known, pools, self._embed, seed=seed)
         self._cases: dict[str, list[SetCase]] = {}
         for case in cases:
             self._cases.setdefault(case.question_id, []).append(case)
@@ -253,13 +233,13 @@ class _Work:
         assert idf is not None  # the embedded model's own table
         self._idf: NDArray[np.float32] = idf
         self._on_progress = on_progress or (lambda _done, _total: None)
-        self._done, self._total = 0, (folds + 1) * max(settings.checkpoints)
+        self._done, self._total = 0, (folds + 1) * max(checkpoints)
         # The first step is long in coming: the bundled scorer is looked at before it.
         self._on_progress(0, self._total)
 
     def judged(self) -> TuningReport:
         """Cross-validate, and choose the number of steps."""
-        folds = _folds(self._questions, self._settings.seed)
+        folds = _folds(self._questions, self._seed)
         untuned = self._examples(self._bundled, self._questions)
         before = _scored(self._bundled.model, untuned, self._questions)
         after: dict[str, tuple[float, float]] = {}
@@ -272,7 +252,7 @@ class _Work:
             best.append(steps)
             after |= scores
         ids = [question.id for question in self._questions]
-        gain = _gain([before[i] for i in ids], [after[i] for i in ids], self._settings.seed)
+        gain = _gain([before[i] for i in ids], [after[i] for i in ids], self._seed)
         return TuningReport(
             questions=len(ids),
             before=_auroc([before[i] for i in ids]),
@@ -317,7 +297,7 @@ class _Work:
                 judge(self._examples(self._scorer(Path(folder)), [*rest, *test]), steps)
 
         judge(untuned, 0)
-        self._trained(train, max(self._settings.checkpoints), look)
+        self._trained(train, max(self._checkpoints), look)
         _, steps, scores = min(candidates, key=lambda one: (one[0], one[1]))
         return steps, scores
 
@@ -325,27 +305,30 @@ class _Work:
         self, questions: Sequence[TrainingQuestion], steps: int, look: Look | None = None
     ) -> TrainableEncoder:
         """The bundled adapter, `steps` further; `look` is called at every checkpoint."""
-        encoder = TrainableEncoder(BUNDLED_FOLDER, seed=self._settings.seed)
+        encoder = TrainableEncoder(BUNDLED_FOLDER, seed=self._seed)
         if steps == 0:
             return encoder
-        last = max(self._settings.checkpoints)
-        batches = TopicBatches(questions, self._embed, seed=self._settings.seed)
+        last = max(self._checkpoints)
+        batches = TopicBatches(questions, self._embed, seed=self._seed)
 
         def step_done(step: int, _loss: float) -> bool:
             self._done += 1
             self._on_progress(self._done, self._total)
-            if look is not None and step in self._settings.checkpoints:
+            if look is not None and step in self._checkpoints:
                 look(encoder, step)
             return step == steps
 
         # The same schedule whenever it ends, so that a checkpoint is what was judged.
-        plan = TrainingSettings(
+        train_on(
+            encoder,
+            batches,
+            self._idf,
             steps=last,
-            rate=self._settings.rate,
+            rate=_RATE,
             warm_up=6,
             length_penalty=self._bundled.model.length_penalty,
+            on_step=step_done,
         )
-        train_on(encoder, batches, self._idf, plan, step_done)
         return encoder
 
     def _scorer(self, folder: Path) -> SufficiencyScorer:
@@ -362,7 +345,7 @@ class _Work:
             length_penalty=prior.length_penalty,
             told=prior.told,
             prior=prior,
-            ridge=self._settings.ridge / len(chosen),
+            ridge=_RIDGE / len(chosen),
             fitted_on=note,
         )
 
@@ -408,11 +391,10 @@ def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
     ids = {question.id for question in questions}
     if len(ids) != len(questions):
         raise InputError("two questions have the same id", hint="give each its own")
-    if len(questions) < TuningSettings.MIN_QUESTIONS:
+    if len(questions) < MIN_QUESTIONS:
         raise InputError(
             f"{len(questions)} usable questions are too few to tune on",
-            hint=f"at least {TuningSettings.MIN_QUESTIONS} in English, with six passages or more "
-            "among them",
+            hint=f"at least {MIN_QUESTIONS} in English, with six passages or more among them",
         )
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.matching import normalise_answer
-from ....guard.signals.relevance.match_model import EchoMix, MatchModel
-from ....guard.signals.relevance.sufficiency import SufficiencyScorer
-from ...calibrators import logistic_regression
+from ...guard.matching import normalise_answer
+from ...guard.signals.relevance.match_model import EchoMix, MatchModel
+from ...guard.signals.relevance.sufficiency import SufficiencyScorer
+from ..calibrators import logistic_regression
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,19 +305,9 @@ _JITTER = 0.08
 _BALANCE = 0.4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TopicBatch:
-    """Questions against passages.
-
-    Attributes:
-        questions: n texts.
-        passages: m texts, m ≥ n; passage i suffices for question i.
-        unusable: bool of shape (n, m): may suffice too, so neither right nor wrong.
-    """
-
-    questions: tuple[str, ...]
-    passages: tuple[str, ...]
-    unusable: NDArray[np.bool_]
+# n questions; m ≥ n passages, of which the i-th suffices for the i-th question; of shape (n, m)
+# whether a passage may suffice too, so that it is neither right nor wrong.
+TopicBatch = tuple[list[str], list[str], NDArray[np.bool_]]
 
 
 class TopicBatches:
@@ -379,11 +369,7 @@ class TopicBatches:
                 break
             if text not in passages:
                 passages.append(text)
-        return TopicBatch(
-            tuple(question.text for question in chosen),
-            tuple(passages),
-            self._unusable(chosen, passages),
-        )
+        return [one.text for one in chosen], passages, self._unusable(chosen, passages)
 
     def _neighbours(self, seed: TrainingQuestion) -> list[TrainingQuestion]:
         pool = self._topics[seed.topic]

@@ -1,4 +1,4 @@
-"""Decide beside the generation, for shadow mode: nothing waits, nothing is raised."""
+"""Decisions in shadow mode: made beside the generation, and there when they are read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from ...guard.deadlines import DeadlineRunner
-from ...guard.decision import Decision, Mode, Reason, Route
-from ...guard.errors import AllWorkersBusyError
+from ..guard.deadlines import DeadlineRunner
+from ..guard.decision import Decision, Mode, Reason, Route
+from ..guard.errors import AllWorkersBusyError
 
 if TYPE_CHECKING:
-    from ...guard import Guard
+    from ..guard import Guard
 
-_logger = logging.getLogger("knowgate.adapters.langchain")
+_logger = logging.getLogger("knowgate.adapters")
 _MOST_AT_ONCE = 8
 _MOST_WAITING = 1_000
 

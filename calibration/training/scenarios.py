@@ -1,0 +1,618 @@
+"""Train a language model on what to do in each knowledge scenario.
+
+LoRA adapters by supervised examples (`TrainingExample`) or by preferences (`PreferenceExample`),
+in peft's file format, with safetensors weights and a `training.json` that says what they were
+made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ...guard.engine.causal_model import context_window, end_ids, require_causal, weights_sha256
+from ...guard.errors import DeviceError, InputError, KnowgateError, optional_import
+from ...guard.files import new_folder, require_new_folder, write_json
+from ...guard.read_models import CheckedSettings
+from ._adapters import (
+    SCHEMA,
+    TRAINING_FILE,
+    Checkpoint,
+    finished_training,
+    trainable_model,
+    training_device,
+    write_adapter,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Progress = Callable[[int, int], None]
+# Token ids of prompt and reply, the end token included, and how many of the last are the reply.
+Row = tuple[tuple[int, ...], int]
+# The rows of each example: of its reply, or of the chosen and the rejected one.
+_Rows = Sequence[tuple[Row, ...]]
+_CLIP = 1.0
+
+
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ScenarioTrainingSettings(CheckedSettings):
+    """Settings of a training run; the defaults are UniKnow's.
+
+    Attributes:
+        rank: of the LoRA adapter, which sits on every linear layer but the output's.
+        alpha: its `lora_alpha`; what is added is weighted alpha / rank.
+        learning_rate: AdamW's peak, falling linearly to 0.
+        warm_up: share of the steps over which it rises first, in [0, 1).
+        weight_decay: AdamW's.
+        batch_size: examples per step.
+        rows_at_once: examples computed at one time, None for the whole batch; fewer need
+            less memory and give the same sums.
+        epochs: times that every example is seen.
+        most_steps: training ends after that many steps of the optimiser; None for all epochs.
+        beta: of the preference objective: how much a step away from the base model costs.
+        max_tokens: longer examples are left out, and counted; None for the model's window.
+        device: `auto` (CUDA when there), `cpu`, `cuda` or `cuda:N`.
+        dtype: of the frozen weights: `auto` (bfloat16 on CUDA devices that have it, float32
+            elsewhere), `float32` or `bfloat16`.
+        chat_template: whether prompts are wrapped by the chat template of a model that has one.
+        quantise: keep the base model in 4 bits (QLoRA); on CUDA only.
+
+    Raises:
+        InputError: a value is out of its range.
+    """
+
+    rank: _Count = 4
+    alpha: _Count = 16
+    learning_rate: _Positive = 1e-4
+    warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.03
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
+    batch_size: _Count = 16
+    rows_at_once: _Count | None = None
+    epochs: _Count = 3
+    most_steps: _Count | None = None
+    beta: _Positive = 0.1
+    max_tokens: _Count | None = None
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    chat_template: bool = True
+    quantise: bool = False
+
+    def steps(self, examples: int) -> int:
+        """Return how many steps of the optimiser a training on so many examples takes."""
+        steps = self.epochs * math.ceil(examples / self.batch_size)
+        return steps if self.most_steps is None else min(steps, self.most_steps)
+
+    @classmethod
+    def for_embedded(cls) -> ScenarioTrainingSettings:
+        """Settings for the embedded model of a million parameters.
+
+        The rate was chosen on facts held out of the training half, where 5e-3 does worse and
+        7e-4 as well; two epochs were chosen for their cost.
+        """
+        return cls(rank=16, alpha=32, learning_rate=2e-3, epochs=2, device="cpu")
+
+    @classmethod
+    def for_embedded_preferences(cls) -> ScenarioTrainingSettings:
+        """The same for `PreferenceExample`, which needs fewer and smaller steps."""
+        return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingExample:
+    """A prompt and the reply to learn.
+
+    Attributes:
+        prompt: as the model is asked later, without a chat template.
+        target: the reply, without the white space before it and without an end token.
+    """
+
+    prompt: str
+    target: str
+
+    @property
+    def replies(self) -> tuple[str, ...]:
+        """The reply."""
+        return (self.target,)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceExample:
+    """A prompt and two replies.
+
+    Attributes:
+        prompt: as the model is asked later, without a chat template.
+        chosen: the reply that is wanted.
+        rejected: the one that tempts.
+    """
+
+    prompt: str
+    chosen: str
+    rejected: str
+
+    @property
+    def replies(self) -> tuple[str, ...]:
+        """Both replies, the wanted one first."""
+        return self.chosen, self.rejected
+
+
+def examples_sha256(examples: Sequence[TrainingExample] | Sequence[PreferenceExample]) -> str:
+    """Identifies the examples, their order included.
+
+    >>> one = TrainingExample("Q: Who?\\nA:", "Ada")
+    >>> examples_sha256([one]) == examples_sha256([one, one])
+    False
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(json.dumps(astuple(example), ensure_ascii=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioTrainingReport:
+    """A finished adapter.
+
+    Attributes:
+        folder: where it is: for peft, or for `HuggingFaceLM(base, adapter=folder)`.
+        objective: `supervised` or `preference`.
+        examples: trained on.
+        left_out: examples that were too long.
+        steps: of the optimiser.
+        losses: mean loss of each epoch, measured while training.
+        seconds: that training took.
+        device: it ran on.
+        base_sha256: of the base model's weight files, in name order as one stream.
+        adapter_sha256: of the adapter's weight file.
+        reused: whether the folder held this very adapter already, so that nothing was
+            trained; the other figures are then those of its training.
+    """
+
+    folder: Path
+    objective: str
+    examples: int
+    left_out: int
+    steps: int
+    losses: tuple[float, ...]
+    seconds: float
+    device: str
+    base_sha256: str
+    adapter_sha256: str
+    reused: bool = False
+
+    def __str__(self) -> str:
+        first, last = self.losses[0], self.losses[-1]
+        left_out = f", {self.left_out} too long" if self.left_out else ""
+        loss = f"loss {first:.3f}"
+        if len(self.losses) > 1:
+            loss += f" in the first epoch, {last:.3f} in the last"
+        return (
+            f"{self.examples} examples{left_out}, {self.steps} steps in {self.seconds:.0f} s on "
+            f"{self.device}: {loss}"
+        )
+
+
+def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
+    """Raise what a training would raise at once: for callers with long work before it.
+
+    Raises:
+        InputError: `out` is there and not an empty folder.
+        DeviceError: the device is not there; 4-bit weights without CUDA.
+        MissingDependencyError: bitsandbytes, where 4-bit weights are asked for.
+    """
+    training_device(settings.device, quantise=settings.quantise)
+    require_new_folder(out)
+
+
+def train_scenarios(
+    model_path: str | Path,
+    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
+    out: str | Path,
+    *,
+    settings: ScenarioTrainingSettings | None = None,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> ScenarioTrainingReport:
+    """Train a LoRA adapter on the replies that are wanted, or on preferred ones (DPO).
+
+    For `TrainingExample` the loss is on the replies' tokens and their end token only. For
+    `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
+    reference. The same examples, settings, seed, versions and thread count give the same adapter;
+    a training that was killed continues from what it stored beside `out` about once a minute.
+
+    Args:
+        model_path: folder of the base model, with safetensors weights.
+        examples: what to learn, in any order.
+        out: folder to write; new or empty, or one that holds the adapter of this very
+            training, which is then not repeated.
+        settings: UniKnow's by default.
+        seed: of the adapter's first weights and the order of the examples.
+        on_progress: called with steps done and steps in all.
+
+    Raises:
+        InputError: no examples, an empty one, all too long, or `out` holds something else.
+        ModelFolderError: no model that can be trained.
+        DeviceError: the device is not there or too small; 4-bit weights without CUDA.
+        MissingDependencyError: peft, or bitsandbytes where 4-bit weights are asked for.
+        KnowgateError: the loss is NaN or infinite; nothing is written.
+    """
+    chosen, out = settings or ScenarioTrainingSettings(), Path(out)
+    kinds = {type(one) for one in examples}
+    if len(kinds) != 1:
+        raise InputError(
+            "are of two kinds" if kinds else "there are none",
+            where="examples",
+            hint="train on one kind at a time" if kinds else "give at least one",
+        )
+    device = training_device(chosen.device, quantise=chosen.quantise)
+    identity: dict[str, Any] = {
+        "objective": "preference" if kinds == {PreferenceExample} else "supervised",
+        "examples_sha256": examples_sha256(examples),
+        "settings": asdict(chosen),
+        "seed": seed,
+        "base_sha256": weights_sha256(require_causal(Path(model_path))),
+    }
+    stored = finished_training(out, identity)
+    reused = stored is not None
+    if stored is None:
+        require_new_folder(out)
+        torch = optional_import("torch")
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            model, tokenizer = trainable_model(
+                Path(model_path),
+                device,
+                dtype=chosen.dtype,
+                quantise=chosen.quantise,
+                rank=chosen.rank,
+                alpha=chosen.alpha,
+            )
+            rows = _encode(model, tokenizer, examples, chosen)
+            told = {"examples": len(rows), "left_out": len(examples) - len(rows)}
+            training = _Training(model, rows, chosen, identity)
+            stored = training.run(out, told, on_progress)
+    names = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
+    return ScenarioTrainingReport(
+        folder=out,
+        objective=identity["objective"],
+        losses=tuple(stored["losses"]),
+        base_sha256=identity["base_sha256"],
+        reused=reused,
+        **{name: stored[name] for name in names},
+    )
+
+
+class TargetTokens:
+    """Encodes replies behind prompts.
+
+    A prompt becomes one user message where the tokenizer has a chat template that is used,
+    and stays as it is otherwise; then the reply follows after a space, unless the prompt ends with
+    white space, and the model's end token closes it (a newline where it has none).
+
+    Args:
+        tokenizer: of the model.
+        end_ids: tokens that end an answer, the usual one first; see `end_ids`.
+        chat_template: whether a chat template is used.
+    """
+
+    def __init__(
+        self, tokenizer: Any, end_ids: Sequence[int], *, chat_template: bool = True
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._ends = frozenset(end_ids)
+        has_template = getattr(tokenizer, "chat_template", None) is not None
+        self._templated = chat_template and has_template
+        self._end = list(end_ids[:1]) or self._ids("\n", special=False)
+        own = tokenizer.eos_token_id
+        closed = self._ids("a", special=True)
+        # A tokenizer made for encoders may close every text with the end token.
+        self._closes = own is not None and closed[-1:] == [own]
+
+    def encode(self, prompt: str, reply: str) -> Row:
+        """Token ids of the prompt, the reply and its end.
+
+        Raises:
+            InputError: the prompt or the reply is empty.
+        """
+        if not prompt or not reply.strip():
+            raise InputError("an empty prompt or reply", where="examples", hint="leave it out")
+        head, tail = (self._chat if self._templated else self._plain)(prompt, reply.strip())
+        return (*head, *tail), len(tail)
+
+    def _plain(self, prompt: str, reply: str) -> tuple[list[int], list[int]]:
+        head = self._open(prompt)
+        gap = "" if prompt[-1].isspace() else " "
+        whole = self._open(f"{prompt}{gap}{reply}")
+        # Apart only where the tokenizer would merge across the seam.
+        same = whole[: len(head)] == head
+        tail = whole[len(head) :] if same else self._ids(gap + reply, special=False)
+        return head, [*tail, *self._end]
+
+    def _chat(self, prompt: str, reply: str) -> tuple[list[int], list[int]]:
+        user = {"role": "user", "content": prompt}
+        opened = self._template([user], asks=True)
+        answered = self._template([user, {"role": "assistant", "content": reply}], asks=False)
+        head = self._ids(opened, special=False)
+        # Some templates write more into a finished answer than into one to be made.
+        rest = answered[len(opened) :] if answered.startswith(opened) else reply
+        tail = self._ids(rest, special=False)
+        last = next((at for at, token in enumerate(tail) if token in self._ends), None)
+        return head, [*tail, *self._end] if last is None else tail[: last + 1]
+
+    def _template(self, messages: list[dict[str, str]], *, asks: bool) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=asks
+        )
+        return text
+
+    def _open(self, text: str) -> list[int]:
+        ids = self._ids(text, special=True)
+        return ids[:-1] if self._closes else ids
+
+    def _ids(self, text: str, *, special: bool) -> list[int]:
+        ids: list[int] = self._tokenizer(
+            text, add_special_tokens=special, padding=False, truncation=False, verbose=False
+        )["input_ids"]
+        return list(ids)
+
+
+# Rows are sorted by length within this many batches: wider saves padding, narrower mixes more.
+_SORTED_TOGETHER = 8
+
+
+def shuffled_batches(lengths: Sequence[int], size: int, seed: str) -> list[list[int]]:
+    """Every row's number once, in batches of `size`; the last one made may be smaller.
+
+    Args:
+        lengths: tokens of each row.
+        size: rows per batch.
+        seed: decides which rows meet and in which order the batches come.
+    """
+    rng = Random(seed)
+    order = list(range(len(lengths)))
+    rng.shuffle(order)
+    batches: list[list[int]] = []
+    for start in range(0, len(order), size * _SORTED_TOGETHER):
+        window = sorted(order[start : start + size * _SORTED_TOGETHER], key=lambda at: lengths[at])
+        batches += [window[at : at + size] for at in range(0, len(window), size)]
+    rng.shuffle(batches)
+    return batches
+
+
+def _encode(
+    model: Any,
+    tokenizer: Any,
+    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
+    settings: ScenarioTrainingSettings,
+) -> _Rows:
+    """Token rows of all examples that are not too long.
+
+    Raises:
+        InputError: an example is empty, or all are too long.
+    """
+    ends = end_ids(model, tokenizer)
+    tokens = TargetTokens(tokenizer, ends, chat_template=settings.chat_template)
+    rows = [tuple(tokens.encode(one.prompt, reply) for reply in one.replies) for one in examples]
+    known = (settings.max_tokens, context_window(model.config))
+    limit = min((limit for limit in known if limit is not None), default=math.inf)
+    rows = [row for row in rows if _longest(row) <= limit]
+    if not rows:
+        raise InputError(
+            f"all are longer than {limit} tokens",
+            where="examples",
+            hint="shorten the contexts, or raise max_tokens",
+        )
+    return rows
+
+
+def _longest(rows: Sequence[Row]) -> int:
+    return max(len(ids) for ids, _ in rows)
+
+
+def reply_logprobs(model: Any, rows: Sequence[Row]) -> Tensor:
+    """Natural-log probability of every reply token, 0 elsewhere; shape (rows, longest reply).
+
+    Rows are padded on the left, so that all replies end together.
+    """
+    torch = optional_import("torch")
+    longest, kept = _longest(rows), max(size for _, size in rows) + 1
+    ids, mask = torch.zeros(2, len(rows), longest, dtype=torch.long, device=model.device)
+    padding = torch.zeros(len(rows), kept - 1, dtype=torch.bool, device=model.device)
+    for number, (tokens, size) in enumerate(rows):
+        ids[number, longest - len(tokens) :] = torch.tensor(tokens)
+        mask[number, longest - len(tokens) :] = 1
+        padding[number, : kept - 1 - size] = True
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    accepted = inspect.signature(inner.forward).parameters
+    options: dict[str, Any] = {}
+    if "position_ids" in accepted:
+        options["position_ids"] = (mask.cumsum(1) - 1).clamp_min(0)
+    if "logits_to_keep" in accepted:
+        # Logits only where there is a loss: most of the memory of a large vocabulary is saved.
+        options["logits_to_keep"] = kept
+    output = model(input_ids=ids, attention_mask=mask, use_cache=False, **options)
+    logits, wanted = output.logits[:, -kept:-1], ids[:, 1 - kept :]
+    found = torch.nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), wanted.flatten(), reduction="none"
+    ).view(wanted.shape)
+    result: Tensor = -found.masked_fill(padding, 0.0)
+    return result
+
+
+def preference_loss(
+    chosen: Tensor, rejected: Tensor, base_chosen: Tensor, base_rejected: Tensor, *, beta: float
+) -> Tensor:
+    """-log sigmoid(β·(Δpolicy − Δbase)) for every pair, Δ = chosen − rejected.
+
+    Args:
+        chosen: log-probabilities of the chosen replies, shape (pairs,).
+        rejected: of the rejected ones.
+        base_chosen: of the chosen ones under the base model.
+        base_rejected: of the rejected ones under the base model.
+        beta: β, above 0.
+
+    Source: Rafailov et al. 2023, Direct Preference Optimization.
+    """
+    torch = optional_import("torch")
+    margin = (chosen - rejected) - (base_chosen - base_rejected)
+    loss: Tensor = -torch.nn.functional.logsigmoid(beta * margin)
+    return loss
+
+
+def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
+    """Share of the peak rate: a linear rise, then a linear fall towards 0.
+
+    >>> [round(learning_rate_share(step, 4, 0.0), 2) for step in range(4)]
+    [1.0, 0.75, 0.5, 0.25]
+    """
+    rising = math.ceil(steps * warm_up)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return (steps - step) / max(1, steps - rising)
+
+
+class _Training:
+    """One training of an adapter.
+
+    Args:
+        model: peft's, whose adapter is trained in place.
+        rows: of the examples.
+        settings: how.
+        identity: of the training.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        rows: _Rows,
+        settings: ScenarioTrainingSettings,
+        identity: dict[str, Any],
+    ) -> None:
+        self._torch = optional_import("torch")
+        self._model, self._rows, self._settings = model, rows, settings
+        self._identity = identity
+        supervised = identity["objective"] == "supervised"
+        self._reference = None if supervised else self._of_base()
+
+    def run(self, out: Path, told: dict[str, int], on_progress: Progress | None) -> dict[str, Any]:
+        """Train and write the folder `out`; returns what its `training.json` says.
+
+        Raises:
+            KnowgateError: a loss or a gradient is NaN or infinite.
+            DeviceError: a batch does not fit into memory.
+        """
+        started, checkpoint = time.monotonic(), Checkpoint(out, self._identity)
+        losses = self._losses(checkpoint, on_progress)
+        names = ("torch", "transformers", "peft")
+        stored: dict[str, Any] = {
+            "schema": SCHEMA,
+            "identity": self._identity,
+            **told,
+            "steps": self._settings.steps(len(self._rows)),
+            "losses": losses,
+            "seconds": round(time.monotonic() - started, 1),
+            "device": str(self._model.device),
+            "dtype": str(self._model.dtype).removeprefix("torch."),
+            "threads": self._torch.get_num_threads(),
+            "versions": {name: str(optional_import(name).__version__) for name in names},
+        }
+        with new_folder(out, last=TRAINING_FILE) as work:
+            stored["adapter_sha256"] = write_adapter(self._model, work)
+            write_json(work / TRAINING_FILE, stored)
+        checkpoint.remove()
+        return stored
+
+    def _losses(self, checkpoint: Checkpoint, on_progress: Progress | None) -> list[float]:
+        """Train the adapter; returns the mean loss of each epoch."""
+        torch, settings = self._torch, self._settings
+        trained = [one for one in self._model.parameters() if one.requires_grad]
+        rate = settings.learning_rate
+        optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=settings.weight_decay)
+        lengths, seed = list(map(_longest, self._rows)), self._identity["seed"]
+        batches = [
+            (epoch, batch)
+            for epoch in range(settings.epochs)
+            for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
+        ][: settings.steps(len(lengths))]
+        history = checkpoint.restore(trained, optimiser)
+        for done, (_, batch) in enumerate(batches[len(history) :], start=len(history)):
+            share = learning_rate_share(done, len(batches), settings.warm_up)
+            for group in optimiser.param_groups:
+                group["lr"] = rate * share
+            summed, weight = self._back_propagate(batch)
+            norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
+            if not (math.isfinite(summed) and bool(torch.isfinite(norm))):
+                raise KnowgateError(
+                    f"the loss is no number any more at step {done + 1} of {len(batches)} — "
+                    "use a lower learning rate"
+                )
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            history.append((summed, weight))
+            checkpoint.save_when_due(trained, optimiser, history)
+            if on_progress is not None:
+                on_progress(done + 1, len(batches))
+        steps: dict[int, list[tuple[float, float]]] = {}
+        for (epoch, _), step in zip(batches, history, strict=True):
+            steps.setdefault(epoch, []).append(step)
+        sums = ([sum(column) for column in zip(*some, strict=True)] for some in steps.values())
+        return [total / weights for total, weights in sums]
+
+    def _back_propagate(self, batch: Sequence[int]) -> tuple[float, float]:
+        """Add a batch's gradients part by part; returns the summed loss and its divisor."""
+        size, total = self._settings.rows_at_once or len(batch), 0.0
+        weight = len(batch)
+        if self._reference is None:
+            weight = sum(size for number in batch for _, size in self._rows[number])
+        try:
+            for start in range(0, len(batch), size):
+                loss = self._loss(batch[start : start + size])
+                (loss / weight).backward()
+                total += float(loss.detach())
+        except self._torch.OutOfMemoryError as error:
+            raise DeviceError(
+                f"{size} examples do not fit into memory at one time — lower rows_at_once, "
+                "or use quantise"
+            ) from error
+        return total, weight
+
+    def _loss(self, numbers: Sequence[int]) -> Any:
+        """Summed loss of some examples: of the replies' tokens, or of pairs of replies."""
+        if self._reference is None:
+            rows = [row for number in numbers for row in self._rows[number]]
+            return -reply_logprobs(self._model, rows).sum()
+        found = self._pairs(numbers)
+        base = self._reference[list(numbers)].to(found.device)
+        columns = (*found.unbind(1), *base.unbind(1))
+        return preference_loss(*columns, beta=self._settings.beta).sum()
+
+    def _pairs(self, numbers: Sequence[int]) -> Any:
+        """Log-probabilities of whole replies, shape (pairs, 2): chosen, rejected."""
+        rows = [row for number in numbers for row in self._rows[number]]
+        return reply_logprobs(self._model, rows).sum(1).view(-1, 2)
+
+    def _of_base(self) -> Any:
+        """`_pairs` of all examples under the base model; it does not change while training."""
+        size = self._settings.rows_at_once or self._settings.batch_size
+        order = sorted(range(len(self._rows)), key=lambda at: len(self._rows[at][0][0]))
+        found = self._torch.zeros(len(order), 2)
+        with self._torch.no_grad(), self._model.disable_adapter():
+            for start in range(0, len(order), size):
+                numbers = order[start : start + size]
+                found[numbers] = self._pairs(numbers).cpu()
+        return found
