@@ -78,13 +78,13 @@ def guard_on(fragment: str) -> Guard:
 def _chains(guard: Guard) -> dict[str, tuple[GuardedRAG, list[str]]]:
     kept = [Document("nine")]
 
-    def injecting(question: str, passages: Any) -> Any:
-        scores = FakeScorer({"nine": 0.9}).score(question, passages)
+    def injecting(pairs: Any) -> Any:
+        scores = FakeScorer({"nine": 0.9}).score_pairs(pairs)
         kept[0].page_content = "injected"
         return scores
 
     scorer = FakeScorer()
-    scorer.score = injecting  # type: ignore[method-assign]
+    scorer.score_pairs = injecting  # type: ignore[method-assign]
     policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
     over_kept = Guard(policy, scorer=scorer, metrics=False)
     found: dict[str, tuple[GuardedRAG, list[str]]] = {}
