@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import file_sha256, read_jsonl, write_text
@@ -74,11 +75,13 @@ def main() -> None:
 
 def word_vectors() -> dict[str, Floats]:
     """Unit vectors of the first whole words of the vocabulary, most frequent first."""
-    embedder: Any = BiEncoderScorer()
-    weights = next(v for k, v in embedder.loaded.model.weights.items() if "word_embedding" in k)
-    table = weights.detach().float().numpy().astype(np.float64)
+    loaded = BiEncoderScorer().loaded
+    weights = load_file(loaded.folder / "encoder.safetensors")
+    # Stored as whole numbers with one scale per word, which unit vectors do not depend on.
+    table = weights["embeddings.word_embeddings.weight"].astype(np.float64)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
-    found = sorted((place, piece) for piece, place in embedder._tokenizer.get_vocab().items())
+    vocabulary = loaded.tokenizer.backend_tokenizer.get_vocab()
+    found = sorted((place, piece) for piece, place in vocabulary.items())
     whole = [(piece, place) for place, piece in found if piece.isascii() and piece.isalpha()]
     digit = next((piece, place) for place, piece in found if piece == "7")
     return {piece: table[place] for piece, place in [*whole[:_WORDS], digit]}
