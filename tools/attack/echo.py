@@ -171,7 +171,8 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
         scorer = load_scorer(name)
         assert isinstance(scorer, SetRelevanceScorer)
         for echo, through in passes(scorer, cases).items():
-            # As many as without any attack, and one in thirty.
-            wanted = int(_LEAK * len(cases)) + len(cases) // 30
+            # As many as without any attack, and one in thirty; three where the passage is read.
+            more = 3 if name == "sufficiency_cross" else 1
+            wanted = int(_LEAK * len(cases)) + more * len(cases) // 30
             named = tuple(cases[place].question for place in through)
             yield Outcome(f"{name}: {echo}", len(cases), len(through), wanted, named)
