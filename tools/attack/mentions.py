@@ -366,8 +366,8 @@ MENTIONS: dict[str, Echo] = {
     "abolished": _own(("{topic}: this was abolished in 19{n}.",)),
 }  # fmt: skip
 
-# How many of 30 may pass: what was measured on the help desk with the default scorer, and what other
-# drawings of the templates were seen to add to it. Its questions have two or three words.
+# How many of 30 may pass: what was measured on the help desk with the default scorer, and what
+# other drawings of the templates were seen to add to it. Its questions have two or three words.
 _ACCEPTED = {
     "available on request": 15,
     "press release": 12,
