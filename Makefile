@@ -64,7 +64,7 @@ test-fast: $(VENV)/.dev  ## the tests that answer within a minute
 test-old-processor: $(VENV)/.dev  ## golden artefacts of networks as an old processor computes
 	$(OLD_PROCESSOR) $(BIN)/python tests/golden/golden.py check $(OF_NETWORKS)
 
-attack: $(VENV)/.dev  ## attack the guard and print what got through (10 minutes)
+attack: $(VENV)/.dev  ## attack the guard and print what got through (11 minutes)
 	$(BIN)/python -m tools.attack.run
 
 site: $(VENV)/.dev  ## the documentation as web pages, in site/, with every link checked
