@@ -416,5 +416,6 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
             for family, through in passes(scorer, cases, families, seed).items():
                 named = tuple(cases[place].question for place in through)
                 what = f"{name}: {family}, drawing {seed}"
-                wanted = _ACCEPTED[family] + (_OF_READING if name == "sufficiency_cross" else 0)
+                more = _OF_READING if name == "sufficiency_cross" else 0
+                wanted = min(len(cases), _ACCEPTED[family] + more)
                 yield Outcome(what, len(cases), len(through), wanted, named)
