@@ -73,9 +73,8 @@ def build(
         fact_prompt: Your own prompt, with {sentences}, and {topic}.
         question_prompt: Your own prompt, with {fact}, and {passage}, {topic}.
         filters: What differs enough to be kept: keyword=uniqueness (share of information
-            that no kept question has), original (KnowOrNot's formula, which goes mostly by
-            length) or off; keyword-threshold=0.3 (for original of the scores' range);
-            semantic=farthest_first or off; semantic-threshold=0.3 (cosine distance).
+            that no kept question has) or off; keyword-threshold=0.3; semantic=farthest_first or
+            off; semantic-threshold=0.3 (cosine distance).
     """
     files = {"fact_prompt": fact_prompt, "question_prompt": question_prompt}
     prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}

@@ -13,7 +13,7 @@ from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_jsonl
 from ....guard.signals.support import Support, SupportCheck
-from ...data.fields import CsvFile, from_cell
+from ...data.fields import from_cell, read_csv
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
@@ -219,8 +219,8 @@ def _read(path: AnyPath) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{os.fspath(path)}:{number}", value
         return
     others = "verdict, and perhaps passage, note, at"
-    for number, row in CsvFile.read(path, needed="case_id", others=others).rows:
-        yield f"{os.fspath(path)}:{number}", {key: from_cell(text) for key, text in row.items()}
+    for where, row in read_csv(path, needed="case_id", others=others):
+        yield where, {key: from_cell(text) for key, text in row.items()}
 
 
 def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:
