@@ -199,10 +199,9 @@ def fewer_documents() -> Iterator[None]:
 
 def diverse(folder: Path) -> dict[str, int]:
     """Questions that differ."""
-    files = (
-        folder / name for name in ("in/similar.jsonl", "diverse.jsonl", "diverse.dropped.jsonl")
-    )
-    return {"diverse": len(filter_questions_file(*files, BiEncoderScorer()).kept)}
+    kept, dropped = folder / "diverse.jsonl", folder / "diverse.dropped.jsonl"
+    found = filter_questions_file(folder / "in" / "similar.jsonl", kept, dropped, BiEncoderScorer())
+    return {"diverse": len(found.kept)}
 
 
 def check_world(folder: Path) -> None:
