@@ -215,7 +215,6 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             },
             systems=tuple(one.name for one in systems),
             inputs=tuple(InputFile.of(path) for path in inputs),
-            quirks=tuple(data.quirks),
             rows=sum(self.applies(case, one) for one in systems for case in cases),
         )
 
@@ -245,8 +244,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             if task == "task1":
                 total[language] += number
         notes = [f"total {language}: {number}" for language, number in total.items()]
-        notes += [f"note: {quirk}" for quirk in data.quirks]
-        values = {"total": total, "counts": counts, "quirks": list(data.quirks)}
+        values = {"total": total, "counts": counts}
         columns = ("task", "type", "kind", "language", "questions")
         return DryRun(columns, tuple(lines), tuple(notes), values)
 

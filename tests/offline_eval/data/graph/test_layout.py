@@ -1,4 +1,4 @@
-"""The published layout: read with its quirks, written so that it is read back."""
+"""The published layout: read, and written so that it is read back."""
 
 from __future__ import annotations
 
