@@ -40,7 +40,6 @@ def label(
     sample: Annotated[int | None, typer.Option(min=1)] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     criterion: list[str] | None = None,
-    show_names: bool = False,
     browser: bool = False,
     again: bool = False,
     export: Path | None = None,
@@ -73,7 +72,6 @@ def label(
         seed: Of the sample and the orders.  [default: 0]
         criterion: abstention, factuality, or a .toml or .json file; repeatable.  [default:
             what was labelled before, or abstention and factuality]
-        show_names: With --consensus: say who said what.
         browser: Leaks: ask on a page in the browser.
         again: Leaks: ask about cases with a verdict, too.
         export: Replies: write all labels, .csv or .jsonl.
@@ -96,8 +94,6 @@ def label(
     if mode != "annotator":
         sampling = {"sample": sample, "seed": seed, "criterion": criterion}
         reject(sampling, "goes with --annotator only")
-    if mode != "consensus":
-        reject({"show_names": show_names}, "goes with --consensus only")
     if mode in _ON_PAGES:
         require_extra("serve")
     page = (port, no_browser)
@@ -113,7 +109,7 @@ def label(
         how: Any = {"size": sample, "seed": seed, "criteria": criterion or ()}
         _show_replies(LabelSession.annotate(found, annotator, **how), page)
     elif consensus is not None:
-        _show_replies(LabelSession.consensus(found, consensus, show_names=show_names), page)
+        _show_replies(LabelSession.consensus(found, consensus), page)
     else:
         _print_agreement(found)
 

@@ -385,26 +385,21 @@ class LabelSession(LoggedSession[HumanLabel]):
         cls,
         run: RepliesRun,
         settler: str,
-        *,
-        show_names: bool = False,
-        labels: Labels | None = None,
     ) -> LabelSession:
         """A session in which somebody settles what annotators disagree on.
 
-        Only replies with different outcomes are in it, with what each annotator said.
+        Only replies with different outcomes are in it, with what each annotator said; annotators
+        are letters, dealt anew for each reply.
 
         Args:
             run: whose labels they are.
             settler: who settles.
-            show_names: say who said what; otherwise annotators are letters, dealt anew for
-                each reply.
-            labels: read from the run where None.
 
         Raises:
             InputError: the name cannot be used, or a file is broken.
         """
         name = checked_annotator(settler, where="--consensus")
-        found = Labels.read(run.folder) if labels is None else labels
+        found = Labels.read(run.folder)
         votes = {criterion.name: found.votes(criterion.name) for criterion in found.criteria}
         apart = {reply for criterion in votes for reply in found.disagreements(criterion)}
         seed = 0 if found.sample is None else found.sample.seed
@@ -425,7 +420,7 @@ class LabelSession(LoggedSession[HumanLabel]):
                     reply_id=reply,
                     asked=frozenset(disputed | follows),
                     known={name: min(values) for name, values in said.items() if len(values) == 1},
-                    opinions=_opinions(found, votes, reply, seed, show_names=show_names),
+                    opinions=_opinions(found, votes, reply, seed),
                 )
             )
         return cls(run, found.criteria, items, _log_of(run, CONSENSUS), name)
@@ -463,26 +458,19 @@ def _opinions(
     votes: Mapping[str, Mapping[str, Mapping[str, str]]],
     reply: str,
     seed: int,
-    *,
-    show_names: bool,
 ) -> tuple[dict[str, Any], ...]:
     """What each annotator said of a reply, for whoever settles disagreements."""
     notes = labels.notes(reply)
     who = [a for a in labels.annotators if any(a in v.get(reply, {}) for v in votes.values())]
-    if not show_names:
-        who.sort(key=lambda name: by_chance(seed, "order", name, reply))
+    who.sort(key=lambda name: by_chance(seed, "order", name, reply))
     return tuple(
         {
-            "annotator": name if show_names else _letter(place),
+            "annotator": f"Annotator {chr(ord('A') + place) if place < 26 else place + 1}",
             "outcomes": {c: v[reply][name] for c, v in votes.items() if name in v.get(reply, {})},
             "note": plain(notes.get(name, "")),
         }
         for place, name in enumerate(who)
     )
-
-
-def _letter(place: int) -> str:
-    return f"Annotator {chr(ord('A') + place) if place < 26 else place + 1}"
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
