@@ -6,22 +6,18 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ..data.diversity.uniqueness import words_of
 from ..run.manifest import Manifest
 from ._records import Record, RunRecords, read_records
 
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
-# Texts without spaces have no words to be looked for.
-_NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]")
 FACETS = ("system", "kind", "route", "reason")
 _MOST_TERMS = 20
 _LONGEST = 1000
@@ -87,25 +83,10 @@ class CaseQuery:
         return (low is None or low <= score) and (high is None or score <= high)
 
     @property
-    def terms(self) -> list[Callable[[str], bool]]:
-        """Tests of a text, one for each word and phrase that is searched."""
-        found = [phrase or word for phrase, word in _TERM.findall(self.text)]
-        return [_term(one) for one in found[:_MOST_TERMS]]
-
-
-def _term(term: str) -> Callable[[str], bool]:
-    """Return what finds a phrase of whole words, of which the last one may go on, in a text."""
-    words = _folded(term)
-    if not words.strip() or _NO_SPACES.search(term):
-        plain = term.casefold()
-        return lambda text: plain in text.casefold()
-    return lambda text: words in _folded(text)
-
-
-@cache
-def _folded(text: str) -> str:
-    """Return the words of a text without case and accents, each behind a space."""
-    return " ".join(("", *words_of(text)))
+    def terms(self) -> list[str]:
+        """The words and phrases that are searched, in small letters."""
+        found = [phrase or word for phrase, word in _TERM.findall(self.text.casefold())]
+        return found[:_MOST_TERMS]
 
 
 def _number(text: str) -> float | None:
@@ -165,12 +146,12 @@ class IndexedRun:
     def select(self, query: CaseQuery) -> list[Record]:
         """Return the records that a query selects, in its order."""
         found = [record for record in self.records if query.selects(record)]
-        for holds in query.terms:
-            names = {name for name, (text, _) in self.passages.items() if holds(text)}
+        for term in query.terms:
+            names = {name for name, (text, _) in self.passages.items() if term in text.casefold()}
             found = [
                 one
                 for one in found
-                if any(map(holds, (one.question, one.expected, one.reply)))
+                if term in f"{one.question}\n{one.expected}\n{one.reply}".casefold()
                 or any(name in names for name, _ in one.passages)
             ]
         if query.sort:

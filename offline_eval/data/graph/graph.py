@@ -25,7 +25,6 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 WIKIBASE = "http://wikiba.se/ontology#"
 
 TYPE = RDF + "type"
-SAME_AS = OWL + "sameAs"
 STATEMENT_SUBJECT = RDF + "subject"
 STATEMENT_PREDICATE = RDF + "predicate"
 STATEMENT_OBJECT = RDF + "object"

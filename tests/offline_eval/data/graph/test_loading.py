@@ -99,24 +99,6 @@ def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subjec
     assert found.doubtful == {two, three}
 
 
-def test_nodes_that_are_the_same_are_one(tmp_path: Path) -> None:
-    same = "<http://www.w3.org/2002/07/owl#sameAs>"
-    path = write(
-        tmp_path / "g.nt",
-        f"<{_E}b> {same} <{_E}a>",
-        f"<{_E}c> {same} <{_E}b>",
-        f"<{_E}c> <{_E}p> <{_E}x>",
-        f"<{_E}a> <{_E}p> <{_E}x>",
-        f'<{_E}c> <{RDFS}label> "Third"@en',
-        f'<{_E}a> {ALIAS} "First"@en',
-    )
-    graph = load_graph(path)
-    a = _E + "a"
-    assert facts(graph) == {(a, _E + "p", _E + "x")}
-    assert graph.labels["en"][a] == "Third"
-    assert graph.aliases[a] == ("First", "Third")
-
-
 def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(tmp_path: Path) -> None:
     label = f"<{RDFS}label>"
     path = write(
