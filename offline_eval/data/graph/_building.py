@@ -101,7 +101,6 @@ class GraphBuilder:
         self._facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._tables = {predicate: Sets(set) for predicate in _TABLES}
         self._bounds = {"start": Years(set), "end": Years(set)}
-        self._partial: set[str] = set()
         self._closeness: dict[str | None, dict[str, int]] = {}
         self._labels: dict[str, dict[str, Rank]] = {language: {} for language in languages}
         self._names = Sets(set)
@@ -127,10 +126,6 @@ class GraphBuilder:
         if role.bound:
             year = year_of(obj.value) if hasattr(obj, "datatype") else None
             self._bounds[role.bound][about].add(year)
-
-    def mark_partial(self, prop: str) -> None:
-        """Note that only a part of a property's facts is here."""
-        self._partial.add(_property(prop))
 
     def _name(self, subject: Any, obj: Any, role: int) -> None:
         if not hasattr(obj, "datatype"):
@@ -209,7 +204,7 @@ class GraphBuilder:
                 links[value].add(subject)
         return KnowledgeGraph(
             facts={
-                prop: _facts(pairs, spans[prop], doubtful[prop], complete=prop not in self._partial)
+                prop: _facts(pairs, spans[prop], doubtful[prop])
                 for prop, pairs in sorted(facts.items())
                 if pairs
             },
@@ -235,8 +230,6 @@ def _facts(
     pairs: Iterable[tuple[str, str]],
     spans: Mapping[str, set[Span]],
     doubtful: set[str],
-    *,
-    complete: bool,
 ) -> Facts:
     ordered = sorted(pairs)
     counts = Counter(kind_of(value) for _, value in ordered)
@@ -252,7 +245,6 @@ def _facts(
         },
         doubtful=frozenset(doubtful | others),
         kind=kind,
-        complete=complete,
     )
 
 

@@ -369,8 +369,6 @@ class _Fetch:
             for about, (subject, predicate, obj) in triples:
                 if cut is None or about < cut:
                     self._add(subject, predicate, obj)
-        if cut is not None or self._chosen:
-            self._builder.mark_partial(prop)
         self._see(prop if match is None else f"{match[1]}/entity/{match[3]}")
 
     def names(self, languages: Sequence[str]) -> None:

@@ -193,15 +193,12 @@ class Facts:
         doubtful: subjects of which not every value is known: one is a blank node, a deprecated
             statement or of another kind than the property's other values.
         kind: of most objects.
-        complete: whether the graph has all of the property's facts about its subjects'
-            objects, too; False where only a part was fetched.
     """
 
     pairs: Sequence[tuple[str, str]]
     dated: Mapping[str, tuple[Span, ...]]
     doubtful: frozenset[str]
     kind: Kind
-    complete: bool = True
 
     @cached_property
     def by_subject(self) -> Mapping[str, tuple[str, ...]]:
@@ -212,6 +209,11 @@ class Facts:
     def by_value(self) -> Mapping[str, tuple[str, ...]]:
         """Object → the subjects with it, both ascending."""
         return _grouped(sorted((value, subject) for subject, value in self.pairs))
+
+    @cached_property
+    def values(self) -> Sequence[str]:
+        """All objects, ascending."""
+        return list(self.by_value)
 
 
 @dataclass(frozen=True, slots=True)

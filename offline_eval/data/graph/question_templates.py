@@ -21,7 +21,6 @@ from pydantic import (
     ConfigDict,
     Field,
     RootModel,
-    StrictBool,
     StringConstraints,
     model_validator,
 )
@@ -36,11 +35,8 @@ _SLOTS = {
     "question": "subject",
     "question_year": "subject",
     "question_number": "subject",
-    "question_inverse": "value",
     "role": "subject",
-    "role_inverse": "value",
     "inter": "role_1 role_2",
-    "inter_inverse": "role_1 role_2",
     "time_between": "subject start end",
     "time_year": "subject year",
     "begin": "subject",
@@ -48,8 +44,8 @@ _SLOTS = {
     "dilemma": "question option_1 option_2",
 }
 _OF_PROPERTY = (
-    *("label", "asks", "question", "question_year", "question_number", "question_inverse"),
-    *("role", "role_inverse", "time_between", "time_year", "begin", "finish"),
+    *("label", "asks", "question", "question_year", "question_number"),
+    *("role", "time_between", "time_year", "begin", "finish"),
 )
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
@@ -102,7 +98,6 @@ class _Property(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     iri: str
-    inverse: StrictBool = True
     time_choice: Literal["begin", "value"] = "begin"
 
 
@@ -213,11 +208,6 @@ class Templates:
         """Return what four-option questions on dated facts ask for."""
         found = self._properties.get(prop)
         return found.time_choice if found else "begin"
-
-    def asks_inversely(self, prop: str) -> bool:
-        """Return whether the subjects of a value may be asked for, and not only the values."""
-        found = self._properties.get(prop)
-        return found is None or found.inverse
 
     def pick(self, name: str, language: str, prop: str, rng: Random) -> Prompt:
         """Draw one of the wordings of a template."""

@@ -15,7 +15,7 @@ from knowgate.offline_eval.data.graph.generation import generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings
-from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
+from tests.offline_eval.data.graph.graphs import RDF, RDFS, WD, WIKIBASE, XSD, entity
 
 _E = "http://example.org/"
 
