@@ -142,13 +142,12 @@ def _spent(rows: Iterable[CallRow]) -> dict[str, int]:
     `estimated_replies` are those whose provider counted no tokens, or not always: their share of
     the tokens is estimated from the text.
     """
-    found = Counter(calls=0, input_tokens=0, output_tokens=0, estimated_replies=0)
-    for row in rows:
-        found["calls"] += row.calls
-        found["input_tokens"] += row.input_tokens
-        found["output_tokens"] += row.output_tokens
-        found["estimated_replies"] += row.estimated
-    return dict(found)
+    found = list(rows)
+    tokens = ("calls", "input_tokens", "output_tokens")
+    return {
+        **{name: sum(getattr(row, name) for row in found) for name in tokens},
+        "estimated_replies": sum(row.estimated for row in found),
+    }
 
 
 @dataclass(frozen=True, slots=True)

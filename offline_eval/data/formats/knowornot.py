@@ -33,7 +33,7 @@ from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplyRow, ReplySystem
 from ..fields import Identifier, NamedText, Text
 from ..questions import QuestionRecord
-from ._rows import RETRIEVALS, KnownBase, OnWarning, ReplyRows, plain, shared_ids
+from ._rows import RETRIEVALS, KnownBase, OnWarning, ReplyRows, known_bases, plain
 
 # What tells questions of one knowledge base apart: synthetic ones may reuse ids.
 QuestionKey = tuple[str, str]
@@ -312,8 +312,7 @@ def _bases(entries: Iterable[tuple[str, _Entry]]) -> tuple[dict[str, KnownBase],
         name: {ids[name, key]: record for key, record in rows.items()}
         for name, rows in found.items()
     }
-    shared = shared_ids(local.values())
-    return {name: KnownBase.of_records(name, rows, shared) for name, rows in local.items()}, ids
+    return known_bases(local), ids
 
 
 class _Import:

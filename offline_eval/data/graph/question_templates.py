@@ -58,6 +58,7 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+TimeChoice = Literal["begin", "value"]
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Texts = Annotated[tuple[Word, ...], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -98,7 +99,7 @@ class _Property(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     iri: str
-    time_choice: Literal["begin", "value"] = "begin"
+    time_choice: TimeChoice = "begin"
 
 
 class Templates:
@@ -126,7 +127,7 @@ class Templates:
     def __init__(self, files: Iterable[AnyPath] = ()) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._asks_by_class: dict[tuple[str, str], str] = {}
-        self._properties: dict[str, _Property] = {}
+        self._time_choices: dict[str, TimeChoice] = {}
         self.sha256: dict[str, str] = {}
         folder = resources.files(f"{__package__}.templates")
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
@@ -146,9 +147,8 @@ class Templates:
         for number, entry in enumerate(entries, start=1):
             place = f"{where}: property {number}"
             found = check_model(_Property, entry, where=place, hint='iri = "http://…"')
-            known = self._properties.get(found.iri, found)
-            changed = {name: getattr(found, name) for name in found.model_fields_set}
-            self._properties[found.iri] = known.model_copy(update=changed)
+            if "time_choice" in found.model_fields_set:
+                self._time_choices[found.iri] = found.time_choice
             for language, table in (found.model_extra or {}).items():
                 words = _Words.read(table, _OF_PROPERTY, f"{place}: {language}")
                 if "question" in words:
@@ -204,10 +204,9 @@ class Templates:
                 return self._asks_by_class[language, name]
         return self._texts[language, _ANY, "asks"][0]
 
-    def time_choice(self, prop: str) -> Literal["begin", "value"]:
+    def time_choice(self, prop: str) -> TimeChoice:
         """Return what four-option questions on dated facts ask for."""
-        found = self._properties.get(prop)
-        return found.time_choice if found else "begin"
+        return self._time_choices.get(prop, "begin")
 
     def pick(self, name: str, language: str, prop: str, rng: Random) -> Prompt:
         """Draw one of the wordings of a template."""
