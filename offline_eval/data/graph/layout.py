@@ -128,6 +128,16 @@ class UaqData:
             for question_type in QuestionType:
                 yield "task2", question_type.value, "", language, chosen[language, question_type]
 
+    def nested_counts(self, *, zeros: bool = False) -> dict[str, Any]:
+        """Return the numbers of `counts` by task, language, type and kind."""
+        found: dict[str, Any] = {}
+        for task, question_type, kind, language, number in self.counts():
+            if number or zeros:
+                place = found.setdefault(task, {}).setdefault(language, {})
+                place = place.setdefault(question_type, {}) if kind else place
+                place[kind or question_type] = number
+        return found
+
     @classmethod
     def read(
         cls,
