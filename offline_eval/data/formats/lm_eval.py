@@ -74,19 +74,19 @@ def import_lm_eval(
         InputError: a file cannot be read, holds no replies, answers a document twice, or
             the folder holds something else.
     """
-    importing = _Import()
+    rows, questions = ReplyRows(), dict[str, Question]()
     for path in files:
-        importing.add(Path(path), model)
-    if not importing.rows.replies:
+        _add(rows, questions, Path(path), model)
+    if not rows.replies:
         raise InputError(
             "these logs hold no reply: their requests ask for no answer",
             where=os.fspath(files[0]) if files else "lm-eval",
             hint="name samples of a generation or multiple-choice task",
         )
-    return importing.rows.write(
+    return rows.write(
         out,
         settings={"source": "lm-eval"},
-        questions=list(importing.questions.values()),
+        questions=list(questions.values()),
         bases=(),
         files=files,
         on_warning=on_warning,
@@ -204,64 +204,60 @@ class Sample(BaseModel):
         return found
 
 
-class _Import:
-    def __init__(self) -> None:
-        self.rows = ReplyRows()
-        self.questions: dict[str, Question] = {}
-
-    def add(self, path: Path, model: str | None) -> None:
-        """Add the replies of a log, whose name tells the task and whose folder the model."""
-        samples = read_samples(path)
-        named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
-        task = clean_text(named["task"] if named else path.stem)
-        system_id = model or _model_of(path) or _UNNAMED_MODEL
-        self.rows.systems.setdefault(
-            system_id, ReplySystem(system_id=system_id, model=system_id, replayed=True)
-        )
-        first_filter: dict[str, str] = {}
-        seen: set[tuple[str, str]] = set()
-        for where, sample in samples:
-            if sample.response is None:
-                detail = "the request asks for no answer, so that there is no reply"
-                self.rows.warn(str(path), where, detail)
-                continue
-            case_id = self._case(task, sample, where)
-            reply_id = f"{system_id}/{case_id}"
-            first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
-            if (sample.doc_id, sample.filter) in seen or (first and reply_id in self.rows.replies):
-                what = f"document {sample.doc_id[:40]!r} is answered twice by one model"
-                hint = "import one log per model and task, or tell the models apart with --model"
-                raise InputError(what, where=where, hint=hint)
-            seen.add((sample.doc_id, sample.filter))
-            if first:
-                self.rows.reply(
-                    system_id, case_id, context=ReplyContext(), response=sample.response
-                )
-            for metric, value in sample.metrics.items():
-                self.rows.judgement(
-                    reply_id,
-                    # The harness's own way to tell the filters of a metric apart.
-                    metric if first else f"{metric},{sample.filter}",
-                    LM_EVAL_JUDGE,
-                    outcome=f"{value:.12g}",
-                    probability=value if 0.0 <= value <= 1.0 else None,
-                )
-
-    def _case(self, task: str, sample: Sample, where: str) -> str:
-        """The case of a document; its question is the same for all models."""
-        question_id = f"{task}/{sample.doc_id}"
-        question = Question(
-            question_id=question_id,
-            question=sample.question,
-            answer=sample.expected,
-            knowledge_base=task,
-        )
-        known = self.questions.setdefault(question_id, question)
-        if plain(known.question) != plain(question.question):
-            what = f"document {sample.doc_id[:40]!r} asks something else than in another log"
-            hint = "import logs of different versions of a task into different folders"
+def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str | None) -> None:
+    """Add the replies of a log, whose name tells the task and whose folder the model."""
+    samples = read_samples(path)
+    named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
+    task = clean_text(named["task"] if named else path.stem)
+    system_id = model or _model_of(path) or _UNNAMED_MODEL
+    rows.systems.setdefault(
+        system_id, ReplySystem(system_id=system_id, model=system_id, replayed=True)
+    )
+    first_filter: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    for where, sample in samples:
+        if sample.response is None:
+            detail = "the request asks for no answer, so that there is no reply"
+            rows.warn(str(path), where, detail)
+            continue
+        case_id = _case(rows, questions, task, sample, where)
+        reply_id = f"{system_id}/{case_id}"
+        first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
+        if (sample.doc_id, sample.filter) in seen or (first and reply_id in rows.replies):
+            what = f"document {sample.doc_id[:40]!r} is answered twice by one model"
+            hint = "import one log per model and task, or tell the models apart with --model"
             raise InputError(what, where=where, hint=hint)
-        return self.rows.case(question_id, CaseKind.IN_KB, task)
+        seen.add((sample.doc_id, sample.filter))
+        if first:
+            rows.reply(system_id, case_id, context=ReplyContext(), response=sample.response)
+        for metric, value in sample.metrics.items():
+            rows.judgement(
+                reply_id,
+                # The harness's own way to tell the filters of a metric apart.
+                metric if first else f"{metric},{sample.filter}",
+                LM_EVAL_JUDGE,
+                outcome=f"{value:.12g}",
+                probability=value if 0.0 <= value <= 1.0 else None,
+            )
+
+
+def _case(
+    rows: ReplyRows, questions: dict[str, Question], task: str, sample: Sample, where: str
+) -> str:
+    """The case of a document; its question is the same for all models."""
+    question_id = f"{task}/{sample.doc_id}"
+    question = Question(
+        question_id=question_id,
+        question=sample.question,
+        answer=sample.expected,
+        knowledge_base=task,
+    )
+    known = questions.setdefault(question_id, question)
+    if plain(known.question) != plain(question.question):
+        what = f"document {sample.doc_id[:40]!r} asks something else than in another log"
+        hint = "import logs of different versions of a task into different folders"
+        raise InputError(what, where=where, hint=hint)
+    return rows.case(question_id, CaseKind.IN_KB, task)
 
 
 def read_samples(path: AnyPath) -> list[tuple[str, Sample]]:
