@@ -220,8 +220,8 @@ def corrected_rate(
         [verdicts[name] for name in people],
         [verdicts[name] for name in rest],
         weights=list(weighing.values()),
-        groups=[_question(run, name) for name in people],
-        groups_unlabelled=[_question(run, name) for name in rest],
+        groups=[run.question_of(run.replies[name]).question_id for name in people],
+        groups_unlabelled=[run.question_of(run.replies[name]).question_id for name in rest],
     )
 
 
@@ -232,7 +232,3 @@ def _outcomes(run: RepliesRun, judge: str, criterion: str) -> dict[str, str]:
         for found in run.judgements.values()
         if found.judge == judge and found.criterion == criterion and found.outcome is not None
     }
-
-
-def _question(run: RepliesRun, reply_id: str) -> str:
-    return run.question_of(run.replies[reply_id]).question_id

@@ -133,15 +133,10 @@ class PropertyProfile:
 
     def to_json(self) -> dict[str, Any]:
         """Return what the user is shown of it."""
-        return {
-            "iri": self.iri,
+        plain = ("iri", "facts", "subjects", "values_per_subject", "functional", "dated")
+        return {name: getattr(self, name) for name in plain} | {
             "labels": dict(self.labels),
             "values": self.kind.name.lower(),
-            "facts": self.facts,
-            "subjects": self.subjects,
-            "values_per_subject": self.values_per_subject,
-            "functional": self.functional,
-            "dated": self.dated,
             "used": self.usable,
             "left_out": self.left_out or None,
         }
