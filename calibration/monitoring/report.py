@@ -17,7 +17,6 @@ from pydantic_core import to_jsonable_python
 
 from ...guard.errors import InputError
 from .. import Interval
-from ._distance import Distance
 from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
 from .drift import SIGNALS, DriftReport
 
@@ -36,7 +35,7 @@ class RiskState:
         labels: labelled replies.
         log10_evidence: against "the risk is at most α"; an alarm at -log10(δ).
         alarm: whether it ever got there.
-        alarmed_at: replies reported when it did.
+        alarmed_at: labels when it did.
         promised: whether the guarantee speaks of this very risk, or it is the one asked for.
         rise: the alarm that a promised risk has risen above its bound at some time, as a
             detector of changes sees it, in steps of labels; None where there is none.
@@ -53,10 +52,8 @@ class RiskState:
     rise: RateChange | None = None
 
     @classmethod
-    def of(
-        cls, monitor: RiskMonitor, promised: bool, detector: RateChangeDetector | None
-    ) -> RiskState:
-        """What `monitor`, and the detector of changes beside it, say now."""
+    def of(cls, monitor: RiskMonitor) -> RiskState:
+        """What `monitor` says now."""
         return cls(
             monitor.risk,
             monitor.delta,
@@ -65,8 +62,8 @@ class RiskState:
             monitor.log_evidence / _LOG_TEN,
             monitor.alarm,
             monitor.alarmed_at,
-            promised,
-            None if detector is None else detector.alarm,
+            monitor.rise is not None,
+            None if monitor.rise is None else monitor.rise.alarm,
         )
 
 
@@ -287,10 +284,11 @@ class MonitorCollector(Collector):
     @staticmethod
     def _fill(families: Mapping[str, GaugeMetricFamily], report: MonitorReport) -> None:
         for signal in report.drift.signals:
-            _add_interval(families["knowgate_drift_psi"], [signal.signal], signal.psi)
-            _add_interval(families["knowgate_drift_ks"], [signal.signal], signal.ks)
-            without = None if signal.psi is None else signal.psi.without_drift
-            _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
+            if signal.psi is not None and signal.ks is not None:
+                estimate, without = [signal.signal, "estimate"], signal.psi.without_drift
+                _add(families["knowgate_drift_psi"], estimate, signal.psi.value)
+                _add(families["knowgate_drift_ks"], estimate, signal.ks.value)
+                _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
             _add(families["knowgate_drift_p_value"], [signal.signal], signal.p_value)
             _add(families["knowgate_drift_values"], [signal.signal], signal.n)
         _add_interval(families["knowgate_abstention_rate"], [], report.abstention.rate)
@@ -319,10 +317,6 @@ def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> N
         family.add_metric(labels, value)
 
 
-def _add_interval(
-    family: GaugeMetricFamily, labels: list[str], interval: Interval | Distance | None
-) -> None:
-    if interval is None:
-        return
+def _add_interval(family: GaugeMetricFamily, labels: list[str], interval: Interval) -> None:
     for bound, value in zip(_BOUNDS, (interval.low, interval.value, interval.high), strict=True):
         _add(family, [*labels, bound], value)

@@ -28,7 +28,6 @@ from ...guard.read_models import CheckedSettings
 from ._adapters import (
     SCHEMA,
     TRAINING_FILE,
-    Checkpoint,
     finished_training,
     trainable_model,
     training_device,
@@ -71,7 +70,6 @@ class ScenarioTrainingSettings(CheckedSettings):
         dtype: of the frozen weights: `auto` (bfloat16 on CUDA devices that have it, float32
             elsewhere), `float32` or `bfloat16`.
         chat_template: whether prompts are wrapped by the chat template of a model that has one.
-        quantise: keep the base model in 4 bits (QLoRA); on CUDA only.
 
     Raises:
         InputError: a value is out of its range.
@@ -91,7 +89,6 @@ class ScenarioTrainingSettings(CheckedSettings):
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     chat_template: bool = True
-    quantise: bool = False
 
     def steps(self, examples: int) -> int:
         """Return how many steps of the optimiser a training on so many examples takes."""
@@ -212,10 +209,9 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
 
     Raises:
         InputError: `out` is there and not an empty folder.
-        DeviceError: the device is not there; 4-bit weights without CUDA.
-        MissingDependencyError: bitsandbytes, where 4-bit weights are asked for.
+        DeviceError: the device is not there.
     """
-    training_device(settings.device, quantise=settings.quantise)
+    training_device(settings.device)
     require_new_folder(out)
 
 
@@ -232,8 +228,7 @@ def train_scenarios(
 
     For `TrainingExample` the loss is on the replies' tokens and their end token only. For
     `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
-    reference. The same examples, settings, seed, versions and thread count give the same adapter;
-    a training that was killed continues from what it stored beside `out` about once a minute.
+    reference. The same examples, settings, seed, versions and thread count give the same adapter.
 
     Args:
         model_path: folder of the base model, with safetensors weights.
@@ -247,8 +242,8 @@ def train_scenarios(
     Raises:
         InputError: no examples, an empty one, all too long, or `out` holds something else.
         ModelFolderError: no model that can be trained.
-        DeviceError: the device is not there or too small; 4-bit weights without CUDA.
-        MissingDependencyError: peft, or bitsandbytes where 4-bit weights are asked for.
+        DeviceError: the device is not there or too small.
+        MissingDependencyError: peft is not installed.
         KnowgateError: the loss is NaN or infinite; nothing is written.
     """
     chosen, out = settings or ScenarioTrainingSettings(), Path(out)
@@ -259,7 +254,7 @@ def train_scenarios(
             where="examples",
             hint="train on one kind at a time" if kinds else "give at least one",
         )
-    device = training_device(chosen.device, quantise=chosen.quantise)
+    device = training_device(chosen.device)
     identity: dict[str, Any] = {
         "objective": "preference" if kinds == {PreferenceExample} else "supervised",
         "examples_sha256": examples_sha256(examples),
@@ -278,7 +273,6 @@ def train_scenarios(
                 Path(model_path),
                 device,
                 dtype=chosen.dtype,
-                quantise=chosen.quantise,
                 rank=chosen.rank,
                 alpha=chosen.alpha,
             )
@@ -516,8 +510,8 @@ class _Training:
             KnowgateError: a loss or a gradient is NaN or infinite.
             DeviceError: a batch does not fit into memory.
         """
-        started, checkpoint = time.monotonic(), Checkpoint(out, self._identity)
-        losses = self._losses(checkpoint, on_progress)
+        started = time.monotonic()
+        losses = self._losses(on_progress)
         names = ("torch", "transformers", "peft")
         stored: dict[str, Any] = {
             "schema": SCHEMA,
@@ -534,10 +528,9 @@ class _Training:
         with new_folder(out, last=TRAINING_FILE) as work:
             stored["adapter_sha256"] = write_adapter(self._model, work)
             write_json(work / TRAINING_FILE, stored)
-        checkpoint.remove()
         return stored
 
-    def _losses(self, checkpoint: Checkpoint, on_progress: Progress | None) -> list[float]:
+    def _losses(self, on_progress: Progress | None) -> list[float]:
         """Train the adapter; returns the mean loss of each epoch."""
         torch, settings = self._torch, self._settings
         trained = [one for one in self._model.parameters() if one.requires_grad]
@@ -549,8 +542,8 @@ class _Training:
             for epoch in range(settings.epochs)
             for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
         ][: settings.steps(len(lengths))]
-        history = checkpoint.restore(trained, optimiser)
-        for done, (_, batch) in enumerate(batches[len(history) :], start=len(history)):
+        history: list[tuple[float, float]] = []
+        for done, (_, batch) in enumerate(batches):
             share = learning_rate_share(done, len(batches), settings.warm_up)
             for group in optimiser.param_groups:
                 group["lr"] = rate * share
@@ -564,7 +557,6 @@ class _Training:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             history.append((summed, weight))
-            checkpoint.save_when_due(trained, optimiser, history)
             if on_progress is not None:
                 on_progress(done + 1, len(batches))
         steps: dict[int, list[tuple[float, float]]] = {}
@@ -586,8 +578,7 @@ class _Training:
                 total += float(loss.detach())
         except self._torch.OutOfMemoryError as error:
             raise DeviceError(
-                f"{size} examples do not fit into memory at one time — lower rows_at_once, "
-                "or use quantise"
+                f"{size} examples do not fit into memory at one time — lower rows_at_once"
             ) from error
         return total, weight
 

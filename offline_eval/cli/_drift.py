@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...calibration import Interval
 from ...calibration.monitoring import DecisionMonitor
@@ -26,12 +25,7 @@ from ._console import out, print_figures
 from ._options import prints_figures, reject
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
-_FEEDBACK = (
-    'each line needs "route" (follow_context or answer) and "right" (true, false or null); '
-    '"rate", in (0, 1], where replies are picked for labelling at different rates'
-)
-# That every reply was picked for labelling, at rates that say otherwise.
-_IMPLAUSIBLE = 0.001
+_FEEDBACK = 'each line needs "route" (follow_context or answer) and "right" (true or false)'
 
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -51,19 +45,14 @@ class _Decision(BaseModel):
 
 
 class _Label(BaseModel):
-    """A reply that was let through: whether it was right, and how likely it was to be picked."""
+    """Whether a reply that was let through was right."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
     route: Literal["follow_context", "answer"]
-    right: bool | None
-    rate: float = Field(1.0, gt=0, le=1)
-
-    @model_validator(mode="after")
-    def _is_picked(self) -> _Label:
-        if self.right is None and self.rate == 1:
-            raise ValueError("a reply without a label needs a 'rate' below 1, or is to be left out")
-        return self
+    right: bool
+    # Labels of replies that were picked at other rates than the rest would need weights.
+    rate: float = Field(1.0, ge=1, le=1)
 
 
 @prints_figures
@@ -83,8 +72,8 @@ def drift(
     those that the policy takes on a run of `knowgate measure`, where a log of questions of which
     nothing is known suffices.
     Relevance and confidence are compared with the policy's histograms (PSI and KS, with
-    intervals and with what chance alone gives), the abstention rate against its
-    baseline, and feedback, if given, against the promised risk.
+    what chance alone gives), the abstention rate against its baseline, and feedback, if
+    given, against the promised risk.
 
     Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
 
@@ -114,9 +103,10 @@ def drift(
         )
         assert cheap is not None
         taken = replayed_decisions(cheap, loaded, costly)
-    labels = [] if feedback is None else _labels(feedback)
-    least = min((one.rate for one in labels), default=1.0)
-    monitor = DecisionMonitor(loaded, risk=risk, delta=delta, least_rate=least, metrics=False)
+    labels = []
+    if feedback is not None:
+        labels = [one for _, one in read_models(feedback, _Label, hint=_FEEDBACK)]
+    monitor = DecisionMonitor(loaded, risk=risk, delta=delta, metrics=False)
     if labels and not monitor.report().risks:
         raise InputError(
             "the policy's guarantee is not about wrong replies, so feedback has no bound",
@@ -145,7 +135,7 @@ def _judged(
 
     drift = DriftReport.of(policy, observed())
     for one in labels:
-        monitor.feedback(one.route, one.right, rate=one.rate)
+        monitor.feedback(one.route, one.right)
     report = monitor.report()
     rate = Interval.wilson(counted[Route.ABSTAIN], counted.total())
     abstention = dataclasses.replace(report.abstention, rate=rate)
@@ -155,34 +145,15 @@ def _judged(
 def _lines(report: MonitorReport) -> list[str]:
     lines = [f"{report.decisions} decisions"]
     rows = [
-        (signal.signal, name, distance)
+        f"{signal.signal:<12}{name:<5}{distance.value:>7.3f}"
+        f"{distance.without_drift:>11.3f}{distance.p_value:>8.3f}{signal.n:>9}"
         for signal in report.drift.signals
         for name, distance in (("PSI", signal.psi), ("KS", signal.ks))
-        if distance is not None and distance.value is not None
+        if distance is not None
     ]
     if rows:
-        lines.append(
-            f"{'signal':<17}{'value':>7}  {'95 % interval':<16}{'by chance':>9}{'p':>8}{'n':>9}"
-        )
-        lines += [
-            f"{signal:<12}{name:<5}{distance.value:>7.3f}  "
-            f"{f'{distance.low:.3f} to {distance.high:.3f}':<16}"
-            f"{distance.without_drift:>9.3f}{distance.p_value:>8.3f}{distance.n_live:>9}"
-            for signal, name, distance in rows
-        ]
+        lines += [f"{'signal':<17}{'value':>7}{'by chance':>11}{'p':>8}{'n':>9}", *rows]
     lines += report.words.split("\n")
     alarms = ", ".join(report.alarms)
     lines.append(f"alarms: {alarms}" if alarms else "no alarm")
     return lines
-
-
-def _labels(path: Path) -> list[_Label]:
-    found = [one for _, one in read_models(path, _Label, hint=_FEEDBACK)]
-    picked = math.prod(one.rate for one in found)
-    if picked < _IMPLAUSIBLE and all(one.right is not None for one in found):
-        raise InputError(
-            "labels at rates below 1, but not one reply that was not picked",
-            where=str(path),
-            hint='add those with "right": null, or leave out "rate" if it is the same for all',
-        )
-    return found
