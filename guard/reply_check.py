@@ -75,16 +75,13 @@ class ReplyChecker:
         """Whether a reply may be delivered otherwise than as it was generated."""
         return self.acts and self.action != "flag"
 
-    def judge(
-        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
-    ) -> ReplyVerdict:
+    def judge(self, reply: str, passages: Sequence[object], question: str) -> ReplyVerdict:
         """Check one reply.
 
         Args:
             reply: as generated.
             passages: those that the model was given.
             question: what was asked.
-            part: whether more of the reply follows, so that `end` is called after it.
 
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
@@ -95,11 +92,9 @@ class ReplyChecker:
             found = self.turns.call(partial(self.threads.call, check, self.seconds), self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
-        return self._judged(reply, question, found, started, part)
+        return self._judged(reply, question, found, started)
 
-    async def ajudge(
-        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
-    ) -> ReplyVerdict:
+    async def ajudge(self, reply: str, passages: Sequence[object], question: str) -> ReplyVerdict:
         """As `judge`, without blocking the event loop."""
         check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
@@ -108,7 +103,7 @@ class ReplyChecker:
             found = await self.turns.acall(run, self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
-        return self._judged(reply, question, found, started, part)
+        return self._judged(reply, question, found, started)
 
     def _check(
         self, reply: str, passages: Sequence[object], question: str
@@ -118,34 +113,24 @@ class ReplyChecker:
         return partial(self.check.check, reply, passages, question)
 
     def _judged(
-        self, reply: str, question: str, found: Support | Exception, started: float, part: bool
+        self, reply: str, question: str, found: Support | Exception, started: float
     ) -> ReplyVerdict:
         if isinstance(found, Exception):
-            return self._told(question, self._failed(reply, found), part)
-        seconds = None if part else time.perf_counter() - started
-        return self._told(question, self._verdict(reply, found, seconds), part)
-
-    def _told(self, question: str, verdict: ReplyVerdict, part: bool) -> ReplyVerdict:
-        if self.observers is not None and not part:
+            verdict = self._failed(reply, found)
+        else:
+            self._count(found, time.perf_counter() - started)
+            verdict = self._verdict(reply, found)
+        if self.observers is not None:
             self.observers.tell_reply(question, verdict)
         return verdict
 
-    def end(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
-        """Count a reply that was checked in parts, and tell the observers."""
-        if verdict.support is not None:
-            self.count(verdict.support, seconds)
-        self._told(question, verdict, part=False)
-
-    def count(self, support: Support, seconds: float) -> None:
-        """Count a checked reply."""
+    def _count(self, support: Support, seconds: float) -> None:
         if self.metrics is not None:
             action = self.action if self.acts else "flag"
             unsupported = support.value < self.threshold
             self.metrics.count_support(support.value, action if unsupported else None, seconds)
 
-    def _verdict(self, reply: str, support: Support, seconds: float | None) -> ReplyVerdict:
-        if seconds is not None:
-            self.count(support, seconds)
+    def _verdict(self, reply: str, support: Support) -> ReplyVerdict:
         calibrated = self.policy is not None and self.policy.certified
         unsupported = support.unsupported(self.threshold)
         if not unsupported or not self.holds_back:

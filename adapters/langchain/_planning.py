@@ -10,7 +10,6 @@ async forms of the chain only differ in how they do it.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -32,8 +31,7 @@ from ...guard.errors import (
     TaskBrokeOffError,
 )
 from ...guard.read_models import CheckedSettings
-from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
-from ...guard.signals.support.reading import sentence_spans
+from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.text import clean_text
 from ..shadow import LateDecision
 from ._answer import (
@@ -50,6 +48,7 @@ from ._replies import Replies
 
 if TYPE_CHECKING:
     from ...guard import Guard
+    from ...guard.reply_check import ReplyChecker
 
 logger = logging.getLogger("knowgate.adapters.langchain")
 RagInput = str | Mapping[str, Any]
@@ -78,8 +77,8 @@ _ORDER = {stage: place for place, stage in enumerate(Stage)}
 GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK, Stage.SMALL_TALK})
 
 
-# The text of a reply, its documents, the question, and whether more of the reply follows.
-ToCheck = tuple[str, Sequence[Document], str, bool]
+# The text of a reply, its documents, and the question.
+ToCheck = tuple[str, Sequence[Document], str]
 # What one question needs done before its flow goes on: by which stage, and what that is given:
 # the input of a runnable; what was retrieved, to be read; question and passages for the guard;
 # the decision of an event; a function without arguments for a check, which may take long; reply,
@@ -325,10 +324,24 @@ class Planner:
         """
         turn = yield from self.plan_flow(given)
         if turn.stage is not None:
-            output = yield (turn.stage, turn.inputs)
-            yield from self._checked_flow(turn, GuardedAnswer.text_of(output), output)
-            yield from self._supported_flow(turn)
+            yield from self.finish_flow(turn, turn.stage)
         return turn.whole
+
+    def finish_flow(self, turn: Turn, stage: Stage) -> Flow[GuardedAnswer]:
+        """Generate a planned answer, and check it.
+
+        Returns:
+            What follows the first chunk of a stream.
+
+        Raises:
+            AbstainedError: the reply abstained, and the chain was told to raise then.
+        """
+        told = set(turn.found)
+        output = yield (stage, turn.inputs)
+        yield from self._checked_flow(turn, GuardedAnswer.text_of(output), output)
+        yield from self._supported_flow(turn)
+        new = {name: value for name, value in turn.found.items() if name not in told}
+        return turn.chunk(turn.reply, **new)
 
     def plan_flow(self, given: object) -> Flow[Turn]:
         """Plan the answer to one input: retrieve, then let the guard decide."""
@@ -480,9 +493,9 @@ class Planner:
         found: bool | None = yield (Stage.CHECK, partial(_abstains, check, turn.asked, text))
         return found
 
-    def checks_support(self, turn: Turn) -> bool:
-        """Whether the reply to be generated is checked against its documents."""
-        return turn.stage is Stage.WITH_CONTEXT and self.guard.reply_checker is not None
+    def checker(self, turn: Turn) -> ReplyChecker | None:
+        """What checks the reply to be generated against its documents."""
+        return self.guard.reply_checker if turn.stage is Stage.WITH_CONTEXT else None
 
     def _supported_flow(self, turn: Turn) -> Flow[None]:
         """Deliver what the documents bear out of the reply.
@@ -491,23 +504,17 @@ class Planner:
             AbstainedError: it is withheld, and the chain was told to raise on abstentions.
             SignalError: the check failed, and the guard was told to raise then.
         """
-        if not self.checks_support(turn) or turn.found["reply_abstained"]:
+        if self.checker(turn) is None or turn.found["reply_abstained"]:
             return
         output = turn.found["output"]
         structured = not (output is None or isinstance(output, str | BaseMessage))
         text = told_values(output) if structured else turn.reply
-        verdict = yield from support_flow(turn, text)
+        verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked))
         if verdict.text is None:
             self._decline(turn, Reason.REPLY_UNSUPPORTED)
         elif verdict.text != text and not structured:
             turn.reply, turn.found["output"] = verdict.text, retold(output, verdict.text)
         turn.found |= {"support": verdict.support, "supported": verdict.supported}
-
-
-def support_flow(turn: Turn, text: str, *, part: bool = False) -> Flow[ReplyVerdict]:
-    """Check a reply, or a part of it, against the documents."""
-    verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked, part))
-    return verdict
 
 
 def _abstains(check: ReplyCheck, question: str, reply: str) -> bool | None:
@@ -527,9 +534,7 @@ def _abstains(check: ReplyCheck, question: str, reply: str) -> bool | None:
 
 
 class StreamedReply:
-    """What is shown of a reply while it is generated: each sentence once it was checked.
-
-    Where nothing is withheld, everything is shown as it comes, and checked at the end.
+    """A reply that is shown while it is generated, and checked at the end.
 
     Args:
         planner: of the chain.
@@ -538,100 +543,30 @@ class StreamedReply:
 
     def __init__(self, planner: Planner, turn: Turn) -> None:
         self._planner, self._turn = planner, turn
-        self._checker = planner.guard.reply_checker if planner.checks_support(turn) else None
-        self._holds = self._checker is not None and self._checker.holds_back
-        self._text, self._judged, self._shown = "", 0, ""
-        self._pending: Any = None
-        self._output: Any = None
-        self._sentences: list[SentenceSupport] = []
-        self._value, self._seconds = 1.0, 0.0
-        self._refused = self._dropped = self._tells = self._failed = False
-        self.withheld = False
+        self._text, self._pending = "", None
 
-    def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
-        """Return what is shown once `chunk` was generated; None for nothing."""
+    def add(self, chunk: Any) -> GuardedAnswer:
+        """The chunk that shows what was generated; data is told as a whole at the end."""
         more = ""
         if isinstance(chunk, str | BaseMessage):
             more = GuardedAnswer.text_of(chunk)
-        else:  # data, which is told as a whole
+        else:
             self._pending = joined(self._pending, chunk)
         self._text += more
-        if not self._holds:
-            return self._turn.chunk(more, output=chunk)
-        self._output = joined(self._output, chunk)
-        shown = yield from self._released()
-        return self._turn.chunk(shown) if shown else None
+        return self._turn.chunk(more, output=chunk)
 
     def end(self) -> Flow[list[GuardedAnswer]]:
         """Return what is shown at the end, the results of checks included."""
-        rest = GuardedAnswer.text_of(self._pending)
-        self._text += rest
-        if self._holds:
-            rest = yield from self._released(last=True)
-        found: dict[str, Any] = {}
-        abstained = yield from self._planner.check_flow(self._turn, self._text)
+        turn, rest = self._turn, GuardedAnswer.text_of(self._pending)
+        text, found = self._text + rest, dict[str, Any]()
+        abstained = yield from self._planner.check_flow(turn, text)
         if abstained is not None:
             found["reply_abstained"] = abstained
-        if self._holds:
-            found |= self._outcome()
-        elif self._checker is not None and not abstained:
-            verdict = yield from support_flow(self._turn, self._text)
+        if self._planner.checker(turn) is not None and not abstained:
+            verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked))
             found |= {"support": verdict.support, "supported": verdict.supported}
         parts: list[tuple[str, dict[str, Any]]] = [(rest, {}), ("", found)]
-        return [self._turn.chunk(text, **told) for text, told in parts if text or told]
-
-    def _released(self, *, last: bool = False) -> Flow[str]:
-        """Return what may be shown by now; the refusal where the reply is withheld."""
-        if self.withheld:
-            return ""
-        end = len(self._text)
-        if not last:
-            begun = sentence_spans(self._text[self._judged :])
-            *_, end = (self._judged + start for start, _ in ((0, 0), *begun))
-        shown = ""
-        if end > self._judged:
-            shown = yield from self._judge(end)
-        self._shown += shown
-        if self._refused or (last and self._dropped and not self._tells):
-            self.withheld = True
-            return shown + self._planner.replies.to(Reason.REPLY_UNSUPPORTED)
-        return shown
-
-    def _judge(self, end: int) -> Flow[str]:
-        """Judge the text up to `end`, and return what is delivered of it."""
-        started = time.perf_counter()
-        verdict = yield from support_flow(self._turn, self._text[self._judged : end], part=True)
-        self._judged, self._seconds = end, self._seconds + time.perf_counter() - started
-        support = verdict.support
-        if support is None:
-            self._failed = True
-        else:
-            self._value = min(self._value, support.value)
-            self._sentences += support.shifted(len(self._shown)).sentences
-            self._tells |= any(one.support is not None for one in support.sentences)
-        if verdict.text is None:
-            # Of a part that is left out as a whole, others may still be delivered.
-            assert self._checker is not None  # nobody else judges
-            drops = self._checker.action == "drop" and support is not None
-            self._refused, self._dropped = not drops, drops
-        return verdict.text or ""
-
-    def _outcome(self) -> dict[str, Any]:
-        """Count a reply that was held back, and return what its last chunk has."""
-        checker = self._checker
-        assert checker is not None  # nothing was held back otherwise
-        support, supported = None, None
-        if not self._failed:
-            support = Support(self._value, tuple(self._sentences))
-            supported = support.value >= checker.threshold
-        calibrated = checker.policy is not None and checker.policy.certified
-        text = None if self.withheld else self._shown
-        verdict = ReplyVerdict(text, support, supported, calibrated)
-        checker.end(self._turn.asked, verdict, self._seconds)
-        output = None if self.withheld else self._output
-        if output is not None and self._shown != self._text:
-            output = retold(output, self._shown)
-        return {"support": support, "supported": supported, "output": output}
+        return [turn.chunk(text, **told) for text, told in parts if text or told]
 
 
 _TOLD = {

@@ -15,7 +15,7 @@ from ...contracts import (
     PartialGenerationsError,
 )
 from ...errors import InputError, LanguageModelError
-from ...matching import MeaningMatcher, SentenceMatcher
+from ...matching import SentenceMatcher
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from ._single_answers import settled_by_greedy
@@ -56,7 +56,7 @@ class SampledConsistency(ClosedBookEstimator):
             policy's in the place of it.
         prompt: closed-book prompt with a `{question}` slot.
         same: when two answers count as one, e.g. `same_answer`, an `AnswerMatcher` with
-            aliases or a `MeaningMatcher`; one with a method `about(question)` is told the
+            aliases or a `SameMeaning`; one with a method `about(question)` is told the
             question by it, as the default is.
         stopping: `curtailed` (exact: the decision of all n samples), `bayesian`
             (`BayesianStopping` with its defaults), `none` (always n), or a rule.
@@ -186,10 +186,10 @@ class SampledConsistency(ClosedBookEstimator):
         def count() -> int:
             return sum(same(answer, sample.text) for sample in samples)
 
-        if isinstance(self._same, MeaningMatcher):
-            found: int = yield Compute(count)
-            return found
-        return count()
+        if self._same is _SAME:  # too quick to be worth a thread
+            return count()
+        found: int = yield Compute(count)
+        return found
 
 
 def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:

@@ -17,10 +17,9 @@ from ...contracts import (
     LanguageModel,
 )
 from ...errors import InputError, LanguageModelError, require_known
-from ...fingerprint import Fingerprint
-from ...matching import SentenceMatcher, canonical_answer, is_refusal
+from ...matching import SentenceMatcher, canonical_answer
 from ...prompts import Prompt
-from ._driver import StepwiseEstimator
+from ._driver import ClosedBookEstimator
 from ._single_answers import required_logprobs
 from .stopping import Sampling
 
@@ -200,7 +199,7 @@ def _clean(entropy: float) -> float:
 Variant = Literal["discrete", "likelihood"]
 
 
-class SemanticEntropy(StepwiseEstimator):
+class SemanticEntropy(ClosedBookEstimator):
     """1 − entropy / log n of the meanings of n sampled answers, in [0, 1].
 
     1 when all samples mean the same, 0 when no two do. Strong where answers can be worded
@@ -227,6 +226,8 @@ class SemanticEntropy(StepwiseEstimator):
     language models using semantic entropy.
     """
 
+    kind = "semantic_entropy"
+
     def __init__(
         self,
         language_model: LanguageModel,
@@ -236,7 +237,7 @@ class SemanticEntropy(StepwiseEstimator):
         clusters: ClustersFrom = None,
         prompt: Prompt | None = None,
     ) -> None:
-        super().__init__(language_model)
+        super().__init__(language_model, prompt)
         sampling = Sampling() if sampling is None else sampling
         if sampling.n < 2:
             raise InputError("must be at least 2", where="n")
@@ -246,39 +247,27 @@ class SemanticEntropy(StepwiseEstimator):
         # Rules are too quick to be worth a thread.
         self._by_rules = clusters is None
         self._temperature, self._seed = sampling.temperature, sampling.seed
-        self._prompt = prompt or Prompt.bundled("closed_book")
 
     @property
     def cost(self) -> Cost:
         """The greedy answer and n samples."""
         return Cost(greedy_calls=1, sampled_calls=self._n)
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this estimator is bound to."""
-        return Fingerprint(
-            kind="semantic_entropy",
-            backend="language_model",
-            settings={
-                **self._clusters.settings,
-                "language_model": self._language_model.fingerprint,
-                "n": self._n,
-                "variant": self._variant,
-                "length_normalised": True if self._variant == "likelihood" else None,
-                "answer": "greedy",
-                "temperature": self._temperature,
-                "prompt_sha256": self._prompt.sha256,
-            },
-        )
+    def _settings(self) -> Settings:
+        return {
+            **self._clusters.settings,
+            "n": self._n,
+            "variant": self._variant,
+            "length_normalised": True if self._variant == "likelihood" else None,
+            "answer": "greedy",
+            "temperature": self._temperature,
+            "prompt_sha256": self._prompt.sha256,
+        }
 
-    def _steps(self, question: str) -> Steps[Confidence]:
-        prompt = self._prompt.fill(question=question)
-        [greedy] = yield Draw(prompt)
-        answer = greedy.text.strip()
-        if is_refusal(answer):
-            return Confidence(0.0, answer, samples_saved=self._n, calls=1)
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         # The very samples that `SampledConsistency` draws for the same seed.
         seed = None if self._seed is None else self._seed + 1
+        prompt = self._prompt.fill(question=question)
         draw = Draw(prompt, self._n, self._temperature, seed)
         samples, error = yield from draw_some(draw)
         if error is not None and len(samples) < 2:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import Confidence, Generation, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
-from knowgate.guard.matching import MeaningMatcher, same_answer
+from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence.stopping import (
@@ -345,17 +345,16 @@ def test_numbers_and_dates_match_in_any_writing() -> None:
     assert SampledConsistency(model).estimate("q").value == 1.0
 
 
-async def test_a_meaning_matcher_works_in_a_thread_of_its_own_when_asynchronous() -> None:
+async def test_a_matcher_of_ones_own_works_in_a_thread_when_asynchronous() -> None:
     threads: list[int] = []
 
-    class Embedder:
-        def embed(self, texts: Sequence[str]) -> Any:
-            threads.append(threading.get_ident())
-            return [[1.0, 0.0]] * len(texts)
+    def same(first: str, second: str) -> bool:
+        threads.append(threading.get_ident())
+        return True
 
     def estimator() -> SampledConsistency:
         model = ScriptedLanguageModel({"q": ["car", "automobile"]})
-        return SampledConsistency(model, same=MeaningMatcher(Embedder()))
+        return SampledConsistency(model, same=same)
 
     assert (await estimator().aestimate("q")).value == 1.0
     assert threading.get_ident() not in threads
