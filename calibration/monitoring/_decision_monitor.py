@@ -32,7 +32,7 @@ from .drift import (
     compare_counts,
     require_alpha,
 )
-from .report import AbstentionState, MonitorCollector, MonitorReport, RiskState
+from .report import AbstentionState, MonitorCollector, MonitorReport
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -183,7 +183,7 @@ class DecisionMonitor:
             abstention = AbstentionState.of(
                 Interval.wilson(block.abstained, block.decisions), self._detector, self._run_length
             )
-            risks = {name: RiskState.of(monitor) for name, monitor in self._risks.items()}
+            risks = deepcopy(self._risks)
             decisions = self._decisions
         if judged is not None and judged[0] is last:
             drift = judged[1]

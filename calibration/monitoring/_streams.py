@@ -306,6 +306,11 @@ class RiskMonitor(CheckedSettings):
         """Whether the evidence has ever reached 1/δ."""
         return self.alarmed_at is not None
 
+    @property
+    def promised(self) -> bool:
+        """Whether the guarantee speaks of this very risk, or it is the one asked for."""
+        return self.rise is not None
+
     def observe(self, wrong: bool) -> None:
         """Take in whether a reply that was let through is wrong."""
         self.labels += 1

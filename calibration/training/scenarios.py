@@ -1,6 +1,6 @@
 """Train a language model on what to do in each knowledge scenario.
 
-LoRA adapters by supervised examples (`TrainingExample`) or by preferences (`PreferenceExample`),
+LoRA adapters by supervised examples, or by preferred replies against rejected ones,
 in peft's file format, with safetensors weights and a `training.json` that says what they were
 made of.
 """
@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -106,7 +106,7 @@ class ScenarioTrainingSettings(CheckedSettings):
 
     @classmethod
     def for_embedded_preferences(cls) -> ScenarioTrainingSettings:
-        """The same for `PreferenceExample`, which needs fewer and smaller steps."""
+        """The same for examples with a rejected reply, which need fewer and smaller steps."""
         return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
 
 
@@ -117,38 +117,20 @@ class TrainingExample:
     Attributes:
         prompt: as the model is asked later, without a chat template.
         target: the reply, without the white space before it and without an end token.
+        rejected: the reply that tempts, where the other one is to be preferred to it.
     """
 
     prompt: str
     target: str
+    rejected: str | None = None
 
     @property
     def replies(self) -> tuple[str, ...]:
-        """The reply."""
-        return (self.target,)
+        """The wanted reply, and the rejected one."""
+        return (self.target,) if self.rejected is None else (self.target, self.rejected)
 
 
-@dataclass(frozen=True, slots=True)
-class PreferenceExample:
-    """A prompt and two replies.
-
-    Attributes:
-        prompt: as the model is asked later, without a chat template.
-        chosen: the reply that is wanted.
-        rejected: the one that tempts.
-    """
-
-    prompt: str
-    chosen: str
-    rejected: str
-
-    @property
-    def replies(self) -> tuple[str, ...]:
-        """Both replies, the wanted one first."""
-        return self.chosen, self.rejected
-
-
-def examples_sha256(examples: Sequence[TrainingExample] | Sequence[PreferenceExample]) -> str:
+def examples_sha256(examples: Sequence[TrainingExample]) -> str:
     """Identifies the examples, their order included.
 
     >>> one = TrainingExample("Q: Who?\\nA:", "Ada")
@@ -157,7 +139,8 @@ def examples_sha256(examples: Sequence[TrainingExample] | Sequence[PreferenceExa
     """
     digest = hashlib.sha256()
     for example in examples:
-        digest.update(json.dumps(astuple(example), ensure_ascii=True).encode() + b"\n")
+        texts = [example.prompt, *example.replies]
+        digest.update(json.dumps(texts, ensure_ascii=True).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -217,7 +200,7 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
 
 def train_scenarios(
     model_path: str | Path,
-    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
+    examples: Sequence[TrainingExample],
     out: str | Path,
     *,
     settings: ScenarioTrainingSettings | None = None,
@@ -226,8 +209,8 @@ def train_scenarios(
 ) -> ScenarioTrainingReport:
     """Train a LoRA adapter on the replies that are wanted, or on preferred ones (DPO).
 
-    For `TrainingExample` the loss is on the replies' tokens and their end token only. For
-    `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
+    The loss is on the replies' tokens and their end token only. For examples with a rejected
+    reply it is `preference_loss` with the base model, its adapter off, as
     reference. The same examples, settings, seed, versions and thread count give the same adapter.
 
     Args:
@@ -247,7 +230,7 @@ def train_scenarios(
         KnowgateError: the loss is NaN or infinite; nothing is written.
     """
     chosen, out = settings or ScenarioTrainingSettings(), Path(out)
-    kinds = {type(one) for one in examples}
+    kinds = {one.rejected is None for one in examples}
     if len(kinds) != 1:
         raise InputError(
             "are of two kinds" if kinds else "there are none",
@@ -256,7 +239,7 @@ def train_scenarios(
         )
     device = training_device(chosen.device)
     identity: dict[str, Any] = {
-        "objective": "preference" if kinds == {PreferenceExample} else "supervised",
+        "objective": "supervised" if kinds == {True} else "preference",
         "examples_sha256": examples_sha256(examples),
         "settings": asdict(chosen),
         "seed": seed,
@@ -391,7 +374,7 @@ def shuffled_batches(lengths: Sequence[int], size: int, seed: str) -> list[list[
 def _encode(
     model: Any,
     tokenizer: Any,
-    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
+    examples: Sequence[TrainingExample],
     settings: ScenarioTrainingSettings,
 ) -> _Rows:
     """Token rows of all examples that are not too long.

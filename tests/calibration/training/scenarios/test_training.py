@@ -13,7 +13,6 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training import scenarios as training_module
 from knowgate.calibration.training.scenarios import (
-    PreferenceExample,
     ScenarioTrainingReport,
     ScenarioTrainingSettings,
     TrainingExample,
@@ -28,7 +27,7 @@ FAST = ScenarioTrainingSettings(
 )
 REPLIES = ["red", "blue", "unknown", "green"]
 EXAMPLES = [TrainingExample(f"Colour of item {n}?\nA:", REPLIES[n]) for n in range(4)]
-PAIRS = [PreferenceExample(f"Item {n}?\nA:", "unknown", REPLIES[n]) for n in (0, 1, 3)]
+PAIRS = [TrainingExample(f"Item {n}?\nA:", "unknown", REPLIES[n]) for n in (0, 1, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +141,7 @@ def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
         total = 0.0
         for pair in PAIRS:
             [[chosen, rejected]] = lm.score_options(
-                [pair.prompt], [f" {pair.chosen}", f" {pair.rejected}"]
+                [pair.prompt], [f" {pair.target}", f" {pair.rejected}"]
             )
             total += chosen - rejected
         return total
