@@ -33,6 +33,10 @@ Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 _SAME = SentenceMatcher()
 
 
+# So many samples decide at least where the model fails.
+_FEWEST_SAMPLES = 3
+
+
 class SampledConsistency(ClosedBookEstimator):
     """Share of up to n sampled answers that repeat the greedy answer.
 
@@ -63,7 +67,6 @@ class SampledConsistency(ClosedBookEstimator):
         shortcut: from which probability in (0, 1] on the greedy answer is known without
             sampling, where n samples would hardly decide otherwise (see `settled_by_greedy`);
             None for never.
-        minimum_samples: how many samples decide at least where the model fails.
 
     Raises:
         InputError: `language_model` is not one, e.g. a bare LangChain chat model, or an
@@ -85,14 +88,11 @@ class SampledConsistency(ClosedBookEstimator):
         same: Callable[[str, str], bool] = _SAME,
         stopping: Stopping = "curtailed",
         shortcut: float | None = 0.9,
-        minimum_samples: int = 3,
     ) -> None:
         sampling = Sampling() if sampling is None else sampling
         super().__init__(language_model, prompt, sampling.seed)
         n = sampling.n
         check_rule(n, threshold)
-        if minimum_samples < 1:
-            raise InputError("must be at least 1", where="minimum_samples")
         self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
         self._same = same
         self._seed = sampling.seed
@@ -101,7 +101,6 @@ class SampledConsistency(ClosedBookEstimator):
         if shortcut is not None and not 0.0 < shortcut <= 1.0:
             raise InputError("must be in (0, 1] or None", where="shortcut")
         self._shortcut = shortcut
-        self._minimum_samples = min(minimum_samples, n)
 
     def deciding_at(self, threshold: float) -> SampledConsistency:
         """The same estimator, stopping once "at least `threshold`" is decided.
@@ -176,7 +175,7 @@ class SampledConsistency(ClosedBookEstimator):
     def _what_arrived(self, error: LanguageModelError, drawn: int) -> list[Generation]:
         rows = error.generations if isinstance(error, PartialGenerationsError) else ()
         arrived = [generation for row in rows for generation in row]
-        if drawn + len(arrived) < self._minimum_samples:
+        if drawn + len(arrived) < min(_FEWEST_SAMPLES, self._n):
             raise error
         return arrived
 

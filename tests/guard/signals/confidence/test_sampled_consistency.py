@@ -324,16 +324,13 @@ def test_an_error_in_a_later_wave_leaves_the_earlier_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fails_after", "minimum", "error"),
-    [(1, 3, LanguageModelError), (3, 3, PartialGenerationsError), (5, 5, PartialGenerationsError)],
+    ("fails_after", "error"), [(1, LanguageModelError), (3, PartialGenerationsError)]
 )
-def test_too_few_samples_are_an_error(
-    fails_after: int, minimum: int, error: type[Exception]
-) -> None:
+def test_too_few_samples_are_an_error(fails_after: int, error: type[Exception]) -> None:
     model = FailingLanguageModel(default="Ada", fails_after=fails_after)
 
     with pytest.raises(error, match="the script ends here"):
-        SampledConsistency(model, stopping="none", minimum_samples=minimum).estimate("q")
+        SampledConsistency(model, stopping="none").estimate("q")
 
 
 # -- matching ---------------------------------------------------------------------------
