@@ -71,17 +71,25 @@ class ReplyChecker:
         return 2.0 if self.policy.threshold is None else self.policy.threshold
 
     @property
+    def calibrated(self) -> bool:
+        """Whether the threshold was chosen on labelled replies, with a promise."""
+        return self.policy is not None and self.policy.certified
+
+    @property
     def holds_back(self) -> bool:
         """Whether a reply may be delivered otherwise than as it was generated."""
         return self.acts and self.action != "flag"
 
-    def judge(self, reply: str, passages: Sequence[object], question: str) -> ReplyVerdict:
+    def judge(
+        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
+    ) -> ReplyVerdict:
         """Check one reply.
 
         Args:
             reply: as generated.
             passages: those that the model was given.
             question: what was asked.
+            part: whether more of the reply follows, so that `tell` is called after it.
 
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
@@ -92,9 +100,11 @@ class ReplyChecker:
             found = self.turns.call(partial(self.threads.call, check, self.seconds), self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
-        return self._judged(reply, question, found, started)
+        return self._judged(reply, question, found, started, part)
 
-    async def ajudge(self, reply: str, passages: Sequence[object], question: str) -> ReplyVerdict:
+    async def ajudge(
+        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
+    ) -> ReplyVerdict:
         """As `judge`, without blocking the event loop."""
         check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
@@ -103,7 +113,7 @@ class ReplyChecker:
             found = await self.turns.acall(run, self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
-        return self._judged(reply, question, found, started)
+        return self._judged(reply, question, found, started, part)
 
     def _check(
         self, reply: str, passages: Sequence[object], question: str
@@ -113,34 +123,36 @@ class ReplyChecker:
         return partial(self.check.check, reply, passages, question)
 
     def _judged(
-        self, reply: str, question: str, found: Support | Exception, started: float
+        self, reply: str, question: str, found: Support | Exception, started: float, part: bool
     ) -> ReplyVerdict:
         if isinstance(found, Exception):
             verdict = self._failed(reply, found)
         else:
-            self._count(found, time.perf_counter() - started)
             verdict = self._verdict(reply, found)
-        if self.observers is not None:
-            self.observers.tell_reply(question, verdict)
+        if not part:
+            self.tell(question, verdict, time.perf_counter() - started)
         return verdict
 
-    def _count(self, support: Support, seconds: float) -> None:
-        if self.metrics is not None:
+    def tell(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
+        """Count the verdict on a whole reply, and tell the observers."""
+        if self.metrics is not None and verdict.support is not None:
             action = self.action if self.acts else "flag"
-            unsupported = support.value < self.threshold
-            self.metrics.count_support(support.value, action if unsupported else None, seconds)
+            value = verdict.support.value
+            unsupported = value < self.threshold
+            self.metrics.count_support(value, action if unsupported else None, seconds)
+        if self.observers is not None:
+            self.observers.tell_reply(question, verdict)
 
     def _verdict(self, reply: str, support: Support) -> ReplyVerdict:
-        calibrated = self.policy is not None and self.policy.certified
         unsupported = support.unsupported(self.threshold)
         if not unsupported or not self.holds_back:
-            return ReplyVerdict(reply, support, not unsupported, calibrated)
+            return ReplyVerdict(reply, support, not unsupported, self.calibrated)
         if self.action == "abstain":
-            return ReplyVerdict(None, replace(support, sentences=()), False, calibrated)
+            return ReplyVerdict(None, replace(support, sentences=()), False, self.calibrated)
         text, shown = _changed(reply, support, self.threshold, drop=self.action == "drop")
         if self.action == "drop" and all(one.support is None for one in shown.sentences):
             text = ""  # greetings alone are no answer
-        return ReplyVerdict(text if text.strip() else None, shown, False, calibrated)
+        return ReplyVerdict(text if text.strip() else None, shown, False, self.calibrated)
 
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
         # The message may quote the reply: only the type is logged.

@@ -331,12 +331,12 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield plan.whole
             return
         yield plan.first_chunk
-        if _holds_back(self._planner.checker(plan)):
-            yield _only(self._run([self._planner.finish_flow(plan, plan.stage)], runs))
-            return
         reply, child = StreamedReply(self._planner, plan), runs.child(0, plan.stage)
         for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
-            yield reply.add(chunk)
+            if (shown := _only(self._run([reply.add(chunk)], runs))) is not None:
+                yield shown
+            if reply.withheld:
+                break
         yield from _only(self._run([reply.end()], runs))
 
     async def _atransform(
@@ -355,14 +355,14 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield plan.whole
             return
         yield plan.first_chunk
-        if _holds_back(self._planner.checker(plan)):
-            yield _only(await self._arun([self._planner.finish_flow(plan, plan.stage)], runs))
-            return
         reply, child = StreamedReply(self._planner, plan), runs.child(0, plan.stage)
         stream = self._parts[plan.stage].astream(dict(plan.inputs), child, **kwargs)
         async with aclosing(stream) as said:
             async for chunk in said:
-                yield reply.add(chunk)
+                if (shown := _only(await self._arun([reply.add(chunk)], runs))) is not None:
+                    yield shown
+                if reply.withheld:
+                    break
         for last in _only(await self._arun([reply.end()], runs)):
             yield last
 
@@ -426,7 +426,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if stage is Stage.SUPPORT:
             checker = self._guard.reply_checker
             assert checker is not None  # nobody asks for it otherwise
-            judged = (checker.ajudge(*one) for one in given)
+            judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
             return _not_cancelled(list(await asyncio.gather(*judged, return_exceptions=True)))
         if stage is Stage.EVENT:
             await _adispatch(runs.watched(step), given)
@@ -502,15 +502,11 @@ class _Runs:
 def _judged(checker: ReplyChecker | None, given: ToCheck) -> ReplyVerdict | Exception:
     """The verdict on one reply, or the error in its place."""
     assert checker is not None  # nobody asks for it otherwise
+    reply, documents, question, part = given
     try:
-        return checker.judge(*given)
+        return checker.judge(reply, documents, question, part=part)
     except KnowgateError as error:
         return error
-
-
-def _holds_back(checker: ReplyChecker | None) -> bool:
-    """Whether a reply is shown once it was checked as a whole."""
-    return checker is not None and checker.holds_back
 
 
 def _require_closed_book(guard: Guard, *, given: bool) -> None:

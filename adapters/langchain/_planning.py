@@ -10,8 +10,9 @@ async forms of the chain only differ in how they do it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
@@ -31,7 +32,8 @@ from ...guard.errors import (
     TaskBrokeOffError,
 )
 from ...guard.read_models import CheckedSettings
-from ...guard.signals.support.contracts import ReplyVerdict
+from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
+from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
 from ..shadow import LateDecision
 from ._answer import (
@@ -77,8 +79,8 @@ _ORDER = {stage: place for place, stage in enumerate(Stage)}
 GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK, Stage.SMALL_TALK})
 
 
-# The text of a reply, its documents, and the question.
-ToCheck = tuple[str, Sequence[Document], str]
+# The text of a reply, its documents, the question, and whether more of the reply follows.
+ToCheck = tuple[str, Sequence[Document], str, bool]
 # What one question needs done before its flow goes on: by which stage, and what that is given:
 # the input of a runnable; what was retrieved, to be read; question and passages for the guard;
 # the decision of an event; a function without arguments for a check, which may take long; reply,
@@ -324,24 +326,10 @@ class Planner:
         """
         turn = yield from self.plan_flow(given)
         if turn.stage is not None:
-            yield from self.finish_flow(turn, turn.stage)
+            output = yield (turn.stage, turn.inputs)
+            yield from self._checked_flow(turn, GuardedAnswer.text_of(output), output)
+            yield from self._supported_flow(turn)
         return turn.whole
-
-    def finish_flow(self, turn: Turn, stage: Stage) -> Flow[GuardedAnswer]:
-        """Generate a planned answer, and check it.
-
-        Returns:
-            What follows the first chunk of a stream.
-
-        Raises:
-            AbstainedError: the reply abstained, and the chain was told to raise then.
-        """
-        told = set(turn.found)
-        output = yield (stage, turn.inputs)
-        yield from self._checked_flow(turn, GuardedAnswer.text_of(output), output)
-        yield from self._supported_flow(turn)
-        new = {name: value for name, value in turn.found.items() if name not in told}
-        return turn.chunk(turn.reply, **new)
 
     def plan_flow(self, given: object) -> Flow[Turn]:
         """Plan the answer to one input: retrieve, then let the guard decide."""
@@ -509,12 +497,18 @@ class Planner:
         output = turn.found["output"]
         structured = not (output is None or isinstance(output, str | BaseMessage))
         text = told_values(output) if structured else turn.reply
-        verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked))
+        verdict = yield from support_flow(turn, text)
         if verdict.text is None:
             self._decline(turn, Reason.REPLY_UNSUPPORTED)
         elif verdict.text != text and not structured:
             turn.reply, turn.found["output"] = verdict.text, retold(output, verdict.text)
         turn.found |= {"support": verdict.support, "supported": verdict.supported}
+
+
+def support_flow(turn: Turn, text: str, *, part: bool = False) -> Flow[ReplyVerdict]:
+    """Check a reply, or a part of it, against the documents."""
+    verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked, part))
+    return verdict
 
 
 def _abstains(check: ReplyCheck, question: str, reply: str) -> bool | None:
@@ -534,7 +528,9 @@ def _abstains(check: ReplyCheck, question: str, reply: str) -> bool | None:
 
 
 class StreamedReply:
-    """A reply that is shown while it is generated, and checked at the end.
+    """What is shown of a reply while it is generated: each sentence once it was checked.
+
+    Where nothing is withheld, everything is shown as it comes, and checked at the end.
 
     Args:
         planner: of the chain.
@@ -543,30 +539,94 @@ class StreamedReply:
 
     def __init__(self, planner: Planner, turn: Turn) -> None:
         self._planner, self._turn = planner, turn
-        self._text, self._pending = "", None
+        self._checker = planner.checker(turn)
+        self._holds = self._checker is not None and self._checker.holds_back
+        self._text, self._judged, self._shown, self._seconds = "", 0, "", 0.0
+        self._pending: Any = None
+        self._output: Any = None
+        # With the place that what is delivered of each part has in what was shown.
+        self._verdicts: list[tuple[int, ReplyVerdict]] = []
+        self.withheld = False
 
-    def add(self, chunk: Any) -> GuardedAnswer:
-        """The chunk that shows what was generated; data is told as a whole at the end."""
+    def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
+        """Return what is shown once `chunk` was generated; None for nothing."""
         more = ""
         if isinstance(chunk, str | BaseMessage):
             more = GuardedAnswer.text_of(chunk)
-        else:
+        else:  # data, which is told as a whole
             self._pending = joined(self._pending, chunk)
         self._text += more
-        return self._turn.chunk(more, output=chunk)
+        if not self._holds:
+            return self._turn.chunk(more, output=chunk)
+        self._output = joined(self._output, chunk)
+        shown = yield from self._released()
+        return self._turn.chunk(shown) if shown else None
 
     def end(self) -> Flow[list[GuardedAnswer]]:
         """Return what is shown at the end, the results of checks included."""
-        turn, rest = self._turn, GuardedAnswer.text_of(self._pending)
-        text, found = self._text + rest, dict[str, Any]()
-        abstained = yield from self._planner.check_flow(turn, text)
+        rest = GuardedAnswer.text_of(self._pending)
+        self._text += rest
+        if self._holds:
+            rest = yield from self._released(last=True)
+        found: dict[str, Any] = {}
+        abstained = yield from self._planner.check_flow(self._turn, self._text)
         if abstained is not None:
             found["reply_abstained"] = abstained
-        if self._planner.checker(turn) is not None and not abstained:
-            verdict: ReplyVerdict = yield (Stage.SUPPORT, (text, turn.documents, turn.asked))
+        if self._checker is not None and self._holds:
+            found |= self._outcome(self._checker)
+        elif self._checker is not None and not abstained:
+            verdict = yield from support_flow(self._turn, self._text)
             found |= {"support": verdict.support, "supported": verdict.supported}
         parts: list[tuple[str, dict[str, Any]]] = [(rest, {}), ("", found)]
-        return [turn.chunk(text, **told) for text, told in parts if text or told]
+        return [self._turn.chunk(text, **told) for text, told in parts if text or told]
+
+    def _released(self, *, last: bool = False) -> Flow[str]:
+        """Return what may be shown by now; the refusal where the reply is withheld."""
+        checker = self._checker
+        if self.withheld or checker is None:
+            return ""
+        text, shown = self._text[self._judged :], ""
+        if not last:
+            text = text[: max((start for start, _ in sentence_spans(text)), default=0)]
+        if text:
+            started = time.perf_counter()
+            verdict = yield from support_flow(self._turn, text, part=True)
+            self._judged += len(text)
+            self._seconds += time.perf_counter() - started
+            self._verdicts.append((len(self._shown), verdict))
+            shown = verdict.text or ""
+            # Of a part that is left out as a whole, others may still be delivered.
+            drops = checker.action == "drop" and verdict.support is not None
+            self.withheld = verdict.text is None and not drops
+        self._shown += shown
+        if last and any(one.text is None for _, one in self._verdicts):
+            self.withheld |= all(one.support is None for one in self._sentences())
+        return shown + (self._planner.replies.to(Reason.REPLY_UNSUPPORTED) if self.withheld else "")
+
+    def _sentences(self) -> list[SentenceSupport]:
+        """The sentences that were shown."""
+        return [
+            replace(one, start=one.start + place, end=one.end + place)
+            for place, verdict in self._verdicts
+            if verdict.support is not None
+            for one in verdict.support.sentences
+        ]
+
+    def _outcome(self, checker: ReplyChecker) -> dict[str, Any]:
+        """Count a reply that was held back, and return what its last chunk has."""
+        support, supported = None, None
+        supports = [verdict.support for _, verdict in self._verdicts]
+        values = [one.value for one in supports if one is not None]
+        if len(values) == len(supports):
+            support = Support(min(values, default=1.0), tuple(self._sentences()))
+            supported = support.value >= checker.threshold
+        text = None if self.withheld else self._shown
+        verdict = ReplyVerdict(text, support, supported, checker.calibrated)
+        checker.tell(self._turn.asked, verdict, self._seconds)
+        output = None if self.withheld else self._output
+        if output is not None and self._shown != self._text:
+            output = retold(output, self._shown)
+        return {"support": support, "supported": supported, "output": output}
 
 
 _TOLD = {

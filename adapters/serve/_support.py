@@ -7,12 +7,14 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
 
 from ...guard import Guard, KnowgateError, Reason
 from ...guard.signals.support.contracts import ReplyVerdict
+from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
 from ._bodies import as_json
 
@@ -137,7 +139,7 @@ def verdict_body(
 def events_of(
     completion: Mapping[str, Any], extension: dict[str, Any], *, with_usage: bool = False
 ) -> Iterator[bytes]:
-    """The events of a stream that tells a whole completion.
+    """The events of a stream that tells a whole completion, sentence by sentence.
 
     Args:
         completion: of the upstream, checked.
@@ -177,7 +179,9 @@ def _deltas(message: Any) -> list[dict[str, Any]]:
             for place, call in enumerate(calls)
         ]
     text = text_of(known.get("content"))
-    told = [{"content": text}] if text else []
+    starts = [start for start, _ in sentence_spans(text)]
+    cuts = [0, *starts[1:], len(text)]
+    told = [{"content": text[a:b]} for a, b in pairwise(cuts) if b > a]
     return [{"role": "assistant", "content": "", **others}, *told]
 
 

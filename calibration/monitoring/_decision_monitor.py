@@ -90,6 +90,7 @@ class DecisionMonitor:
             without a guarantee, no risk is watched.
         delta: probability of a false alarm of the promised risks, ever; of each of the
             other ones too. By default the guarantee's, or .1.
+        least_rate: smallest sampling rate of feedback (see `RiskMonitor`).
         alarms: baseline of the abstention rate, and how rare false alarms are.
         metrics: False for none.
         registry: where metrics are registered; prometheus-client's own by default.
@@ -106,6 +107,7 @@ class DecisionMonitor:
         window: int = 1000,
         risk: float | None = None,
         delta: float | None = None,
+        least_rate: float = 1.0,
         alarms: AlarmSettings | None = None,
         metrics: bool = True,
         registry: CollectorRegistry | None = None,
@@ -124,7 +126,7 @@ class DecisionMonitor:
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
         self._detector = _detector(policy, baseline, run_length)
-        self._risks = risk_monitors(policy, risk, delta, run_length)
+        self._risks = risk_monitors(policy, risk, delta, run_length, least_rate)
         self._lock = threading.Lock()
         self._decisions = 0
         self._block = SignalCounter().bound_to(policy)
@@ -149,23 +151,26 @@ class DecisionMonitor:
                     )
                 self._last, self._block = self._block, SignalCounter().bound_to(self._policy)
 
-    def feedback(self, route: Route | str, right: bool) -> None:
+    def feedback(self, route: Route | str, right: bool | None, *, rate: float = 1.0) -> None:
         """Take in a label of a reply that was let through.
 
         Args:
             route: of its decision: `follow_context` or `answer`.
-            right: whether the reply is right.
+            right: whether the reply is right; None where it was not picked for labelling,
+                which is only to be told where sampling rates differ (see `RiskMonitor`).
+            rate: probability with which it was picked.
 
         Raises:
-            InputError: no risk of this route is watched, or another route; no label.
+            InputError: no risk of this route is watched, another route, or an impossible rate;
+                no label at rate 1.
         """
         if route not in LET_THROUGH:
             raise InputError(
                 f"feedback on route {str(route)!r}",
                 hint=f"one of: {', '.join(LET_THROUGH)}; an abstention has no reply to be wrong",
             )
-        if not isinstance(right, bool):
-            raise InputError("feedback is neither true nor false")
+        if right is not None and not isinstance(right, bool):
+            raise InputError("feedback is neither true, false nor None")
         with self._lock:
             watched = [
                 self._risks[name] for name in (ALL, Route(route).value) if name in self._risks
@@ -173,7 +178,7 @@ class DecisionMonitor:
             if not watched:
                 raise InputError("no risk is watched", hint="pass risk=… to the monitor")
             for monitor in watched:
-                monitor.observe(not right)
+                monitor.observe(None if right is None else not right, rate=rate)
 
     def report(self) -> MonitorReport:
         """What is known now."""

@@ -35,6 +35,8 @@ Direction = Literal["up", "down"]
 _CHANGE_STAKES: Array = np.geomspace(0.02, 0.9, 10)
 _Inside = Annotated[float, Field(strict=True, gt=0, lt=1)]
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+# Keys of objects are texts in JSON.
+_Weight = Annotated[float, Field(allow_inf_nan=False)]
 _Ten = Field(min_length=10, max_length=10)
 if TYPE_CHECKING:
     _Capital = Array
@@ -55,24 +57,24 @@ def is_number(value: object) -> bool:
 
 STAKES: Array = np.geomspace(0.001, 0.95, 32)
 _TINY = 1e-12
+_MOST_RATES = 64
 
 
-def log_evidence_above(rate: float, yes: Array | int, no: Array | int) -> Array:
-    """Natural logarithm of the evidence that a rate lies above `rate`; 0 before the first step.
+def log_evidence_above(values: Array, counts: Array, mean: float) -> Array:
+    """Natural logarithm of the evidence that a mean lies above `mean`; 0 before the first value.
 
-    That it lies below is the evidence that the other one lies above: turn both round.
+    That it lies below is the evidence that the mean of what is missing to the largest value
+    lies above what `mean` misses.
 
     Args:
-        rate: in (0, 1].
-        yes: how often it was so, of any shape.
-        no: how often it was not, of the same shape.
+        values: distinct values, at least 0, shape (v,).
+        counts: how often each was seen, shape (..., v).
+        mean: above 0.
 
     Returns:
-        Of that shape.
+        Shape (...,).
     """
-    with np.errstate(divide="ignore"):
-        gained = np.log(1 - STAKES + STAKES / rate)
-    return log_mean(np.multiply.outer(yes, gained) + np.multiply.outer(no, np.log1p(-STAKES)))
+    return log_mean(counts @ np.log(1 - STAKES + STAKES * (values / mean)[:, None]))
 
 
 def log_mean(logs: Array) -> Array:
@@ -81,21 +83,25 @@ def log_mean(logs: Array) -> Array:
     return np.asarray(np.log(np.mean(np.exp(logs - largest), axis=-1)) + largest[..., 0])
 
 
-def confidence_sequence(yes: int, no: int, delta: float) -> tuple[float, float]:
-    """Bounds of a rate that hold at all times together but with probability `delta`.
+def confidence_sequence(
+    values: Array, counts: Array, delta: float, largest: float = 1.0
+) -> tuple[float, float]:
+    """Bounds of a mean in [0, 1] that hold at all times together but with probability `delta`.
 
-    All rates are left that neither gambler, each starting with half of the capital,
-    has made 1/δ against.
+    All means are left that neither gambler, each starting with half of the capital,
+    has made 1/δ against. No value is above `largest`.
     """
     against = math.log(2 / delta)
 
-    def bound(yes: int, no: int) -> float:
-        def beyond(rate: float) -> float:
-            return float(log_evidence_above(rate, yes, no)) - against
+    def bound(values: Array, least: float) -> float:
+        def beyond(share: float) -> float:
+            return float(log_evidence_above(values, counts, least + share)) - against
 
-        return root(beyond, _TINY, 1.0) if beyond(_TINY) > 0.0 else 0.0
+        if beyond(_TINY) <= 0.0:
+            return 0.0
+        return 1.0 if beyond(1.0) >= 0.0 else root(beyond, _TINY, 1.0)
 
-    return bound(yes, no), 1.0 - bound(no, yes)
+    return bound(values, 0.0), 1.0 - bound(largest - values, largest - 1.0)
 
 
 _LONGEST = 10**15
@@ -264,11 +270,16 @@ class RiskMonitor(CheckedSettings):
     Args:
         risk: the promised bound α, in (0, 1).
         delta: probability δ of a false alarm, ever; in (0, 1).
-        rise: also told each label, to see a risk that rises late; only where the risk is promised.
+        rise: also told each label, to see a risk that rises late, where all weigh alike; only
+            where the risk is promised.
+        least_rate: the smallest sampling rate that will occur. Where labels are asked for
+            at one rate, whatever the reply, leave it at 1 and report labelled replies only.
+            Where the rate depends on what is known of a reply, report every reply with its
+            rate; labels then weigh 1/rate. At most 64 different rates.
         kind: of a saved state.
-        labels: so far.
-        wrong: how many of them say that the reply is wrong.
-        alarmed_at: labels when the evidence first reached 1/δ; None before.
+        counts: how often each weight of a wrong reply was seen; 0 for all other replies.
+        labels: labelled replies among those reported.
+        alarmed_at: replies reported when the evidence first reached 1/δ; None before.
 
     Raises:
         InputError: a number is out of range.
@@ -279,7 +290,7 @@ class RiskMonitor(CheckedSettings):
         >>> monitor = RiskMonitor(0.1, 0.1)
         >>> for wrong in [False] * 20 + [True] * 12:
         ...     monitor.observe(wrong)
-        >>> monitor.alarm, monitor.labels, monitor.alarmed_at
+        >>> monitor.alarm, monitor.replies, monitor.alarmed_at
         (True, 32, 29)
     """
 
@@ -287,19 +298,27 @@ class RiskMonitor(CheckedSettings):
     delta: _Inside = 0.1
     rise: RateChangeDetector | None = None
     _: KW_ONLY
+    least_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
     kind: Literal["risk_monitor"] = "risk_monitor"
+    counts: dict[_Weight, Count] = field(default_factory=lambda: {0.0: 0})
     labels: Count = 0
-    wrong: Count = 0
     alarmed_at: Annotated[Count, Field(ge=1)] | None = None
 
     def __post_init__(self) -> None:
-        if max(self.wrong, self.alarmed_at or 0) > self.labels:
-            raise InputError("wrong or alarmed_at exceed the labels")
+        if any(weight and not 1 <= weight <= 1 / self.least_rate for weight in self.counts):
+            raise InputError("a weight in counts does not go with least_rate")
+        if max(self.labels, self.alarmed_at or 0) > self.replies:
+            raise InputError("labels or alarmed_at exceed the replies")
 
     @property
     def settings(self) -> tuple[float, ...]:
         """What it was made with."""
-        return self.risk, self.delta, *(self.rise.settings if self.rise else ())
+        return self.risk, self.delta, self.least_rate, *(self.rise.settings if self.rise else ())
+
+    @property
+    def replies(self) -> int:
+        """Replies reported, labelled or not."""
+        return sum(self.counts.values())
 
     @property
     def alarm(self) -> bool:
@@ -311,35 +330,64 @@ class RiskMonitor(CheckedSettings):
         """Whether the guarantee speaks of this very risk, or it is the one asked for."""
         return self.rise is not None
 
-    def observe(self, wrong: bool) -> None:
-        """Take in whether a reply that was let through is wrong."""
-        self.labels += 1
-        self.wrong += wrong
+    def observe(self, wrong: bool | None, *, rate: float = 1.0) -> None:
+        """Take in whether a reply that was let through is wrong.
+
+        Args:
+            wrong: None where it was not picked for labelling, which is certain at rate 1.
+            rate: probability with which this reply was picked.
+
+        Raises:
+            InputError: the rate is not within [`least_rate`, 1], or is 1 without a label;
+                more than 64 different rates.
+        """
+        if not is_number(rate) or not self.least_rate <= rate <= 1:
+            raise InputError(
+                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
+                hint="declare least_rate=… when the monitor is made",
+            )
+        if wrong is None and rate == 1:
+            raise InputError(
+                "a reply that was certain to be picked has no label",
+                hint="leave it out, or tell the rate at which such replies are picked",
+            )
+        weight = 1 / float(rate) if wrong else 0.0
+        if weight not in self.counts and len(self.counts) > _MOST_RATES:
+            raise InputError(
+                f"more than {_MOST_RATES} different sampling rates", hint="round them to a few"
+            )
+        self.counts[weight] = self.counts.get(weight, 0) + 1
+        self.labels += wrong is not None
         # A right reply never adds evidence.
         if wrong and self.alarmed_at is None and self.log_evidence >= -math.log(self.delta):
-            self.alarmed_at = self.labels
-        if self.rise is not None:
-            self.rise.observe(wrong)
+            self.alarmed_at = self.replies
+        if self.rise is not None and self.least_rate == 1:
+            self.rise.observe(bool(wrong))
 
     def reset(self) -> None:
-        """Forget all labels."""
-        self.labels, self.wrong, self.alarmed_at = 0, 0, None
+        """Forget all replies."""
+        self.counts, self.labels, self.alarmed_at = {0.0: 0}, 0, None
         if self.rise is not None:
             self.rise.reset()
 
     @property
     def log_evidence(self) -> float:
         """Natural logarithm of the evidence against "the risk is at most α", as of now."""
-        return float(log_evidence_above(self.risk, self.wrong, self.labels - self.wrong))
+        return float(log_evidence_above(*self._arrays, self.risk))
 
     @property
     def estimate(self) -> Interval:
-        """Share of wrong replies with bounds valid at all times; `n` counts labels."""
-        wrong, n = self.wrong, self.labels
+        """Share of wrong replies with bounds valid at all times; `n` counts replies."""
+        n, (weights, counts) = self.replies, self._arrays
         if not n:
             return Interval(None, None, None, 0)
-        low, high = confidence_sequence(wrong, n - wrong, self.delta)
-        return Interval(wrong / n, low, high, n).around(wrong / n)
+        low, high = confidence_sequence(weights, counts, self.delta, 1 / self.least_rate)
+        share = min(1.0, float(weights @ counts) / n)
+        return Interval(share, low, high, n).around(share)
+
+    @property
+    def _arrays(self) -> tuple[Array, Array]:
+        return np.array(list(self.counts)), np.array(list(self.counts.values()), np.float64)
 
 
 ALL = "all"
@@ -369,7 +417,7 @@ def promised_bounds(policy: Policy) -> dict[str, float]:
 
 
 def risk_monitors(
-    policy: Policy, risk: float | None, delta: float | None, run_length: float
+    policy: Policy, risk: float | None, delta: float | None, run_length: float, least_rate: float
 ) -> dict[str, RiskMonitor]:
     """Monitors by name (`all`, routes); those that hold a promise watch for a rise, too.
 
@@ -381,7 +429,9 @@ def risk_monitors(
     bounds = promised_bounds(policy) if risk is None else {ALL: risk}
     if delta is None:
         delta = 0.1 if policy.guarantee is None else policy.guarantee.delta
-    RiskMonitor(0.5, delta)  # also where nothing is watched: to find a bad number now
+    RiskMonitor(
+        0.5, delta, least_rate=least_rate
+    )  # also where nothing is watched: to find a bad number now
     found = {}
     for name in _NAMES:
         bound = bounds.get(name, bounds.get(ALL))
@@ -389,9 +439,9 @@ def risk_monitors(
             bound = max(bounds.values())
         if bound is None:
             continue
-        found[name] = RiskMonitor(bound, delta)
+        found[name] = RiskMonitor(bound, delta, least_rate=least_rate)
         if name in bounds:
             # A CUSUM of its own: evidence from the beginning would outweigh a late change for long.
             rise = RateChangeDetector(0.0, bound, run_length=run_length * len(bounds))
-            found[name] = RiskMonitor(bound, delta / len(bounds), rise)
+            found[name] = RiskMonitor(bound, delta / len(bounds), rise, least_rate=least_rate)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,7 +26,12 @@ from ._console import out, print_figures
 from ._options import prints_figures, reject
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
-_FEEDBACK = 'each line needs "route" (follow_context or answer) and "right" (true or false)'
+_FEEDBACK = (
+    'each line needs "route" (follow_context or answer) and "right" (true, false or null); '
+    '"rate", in (0, 1], where replies are picked for labelling at different rates'
+)
+# That every reply was picked for labelling, at rates that say otherwise.
+_IMPLAUSIBLE = 0.001
 
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -45,14 +51,13 @@ class _Decision(BaseModel):
 
 
 class _Label(BaseModel):
-    """Whether a reply that was let through was right."""
+    """A reply that was let through: whether it was right, and how likely it was to be picked."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
     route: Literal["follow_context", "answer"]
-    right: bool
-    # Labels of replies that were picked at other rates than the rest would need weights.
-    rate: float = Field(1.0, ge=1, le=1)
+    right: bool | None
+    rate: float = Field(1.0, gt=0, le=1)
 
 
 @prints_figures
@@ -103,10 +108,9 @@ def drift(
         )
         assert cheap is not None
         taken = replayed_decisions(cheap, loaded, costly)
-    labels = []
-    if feedback is not None:
-        labels = [one for _, one in read_models(feedback, _Label, hint=_FEEDBACK)]
-    monitor = DecisionMonitor(loaded, risk=risk, delta=delta, metrics=False)
+    labels = [] if feedback is None else _labels(feedback)
+    least = min((one.rate for one in labels), default=1.0)
+    monitor = DecisionMonitor(loaded, risk=risk, delta=delta, least_rate=least, metrics=False)
     if labels and not monitor.report().risks:
         raise InputError(
             "the policy's guarantee is not about wrong replies, so feedback has no bound",
@@ -135,7 +139,7 @@ def _judged(
 
     drift = DriftReport.of(policy, observed())
     for one in labels:
-        monitor.feedback(one.route, one.right)
+        monitor.feedback(one.route, one.right, rate=one.rate)
     report = monitor.report()
     rate = Interval.wilson(counted[Route.ABSTAIN], counted.total())
     abstention = dataclasses.replace(report.abstention, rate=rate)
@@ -157,3 +161,15 @@ def _lines(report: MonitorReport) -> list[str]:
     alarms = ", ".join(report.alarms)
     lines.append(f"alarms: {alarms}" if alarms else "no alarm")
     return lines
+
+
+def _labels(path: Path) -> list[_Label]:
+    found = [one for _, one in read_models(path, _Label, hint=_FEEDBACK)]
+    picked = math.prod(one.rate for one in found)
+    if picked < _IMPLAUSIBLE and all(one.right is not None for one in found):
+        raise InputError(
+            "labels at rates below 1, but not one reply that was not picked",
+            where=str(path),
+            hint='add those with "right": null, or leave out "rate" if it is the same for all',
+        )
+    return found
