@@ -210,7 +210,11 @@ def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
     found = say(run, q0=Review.Verdict.ANSWERED, q1=Review.Verdict.UNSURE)
 
     assert (unreviewed.left_out["tested"], unreviewed.left_out["abstained"]) == (6, 3)
-    assert (found.left_out["cases"], found.left_out["tested"], found.left_out["abstained"]) == (6, 5, 3)
+    assert (found.left_out["cases"], found.left_out["tested"], found.left_out["abstained"]) == (
+        6,
+        5,
+        3,
+    )
     assert found.in_kb == unreviewed.in_kb
     assert unreviewed.auroc.value is not None
     assert found.auroc.value is not None
