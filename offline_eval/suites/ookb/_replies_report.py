@@ -343,8 +343,8 @@ def _elsewhere(summary: RepliesSummary) -> Section:
         asked, held = run.questions.get(one.question_id), run.passages.get(one.passage_id)
         question = one.question_id if asked is None else asked.question
         passage = one.passage_id if held is None else held.text
-        lines.append((one_line(question, 240), one_line(passage, 240), one.how.replace("_", " ")))
-    table = Table.of_text(("Question", "Passage", "Found by"), lines) if lines else None
+        lines.append((one_line(question, 240), one_line(passage, 240)))
+    table = Table.of_text(("Question", "Passage"), lines) if lines else None
     more = len(found or ()) - _SHOWN_ELSEWHERE
     rest = f"… and {more} more in left_out_check.jsonl." if more > 0 else None
     return Section("Is the answer really gone?", (_WORDS.text("elsewhere", found), table, rest))

@@ -30,7 +30,7 @@ from ....calibration.monitoring import calibration_histograms
 from ....calibration.risk import RiskTarget, fit_policy
 from ....calibration.risk.certificate import Evidence
 from ....calibration.risk.fit import PolicyBinding
-from ....calibration.risk.learned_path import forecast_path, from_surest
+from ....calibration.risk.learned_path import forecast_path
 from ....calibration.risk.risks import PathPoint
 from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
@@ -259,7 +259,7 @@ def calibrate_guard(
         delta=delta,
         questions=len(tested),
     )
-    path = from_surest(forecasts)
+    path = tuple(point for point, _, _ in forecasts)
     policy = fit_policy(tested, targets, delta=delta, path=path, binding=binding).policy
     promise = policy.guarantee
     if promise is not None and promise.chosen is not None:
