@@ -21,17 +21,13 @@ from ....guard.contracts import TextEmbedder
 from ...run.calls import OnProgress
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
-from ._cases import PromptSet, Question, prompt_text
+from ._cases import PromptSet, Question, Stated, prompt_text
 from ._matching import holds_answer
 from ._windows import NearestPassages
 
 
 class CannotBuildError(Exception):
     """A context cannot be built; the message is the reason. Never leaves the suite."""
-
-
-Stated = tuple[str, tuple[str, ...]]
-"""A text with the answer that it states, and its aliases."""
 
 
 class ContextSource(ABC):

@@ -20,9 +20,8 @@ from ._bundled import (
     ContextSource,
     FactContexts,
     MicroworldContexts,
-    Stated,
 )
-from ._cases import Context, ContextKind, Dataset, Question
+from ._cases import ContextKind, Dataset, Question, Stated
 from ._windows import WINDOW_WORDS, best_window, word_weights
 
 
@@ -115,7 +114,7 @@ class ContextProblem(Stored):
     reason: str
 
 
-Contexts = dict[str, dict[ContextKind, Context]]
+Contexts = dict[str, dict[ContextKind, Stated]]
 """Question id → kind → context; every question has an entry, without what could not be built."""
 
 
@@ -155,7 +154,7 @@ def build_contexts(
         found = built.setdefault(question.id, {})
         for kind in ContextKind:
             try:
-                found[kind] = Context(kind, *_context(source, question, kind))
+                found[kind] = _context(source, question, kind)
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 problems.append(problem)
@@ -163,24 +162,16 @@ def build_contexts(
     return built, problems
 
 
-def _context(
-    source: ContextSource, question: Question, kind: ContextKind
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the passages of a context, and what they say the answer is.
-
-    Raises:
-        CannotBuildError: there is none.
-    """
+def _context(source: ContextSource, question: Question, kind: ContextKind) -> Stated:
+    """Return a context of some kind; raise `CannotBuildError` where there is none."""
     match kind:
         case ContextKind.RANDOM:
-            return (source.random(question),), ()
+            return source.random(question), ()
         case ContextKind.RETRIEVED:
-            return (source.retrieved(question),), ()
+            return source.retrieved(question), ()
         case ContextKind.CONFLICTING:
-            text, answers = source.contradicting(question)
-        case ContextKind.ORIGINAL:
-            text, answers = source.original(question)
-    return (text,), answers
+            return source.contradicting(question)
+    return source.original(question)
 
 
 def fitting_size(lm: LanguageModel, dataset: Dataset, *, answer_tokens: int) -> int:
