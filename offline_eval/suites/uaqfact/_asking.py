@@ -49,14 +49,12 @@ class UaqManifest(Manifest):
 
     Attributes:
         systems: the model, and guards in front of it.
-        quirks: irregularities of the data.
         rows: how many the finished run has.
     """
 
     settings_read = _SettingsRead
 
     systems: tuple[str, ...]
-    quirks: tuple[str, ...] = ()
     rows: Annotated[int, Field(ge=0)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -216,7 +216,6 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             },
             systems=tuple(one.name for one in systems),
             inputs=tuple(InputFile.of(path) for path in inputs),
-            quirks=tuple(data.quirks),
             rows=sum(self.applies(case, one) for one in systems for case in cases),
         )
 
@@ -234,20 +233,12 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         del settings, cases, systems
         data = self._data
         lines: list[tuple[str, ...]] = []
-        counts: dict[str, Any] = {}
         total = dict.fromkeys(data.languages, 0)
         for task, question_type, kind, language, number in data.counts():
             lines.append((task, question_type, kind or "–", language, str(number)))
-            by_type: dict[str, Any] = counts.setdefault(task, {}).setdefault(language, {})
-            if kind:
-                by_type.setdefault(question_type, {})[kind] = number
-            else:
-                by_type[question_type] = number
-            if task == "task1":
-                total[language] += number
+            total[language] += number if task == "task1" else 0
         notes = [f"total {language}: {number}" for language, number in total.items()]
-        notes += [f"note: {quirk}" for quirk in data.quirks]
-        values = {"total": total, "counts": counts, "quirks": list(data.quirks)}
+        values = {"total": total, "counts": data.nested_counts(zeros=True)}
         columns = ("task", "type", "kind", "language", "questions")
         return DryRun(columns, tuple(lines), tuple(notes), values)
 
