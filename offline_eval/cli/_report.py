@@ -85,7 +85,6 @@ def _shown(paths: ReportPaths) -> list[str]:
 def shadow_report(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS")],
     labels: Path | None = None,
-    compare: list[Path] | None = None,
     guard: str | None = None,
     policy: str | None = None,
     out_dir: Path | None = None,
@@ -94,8 +93,8 @@ def shadow_report(
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
 
-    The share that would abstain, by reason, by route and over time, with intervals and with
-    examples by id; with labels also leak, false abstention and wrong replies. Exit code 3 where
+    The share that would abstain, by reason, by route and over time, with intervals;
+    with labels also leak, false abstention and wrong replies. Exit code 3 where
     the policy certifies nothing, 1 where decisions are missing, too many failed, or a gate fails.
 
     Example: `knowgate shadow-report decisions --labels labels.jsonl --out report`
@@ -104,8 +103,6 @@ def shadow_report(
         logs: Files or folders of knowgate.guard.DecisionLog.
         labels: JSON lines: {"question_id" or "question", "answerable" or "right": true or
             false}.
-        compare: Another log, compared on the questions that both decided. May be given more
-            than once.
         guard: Name of the guard; by default the one that decided last.
         policy: Id of its policy; by default the last one.
         out_dir: Folder for the report; without it, figures are printed only.
@@ -123,7 +120,6 @@ def shadow_report(
         document = policies.shadow_report(
             logs,
             labels=labels,
-            compare=compare or (),
             guard=guard,
             policy_id=policy,
             on_progress=advance,
