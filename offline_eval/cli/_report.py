@@ -58,12 +58,7 @@ def report(
         systems=system or (),
     )
     gates = [
-        {
-            "expression": one.gate.text,
-            "value": one.value,
-            "system": one.system,
-            "failed": one.failed,
-        }
+        {name: getattr(one, name) for name in ("expression", "value", "system", "failed")}
         for one in paths.gates
     ]
     print_figures({"written": paths.written, "gates": gates})

@@ -12,15 +12,11 @@ from typing import Any
 from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
-from ...guard.policy import Policy
 from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
-from ..report.plots import Plot
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
-from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import WORDS, Calibrated
-from ._plots import draw_reliability, draw_risk_coverage
-from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
+from ._rates import selective_qualities, signal_qualities
 
 _SCHEMA_VERSION = 1
 _Rows = Mapping[str, Mapping[str, Any]]
@@ -32,7 +28,6 @@ def calibration_document(found: Calibrated) -> Document:
     risk = 0.0 if guarantee is None else guarantee.risk
     signals = signal_qualities(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
-    outcomes, which = _shown_outcomes(found)
     return Document(
         name="calibration",
         title=f"Calibration on {found.measured.name}",
@@ -43,12 +38,7 @@ def calibration_document(found: Calibrated) -> Document:
         sections=(
             Section("Results", (_results(found),)),
             Section("What is promised", _promise(found)),
-            Section("How the point was chosen", _choice(found, rankings)),
-            Section(
-                "What if the thresholds were others?",
-                (what_if_of(found.policy, outcomes, which) if outcomes else None,),
-            ),
-            Section("The signals", _signals(signals)),
+            Section("The signals", (_signals(signals),)),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
             else None,
@@ -89,13 +79,6 @@ _FIGURES = {
 }
 
 
-def _shown_outcomes(found: Calibrated) -> tuple[list[Outcome], str]:
-    shown, which = found.test, "Held-out questions"
-    if not shown:
-        shown, which = found.certify, "Questions that the certificate rests on"
-    return outcomes_under(found.policy, shown), which
-
-
 def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
     guarantee = found.policy.guarantee
     limits, risk = None, "" if guarantee is None else _as_bound(guarantee.risk)
@@ -112,22 +95,13 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
     )
 
 
-def _choice(found: Calibrated, rankings: _Rows) -> tuple[Plot | None, ...]:
-    guarantee = found.policy.guarantee
-    # A path tested for its costs has no place on an axis of wrong answers.
-    of_cost = _bounds_a_cost(guarantee)
-    shown = guarantee is not None and (guarantee.certified or found.coverage is None)
-    risk = guarantee.risk if guarantee is not None and shown and not of_cost else None
-    return (draw_risk_coverage(rankings, () if of_cost else found.steps, risk=risk),)
-
-
 def _as_bound(share: float) -> str:
     """A bound in percent: as it was asked for, or, found from data, rounded up to a tenth."""
     asked = round(share, 6) == share
     return percent(share if asked else math.ceil(1000 * share) / 1000, exact=True)
 
 
-def _signals(signals: _Rows) -> tuple[Plot | Table, ...]:
+def _signals(signals: _Rows) -> Table:
     columns = [
         (
             heading,
@@ -145,10 +119,9 @@ def _signals(signals: _Rows) -> tuple[Plot | Table, ...]:
         ("Cases", [Cell(str(one["cases"])) for one in signals.values()]),
     ]
     notes = (WORDS.text("calibrator", *one) for one in signals.items())
-    table = Table.from_columns(
+    return Table.from_columns(
         "Signal", list(signals), columns, notes=(*notes, WORDS.text("calibration_error"))
     )
-    return (*(draw_reliability(*one) for one in signals.items()), table)
 
 
 def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
@@ -171,11 +144,7 @@ def _data(found: Calibrated) -> tuple[tuple[str, str], ...]:
     return WORDS.pairs("data", found, counts, PolicyBinding.UNNAMED)
 
 
-def _values(
-    found: Calibrated,
-    signals: _Rows,
-    rankings: _Rows,
-) -> dict[str, Any]:
+def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
     parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
     rates = None if found.rates is None else vars(found.rates)
@@ -195,10 +164,7 @@ def _values(
         "certified_on": None if found.test else rates,
         "problems": found.problems,
         "signals": signals,
-        "rankings": {
-            name: {key: one for key, one in quality.items() if key != "curve"}
-            for name, quality in rankings.items()
-        },
+        "rankings": rankings,
         "warnings": found.warnings,
         "not_promised": found.not_promised,
     }
@@ -211,29 +177,3 @@ def _part(cases: Sequence[CalibrationRecord]) -> dict[str, int]:
         "questions": len({case.question_id for case in cases}),
         "units": len({case.unit for case in cases}),
     }
-
-
-def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatIf:
-    """Let a reader try other thresholds on these cases.
-
-    Args:
-        policy: whose thresholds are the point to compare with.
-        outcomes: of the cases under it.
-        which: cases these are, in words.
-    """
-    return WhatIf(tuple(map(_case, outcomes)), policy, which, leave_one_out=False)
-
-
-def _case(outcome: Outcome) -> WhatIfCase:
-    case = outcome.case
-    return WhatIfCase(
-        name=" · ".join(part for part in (case.question_id, case.case) if part),
-        question="",
-        relevance=outcome.relevance,
-        confidence=outcome.confidence,
-        context_right=bool(case.context_right),
-        memory_right=bool(case.closed_book_right),
-        conflict=case.conflict,
-        nothing_retrieved=case.nothing_retrieved,
-        weight=case.weight,
-    )

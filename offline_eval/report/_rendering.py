@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._gates import GateResult, gate_table
+from ._gates import Gate, gate_table
 from .document import CaseLine, Document, Section
 from .plots import Plot
 from .prose import template_environment
@@ -52,7 +52,7 @@ def escaped(text: str) -> str:
     return _LIST_START.sub(r"\1\\\2", text)
 
 
-def render_html(document: Document, gates: Sequence[GateResult] = ()) -> str:
+def render_html(document: Document, gates: Sequence[Gate] = ()) -> str:
     """Render the page; every text of the document is escaped.
 
     Args:
@@ -64,7 +64,7 @@ def render_html(document: Document, gates: Sequence[GateResult] = ()) -> str:
     ).lstrip()  # lines that the macros leave
 
 
-def render_markdown(document: Document, gates: Sequence[GateResult] = ()) -> str:
+def render_markdown(document: Document, gates: Sequence[Gate] = ()) -> str:
     """Render the document as Markdown; every text of it is escaped.
 
     Args:
@@ -76,7 +76,7 @@ def render_markdown(document: Document, gates: Sequence[GateResult] = ()) -> str
 
 
 def _rendered(
-    name: str, clean: Callable[[str], str], document: Document, gates: Sequence[GateResult]
+    name: str, clean: Callable[[str], str], document: Document, gates: Sequence[Gate]
 ) -> str:
     kinds = set(_kinds(document.sections))
     table = gate_table(gates) if gates else None
