@@ -43,6 +43,8 @@ class CalibrationRecord:
             or a left-out case that a person found to be answered by another passage (`ELSEWHERE`).
         nothing_retrieved: there was no passage; calibrated relevance is then 0.
         verdict: of a costly scorer, in [0, 1], where a cascade is fitted; None where there is none.
+        strict: relevance by the strict reading of a cascade, on the same scale; None where there is
+            none.
         ELSEWHERE: the name of a case that was measured as `left_out` and that review found to be
             answered by another passage. It may pass: it is no leak. It is not `is_answerable`
             either, since reviewed cases are chosen, by high relevance, and a rate that counted
@@ -62,6 +64,7 @@ class CalibrationRecord:
     case: str = ""
     nothing_retrieved: bool = False
     verdict: float | None = None
+    strict: float | None = None
 
     @property
     def unit(self) -> tuple[str, str]:
@@ -244,7 +247,10 @@ def lines_sha256(lines: Iterable[str]) -> str:
 def _is_sound(record: CalibrationRecord, *, raw: bool) -> bool:
     """Whether validating would change nothing; far faster than the model."""
     low, high = (-_MOST, _MOST) if raw else (0.0, 1.0)
-    signals = (record.relevance, low, high), (record.confidence, low, high), (record.verdict, 0, 1)
+    signals = (
+        *((one, low, high) for one in (record.relevance, record.confidence, record.strict)),
+        (record.verdict, 0.0, 1.0),
+    )
     outcomes = record.context_right, record.closed_book_right, record.conflict
     return (
         type(record.question_id) is type(record.group) is type(record.case) is str
@@ -286,6 +292,7 @@ class _AnyScale(BaseModel):
     case: _Text = ""
     nothing_retrieved: bool = False
     verdict: Annotated[_Share | None, BeforeValidator(_plain)] = None
+    strict: Annotated[_Finite | None, BeforeValidator(_plain)] = None
 
 
 class _Probabilities(_AnyScale):

@@ -90,7 +90,8 @@ class Fingerprint(Artefact):
         tokenizer_sha256: of the tokenizer file, None without one.
         settings: everything else that changes the numbers, e.g. the aggregator.
         probe: scores of a fixed probe; None where they were not measured.
-        stages: of a cascade, its cheap and its costly scorer; empty for any other signal.
+        stages: of a cascade, its cheap and its costly scorer, and the strict reading of the cheap
+            one where it is asked; empty for any other signal.
         parts: of a mix, the scorers that are mixed; empty for any other signal.
     """
 
@@ -191,9 +192,14 @@ class CascadeRule(Artefact):
 
     The costly scorer is asked about a cheap value in the band from `threshold` up to, but not
     including, `threshold + reach`. Its verdict v in [0, 1] lowers the value by
-    2 · reach · (1 − v), so that below one half no question of the band stays at the threshold.
-    All other values stay as they are: below the band nothing can pass, above it everything does.
-    For a fixed reach, lowering the threshold never makes a question fail that passed.
+    2 · width · (1 − v), where the width is `reach`, so that below one half no question of the band
+    stays at the threshold. All other values stay as they are: below the band nothing can pass,
+    above it everything does. For a fixed reach, lowering the threshold never makes a question fail
+    that passed.
+
+    With a strict reading, in which doubtful sentences count for nothing, the costly scorer is also
+    asked where the cheap value passes and the strict one does not: the match is good, and may
+    add nothing to the question. The width is then the distance of both, if that is larger.
 
     Attributes:
         threshold: lower edge of the band, on the cheap scorer's scale; a value passes from here on.
@@ -213,55 +219,59 @@ class CascadeRule(Artefact):
     reach: Annotated[FiniteFloat, Field(ge=0)]
     fallback: FiniteFloat | None = None
 
-    def asks(self, cheap: float) -> bool:
-        """Whether the costly scorer is asked about a question with this cheap value."""
-        return self.threshold <= cheap < self.threshold + self.reach
+    def asks(self, cheap: float, strict: float = math.inf) -> bool:
+        """Whether the costly scorer is asked about a question with these values."""
+        doubtful = strict < self.threshold or cheap < self.threshold + self.reach
+        return self.threshold <= cheap and doubtful
 
-    def stage(self, cheap: float, verdict: float | None) -> RelevanceStage:
+    def stage(
+        self, cheap: float, verdict: float | None, strict: float = math.inf
+    ) -> RelevanceStage:
         """Which stage decides."""
-        if not self.asks(cheap):
+        if not self.asks(cheap, strict):
             return "cheap"
         return "fallback" if verdict is None else "costly"
 
-    def value(self, cheap: float, verdict: float | None) -> float:
+    def value(self, cheap: float, verdict: float | None, strict: float = math.inf) -> float:
         """The value of both stages; it passes from `threshold` on.
 
         Args:
             cheap: the cheap scorer's value.
             verdict: of the costly scorer, in [0, 1]; None where it was not asked or failed.
+            strict: the value of the strict reading; infinite where there is none.
         """
-        if not self.asks(cheap):
+        if not self.asks(cheap, strict):
             return cheap
         if verdict is None:
             if self.fallback is not None:
                 return self.threshold + (cheap - self.fallback)
             verdict = 0.0
-        return cheap - 2.0 * self.reach * (1.0 - verdict)
+        return cheap - 2.0 * max(self.reach, cheap - strict) * (1.0 - verdict)
 
-    def fingerprint(
-        self, cheap: Fingerprint, costly: Fingerprint, calibrator: BaseModel | None = None
-    ) -> Fingerprint:
+    def fingerprint(self, *stages: Fingerprint, calibrator: BaseModel | None = None) -> Fingerprint:
         """Return the fingerprint of a cascade by this rule.
 
         Args:
-            cheap: of the cheap scorer.
-            costly: of the costly scorer.
-            calibrator: that makes verdicts of its values; None for the one bundled with it.
+            stages: of the cheap scorer, the costly one, and the strict reading if it is asked.
+            calibrator: that makes verdicts of the costly one's values; None for the one bundled
+                with it.
         """
         settings: dict[str, Any] = self.model_dump()
         if calibrator is not None:
             settings["calibrator"] = calibrator.model_dump_json()
-        return Fingerprint(kind=CASCADE, settings=settings, stages=(cheap, costly))
+        return Fingerprint(kind=CASCADE, settings=settings, stages=stages)
 
     @staticmethod
-    def strictest(cheap: float, verdict: float, reach: float) -> float:
+    def strictest(cheap: float, verdict: float, reach: float, strict: float = math.inf) -> float:
         """The highest threshold at which a question passes, if the band has this width.
 
         Example:
             >>> CascadeRule.strictest(0.7, 1.0, 0.25), CascadeRule.strictest(0.75, 0.0, 0.25)
             (0.7, 0.5)
+            >>> CascadeRule.strictest(0.75, 0.0, 0.25, strict=0.25)
+            0.25
         """
-        return cheap - reach * min(1.0, 2.0 * (1.0 - verdict))
+        return cheap - max(reach, cheap - strict) * min(1.0, 2.0 * (1.0 - verdict))
 
 
 _Weight = Annotated[FiniteFloat, Field(ge=0)]
@@ -409,10 +419,19 @@ _SCALES: dict[str, Scale] = {
     "multilingual": "log_odds",
     "sufficiency": "log_odds",
     "sufficiency_cross": "log_odds",
+    "sufficiency_strict": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
 _JOINT_KINDS = frozenset(
-    {CASCADE, MIX, "judge", "multilingual", "sufficiency", "sufficiency_cross"}
+    {
+        CASCADE,
+        MIX,
+        "judge",
+        "multilingual",
+        "sufficiency",
+        "sufficiency_cross",
+        "sufficiency_strict",
+    }
 )
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", METADATA, MS_MARCO})
 
@@ -436,6 +455,11 @@ def default_aggregator(kind: str) -> str:
         ('joint', 'max')
     """
     return JOINT if kind in _JOINT_KINDS else "max"
+
+
+def strict_kind(kind: str) -> str:
+    """The kind of a scorer's strict reading, see `SufficiencyScorer.strict`."""
+    return f"{kind}_strict"
 
 
 # What passages hold: chunks of documents, or short answers such as those of FAQs.

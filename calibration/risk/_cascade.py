@@ -24,7 +24,7 @@ from .. import CalibrationRecord
 from ._statement import say, stored_risk
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
-from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings
+from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings, strict_value
 from .leak import (
     LeftOut,
     certified_calibrator,
@@ -63,7 +63,7 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     widths = _widths(learning, testing, cascade, risk, main)
     reach, *_ = min(widths, key=lambda width: width[-1])
     learned_on = len({record.question_id for record in learning})
-    if not reach:
+    if not reach and cascade.strict is None:
         band = CascadeBand(None, 0.0, None, learned_on, widths)
         return replace(fit_leak(testing, risk, settings), cascade=band)
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
@@ -72,7 +72,8 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     fallback, first = None, None
     if cascade.on_failure == "cheap":
         fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
-    band = CascadeBand(threshold, reach, fallback, learned_on, widths)
+    doubts = cascade.strict is not None
+    band = CascadeBand(threshold, reach, fallback, learned_on, widths, doubts=doubts)
     if threshold is None:
         # The test is spent: the cheap scorer alone is not tested after it.
         first = None
@@ -140,13 +141,13 @@ def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float)
     rule = CascadeRule(threshold=threshold, reach=reach)
     shares = []
     for answerable in (True, False):
-        scores = [
-            record.relevance
+        asked = [
+            rule.asks(record.relevance, strict_value(record))
             for record in records
             if record.relevance is not None and (record.case == "in_kb") is answerable
         ]
-        if scores:
-            shares.append(sum(map(rule.asks, scores)) / len(scores))
+        if asked:
+            shares.append(sum(asked) / len(asked))
     return float(np.mean(shares)) if shares else 0.0
 
 
@@ -169,7 +170,10 @@ def _with_strictest(
         else replace(
             record,
             relevance=CascadeRule.strictest(
-                record.relevance, worst if record.verdict is None else record.verdict, reach
+                record.relevance,
+                worst if record.verdict is None else record.verdict,
+                reach,
+                strict_value(record),
             ),
         )
         for record in records
@@ -202,7 +206,8 @@ def _at(
     shown, thresholds, binding = band.applied(records), np.zeros(0), settings.binding
     if rule is not None:
         thresholds = np.asarray([rule.threshold])
-        scorer = rule.fingerprint(binding.scorer, cascade.costly)
+        strict = () if cascade.strict is None else (cascade.strict,)
+        scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
         binding = replace(binding, scorer=scorer, aggregator="joint")
     in_kb, left_out = raw_relevance(shown)
     calibrator, certificate, raw = certified_calibrator(in_kb, left_out, thresholds, risk, level)
@@ -211,7 +216,7 @@ def _at(
     )
     if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
         more = {
-            "guarantee": _of_cascade(policy.guarantee, rule, first),
+            "guarantee": _of_cascade(policy.guarantee, rule, first, band.doubts),
             "histograms": {**policy.histograms, **_asked_histograms(records, rule)},
         }
         policy = policy.model_copy(update=more)
@@ -220,7 +225,10 @@ def _at(
 
 
 def _of_cascade(
-    guarantee: Guarantee, rule: CascadeRule, first: tuple[PointResult, LeftOut] | None
+    guarantee: Guarantee,
+    rule: CascadeRule,
+    first: tuple[PointResult, LeftOut] | None,
+    doubts: bool,
 ) -> Guarantee:
     """The guarantee, with what it says of two stages."""
     if first is None or rule.fallback is None:
@@ -230,7 +238,7 @@ def _of_cascade(
             "leak.cascade_cheap", fallback=rule.fallback, wrong=first[0].wrong, n=guarantee.n
         )
     statement = say(
-        "leak.cascade",
+        "leak.cascade_doubts" if doubts else "leak.cascade",
         statement=guarantee.statement,
         low=rule.threshold,
         high=rule.threshold + rule.reach,
@@ -258,7 +266,7 @@ def _asked_histograms(
     found = {}
     for case in ("in_kb", populations_of(records)[0]):
         asked = [
-            rule.asks(record.relevance)
+            rule.asks(record.relevance, strict_value(record))
             for record in records
             if record.case == case and record.relevance is not None
         ]

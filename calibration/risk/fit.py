@@ -141,12 +141,15 @@ class Cascade:
         abstention_cost: of abstaining from a question that could have been answered.
         on_failure: where the costly scorer fails, `abstain`, or decide by a threshold on the
             `cheap` scorer alone, which is certified too, at a fifth of the level.
+        strict: of the strict reading of the cheap one, whose values the records hold, where the
+            costly scorer is also asked about what passes by doubtful sentences; None: it is not.
     """
 
     costly: Fingerprint
     judge_cost: float = 200.0
     abstention_cost: float = 20_000.0
     on_failure: OnJudgeFailure = "abstain"
+    strict: Fingerprint | None = None
 
     def __post_init__(self) -> None:
         for name in ("judge_cost", "abstention_cost"):
@@ -173,6 +176,7 @@ class CascadeBand:
         learned_on: how many questions the width was chosen on.
         widths: all widths, by rising width, estimated on the questions to learn on.
         asked: share of the questions of the test that the costly scorer is asked about.
+        doubts: whether it is also asked about higher values that a strict reading does not confirm.
     """
 
     threshold: float | None
@@ -181,6 +185,7 @@ class CascadeBand:
     learned_on: int
     widths: tuple[BandWidth, ...]
     asked: float = 0.0
+    doubts: bool = False
 
     @property
     def rule(self) -> CascadeRule | None:
@@ -195,9 +200,17 @@ class CascadeBand:
         return tuple(
             record
             if record.relevance is None or rule is None
-            else replace(record, relevance=rule.value(record.relevance, record.verdict))
+            else replace(
+                record,
+                relevance=rule.value(record.relevance, record.verdict, strict_value(record)),
+            )
             for record in records
         )
+
+
+def strict_value(record: CalibrationRecord) -> float:
+    """The value of the strict reading, as `CascadeRule` takes it."""
+    return math.inf if record.strict is None else record.strict
 
 
 _UNNAMED = Fingerprint(kind="unnamed")

@@ -43,6 +43,7 @@ class CascadeOptions(Pairs):
     """A costly scorer behind the cheap one, as `--cascade` names it."""
 
     run: Path | None = None
+    strict: Path | None = None
     cost: float | None = None
     abstention_cost: float | None = None
     on_failure: Literal["abstain", "cheap"] | None = None
@@ -55,7 +56,9 @@ class CascadeOptions(Pairs):
         """
         if self.run is not None:
             measured = measured.with_judge(_read(self.run))
-        given = self.model_dump(exclude={"run"}, exclude_none=True)
+        if self.strict is not None:
+            measured = measured.with_strict(_read(self.strict))
+        given = self.model_dump(exclude={"run", "strict"}, exclude_none=True)
         changes = {"judge_cost" if name == "cost" else name: given[name] for name in given}
         if not changes:
             return measured
@@ -184,7 +187,7 @@ class _Asked(SimpleNamespace):
 
         require_one(self.records, [*self.runs], where="--run, --records")
         inputs = {"records": self.records, "report": self.report, "old_policy": old_policy}
-        for run in (*self.runs, self.cascade.run):
+        for run in (*self.runs, self.cascade.run, self.cascade.strict):
             require_apart(self.policy_out, run=run, **inputs)
         if len(self.runs) > 1 and self.cascade.run is not None:
             raise InputError(
@@ -295,8 +298,9 @@ def calibrate(
             share of the questions that could be answered.
         cascade: leak: run=RUN, a run on the same questions with a costly scorer, e.g.
             judge:MODEL, which is then asked only in a certified band of the cheap one's
-            values; cost=200, of one question of it, in questions of the cheap one;
-            abstention-cost=20000, of abstaining from one that could be answered;
+            values; strict=RUN, one with --scorer strict:NAME, to ask it also where the cheap
+            one's match may tell nothing; cost=200, of one question of it, in questions of the
+            cheap one; abstention-cost=20000, of abstaining from one that could be answered;
             on-failure=abstain or cheap, where it fails.
         mix: leak: of the runs of two to five scorers on the same questions make one scorer, by
             weights that are fitted on a third of the questions. It is taken where it is shown

@@ -19,7 +19,7 @@ from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
-from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator
+from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator, strict_kind
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
@@ -198,7 +198,7 @@ class CalibrationSet:
         With another costly scorer, or further reviews, these are still the same questions.
         """
         return hash_of_texts(
-            json.dumps(astuple(_unreviewed(record))[:-1]) for record in self.records
+            json.dumps(astuple(_unreviewed(record))[:-2]) for record in self.records
         )
 
     def cascade_settings(self) -> dict[str, Any]:
@@ -208,7 +208,11 @@ class CalibrationSet:
         verdicts = hash_of_texts(
             json.dumps([r.question_id, r.case, r.verdict]) for r in self.records
         )
-        return {"cascade": {**asdict(self.cascade), "costly": verdicts}}
+        settings = {name: one for name, one in asdict(self.cascade).items() if one is not None}
+        if self.cascade.strict is not None:
+            strict = (json.dumps([r.question_id, r.case, r.strict]) for r in self.records)
+            settings["strict"] = hash_of_texts(strict)
+        return {"cascade": {**settings, "costly": verdicts}}
 
     def with_judge(self, judged: CalibrationSet) -> CalibrationSet:
         """The records with the verdicts of a costly scorer on the same cases.
@@ -237,6 +241,37 @@ class CalibrationSet:
             tuned_on=tuned_together((self, judged)),
             judge_source=judged.source,
         )
+
+    def with_strict(self, read: CalibrationSet) -> CalibrationSet:
+        """The records with the relevance of the strict reading of the same cases.
+
+        Args:
+            read: what that reading measured: a run with `--scorer strict:NAME`.
+
+        Raises:
+            InputError: as for `with_judge`; there is no costly scorer; or that is no strict
+                reading of the cheap one.
+        """
+        relevance = self.require_same_cases(read)
+        assert read.scorer is not None
+        assert self.scorer is not None
+        # The probe is read strictly, too.
+        wanted = {"kind": strict_kind(self.scorer.kind), "probe": None}
+        if self.cascade is None or self.scorer.model_copy(update=wanted).differences(read.scorer):
+            raise InputError(
+                f"was measured by {read.scorer.kind!r}, which is no strict reading of "
+                f"{self.scorer.kind!r}",
+                where=read.source,
+                hint="measure with --scorer NAME, with --scorer strict:NAME, and with the judge",
+            )
+        records = []
+        for record in self.records:
+            strict = relevance[record.question_id, record.measured_case]
+            # Where one reading fails, the cascade does.
+            raw = None if strict is None else record.relevance
+            records.append(replace(record, relevance=raw, strict=strict))
+        cascade = replace(self.cascade, strict=read.scorer)
+        return replace(self, records=tuple(records), cascade=cascade)
 
     def require_same_cases(self, judged: CalibrationSet) -> dict[tuple[str, str], float | None]:
         """Return another scorer's relevance by question and case.

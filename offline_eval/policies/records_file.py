@@ -70,7 +70,11 @@ class _Record(BaseModel):
 
     def as_record(self, costly: Fingerprint | None) -> CalibrationRecord:
         """Make the record, with the verdict of the costly scorer if there is one."""
-        names = {one.name for one in fields(CalibrationRecord)} - {"verdict", "nothing_retrieved"}
+        names = {one.name for one in fields(CalibrationRecord)} - {
+            "verdict",
+            "strict",
+            "nothing_retrieved",
+        }
         verdict = None
         if costly is not None and self.costly_relevance is not None:
             verdict = default_calibrator(costly).apply(self.costly_relevance)

@@ -83,6 +83,8 @@ def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
         yield "the old policy is of one scorer, these cases are of two"
     elif cascade is not None:
         yield from _other(stages[1], cascade.costly, "costly scorer")
+        if (len(stages) > 2) is (cascade.strict is None):
+            yield "only one of both asks the costly scorer about doubtful matches"
     if old.scorer.kind == PolicyBinding.UNNAMED.kind:
         if measured.scorer is not None:
             yield "the old policy names no scorer, these cases do"

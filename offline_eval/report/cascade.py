@@ -72,7 +72,7 @@ def cascade_blocks(
     table = Table.from_columns("Decided by", list(_STAGES.values()), columns)
     if policy is None or rule is None:
         return (*said, table)
-    facts = _WORDS.pairs("rule", rule, *policy.scorer.stages, policy.may_follow)
+    facts = _WORDS.pairs("rule", rule, policy.scorer.stages, policy.may_follow)
     return (*said, table, Facts(facts))
 
 

@@ -106,8 +106,12 @@ def passes(
     cases: Sequence[Asked],
     echoes: Mapping[str, Echo] = ECHOES,
     seed: int = 0,
+    strict: SetRelevanceScorer | None = None,
 ) -> dict[str, tuple[int, ...]]:
-    """Per echo the places of the cases that pass at the threshold of 10 % leaks."""
+    """Per echo the places of the cases that pass at the threshold of 10 % leaks.
+
+    With a strict reading only those that it confirms: a cascade would not ask its judge about them.
+    """
     questions = [one.question for one in cases]
 
     def joint(sets: Sequence[Sequence[str]]) -> np.ndarray:
@@ -118,7 +122,11 @@ def passes(
     found = {}
     for name, echo in echoes.items():
         rng = Random(seed)
-        above = joint([echo(one, rng) for one in cases]) > threshold
+        sets = [echo(one, rng) for one in cases]
+        above = joint(sets) > threshold
+        if strict is not None:
+            confirmed = strict.score_sets(questions, sets)
+            above &= np.asarray([one.joint for one in confirmed]) > threshold
         found[name] = tuple(np.flatnonzero(above).tolist())
     return found
 

@@ -2,7 +2,7 @@
 
     question, passages ─► cheap value ─┬─ below the band ─► stays as it is, and does not pass
                                        ├─ above the band ─► stays as it is, and passes
-                                       └─ in the band ─► costly verdict ─► lowers the value
+                                       └─ in the band, or doubtful ─► costly verdict ─► lowers it
 
 The rules themselves are `MixRule` and `CascadeRule`: calibration fits them, and writes them into
 the policy.
@@ -32,7 +32,7 @@ from ...deadlines import (
     within,
 )
 from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskBrokeOffError
-from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule
+from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule, strict_kind
 from ...policy import default_calibrator
 from ...routing import Calibrator, adrive, drive
 
@@ -125,6 +125,21 @@ class CombinedScorer(AwaitedScorer):
     async def _aanswer(self, asked: _Asked) -> Any:
         reader, questions, passages = asked
         return await reader.ameasure(questions, passages)
+
+
+def strict_reading(scorer: RelevanceScorer) -> RelevanceScorer:
+    """The same scorer, to which doubtful sentences count for nothing.
+
+    Raises:
+        InputError: the scorer has no such reading; `SufficiencyScorer` has.
+    """
+    found: RelevanceScorer | None = getattr(scorer, "strict", None)
+    kind = scorer.fingerprint.kind
+    if found is None or found.fingerprint.kind != strict_kind(kind):
+        raise InputError(
+            f"the scorer {kind!r} has no strict reading", hint="take sufficiency, or a tuned one"
+        )
+    return found
 
 
 class MixScorer(CombinedScorer):
@@ -221,6 +236,10 @@ class CascadeScorer(CombinedScorer):
     the cheap scorer's. So one threshold decides, as for any other scorer, and
     `knowgate calibrate --cascade` certifies band and threshold together.
 
+    With `doubts` the costly scorer is also asked where the cheap value passes and that of the cheap
+    scorer's strict reading does not: the match is good, and the sentences that make it may tell
+    nothing beside the question's own words.
+
     A costly scorer that raises, misses its deadline or gives no number never fails the question:
     it passes from the cheap value `fallback` on, or does not pass. `SetScore.stage`,
     `Decision.relevance_stage` and the metric `knowgate_relevance_stages_total` say so.
@@ -236,9 +255,11 @@ class CascadeScorer(CombinedScorer):
             bundled with that scorer, or the value itself, clipped.
         seconds: that the costly scorer has for one question, within the deadline of relevance;
             None: as long as that.
+        doubts: ask the costly scorer also about what passes by doubtful sentences; the cheap
+            scorer is then a `SufficiencyScorer`.
 
     Raises:
-        InputError: a number is out of range.
+        InputError: a number is out of range, or the cheap scorer has no strict reading.
 
     Example:
         >>> from knowgate.guard.testing import FakeScorer
@@ -262,6 +283,7 @@ class CascadeScorer(CombinedScorer):
         fallback: float | None = None,
         calibrator: Calibrator | None = None,
         seconds: float | None = 8.0,
+        doubts: bool = False,
     ) -> None:
         for name, value in (("threshold", threshold), ("reach", reach), ("fallback", fallback)):
             if value is not None and not math.isfinite(value):
@@ -271,7 +293,12 @@ class CascadeScorer(CombinedScorer):
         if seconds is not None and not 0 < seconds < math.inf:
             raise InputError("must be positive seconds or None", where="seconds")
         self._rule = CascadeRule(threshold=threshold, reach=reach, fallback=fallback)
-        self.stages = self.scorers = cheap, costly
+        self._strict: SetReader | None = None
+        self.stages: tuple[RelevanceScorer, ...] = (cheap, costly)
+        if doubts:
+            self.stages = (cheap, costly, strict_reading(cheap))
+            self._strict = SetReader.usual(self.stages[-1])
+        self.scorers = self.stages
         self._cheap, self._costly = SetReader.usual(cheap), SetReader.usual(costly)
         self._calibrator = calibrator or default_calibrator(costly.fingerprint)
         self._seconds = math.inf if seconds is None else seconds
@@ -302,14 +329,15 @@ class CascadeScorer(CombinedScorer):
         settings: dict[str, Any] = dict(wanted.settings)
         own = settings.pop("calibrator", None)
         calibrator = None if own is None else _CALIBRATOR.validate_json(own)
-        return cls(cheap, costly, calibrator=calibrator, seconds=seconds, **settings)
+        doubts = len(wanted.stages) > 2
+        return cls(cheap, costly, calibrator=calibrator, seconds=seconds, doubts=doubts, **settings)
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this cascade is bound to: both stages and the band."""
-        cheap, costly = (one.fingerprint for one in self.stages)
-        own = None if self._calibrator == default_calibrator(costly) else self._calibrator
-        return self._rule.fingerprint(cheap, costly, own)
+        """What a policy calibrated on this cascade is bound to: its stages and the band."""
+        stages = [one.fingerprint for one in self.stages]
+        own = None if self._calibrator == default_calibrator(stages[1]) else self._calibrator
+        return self._rule.fingerprint(*stages, calibrator=own)
 
     @property
     def _always_asked(self) -> Sequence[RelevanceScorer]:
@@ -317,7 +345,9 @@ class CascadeScorer(CombinedScorer):
 
     def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
         cheap: list[SetScore] = yield self._cheap, questions, passages
-        asked = [index for index, one in enumerate(cheap) if self._rule.asks(one.joint)]
+        strict = yield from self._strict_values(cheap, questions, passages)
+        values = [(one.joint, strict.get(index, math.inf)) for index, one in enumerate(cheap)]
+        asked = [index for index, those in enumerate(values) if self._rule.asks(*those)]
         verdicts = yield from self._verdicts(
             [questions[index] for index in asked], [passages[index] for index in asked]
         )
@@ -325,11 +355,31 @@ class CascadeScorer(CombinedScorer):
         return [
             SetScore(
                 one.scores,
-                self._rule.value(one.joint, by_index.get(index)),
-                self._rule.stage(one.joint, by_index.get(index)),
+                self._rule.value(own, by_index.get(index), doubted),
+                self._rule.stage(own, by_index.get(index), doubted),
             )
-            for index, one in enumerate(cheap)
+            for index, (one, (own, doubted)) in enumerate(zip(cheap, values, strict=True))
         ]
+
+    def _strict_values(
+        self, cheap: list[SetScore], questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> Generator[_Asked, Any, dict[int, float]]:
+        """Values of the strict reading by place, of what would pass without a verdict."""
+        if self._strict is None:
+            return {}
+        passing = [
+            index
+            for index, one in enumerate(cheap)
+            if one.joint >= self._rule.threshold and not self._rule.asks(one.joint)
+        ]
+        if not passing:
+            return {}
+        found: list[SetScore] = yield (
+            self._strict,
+            [questions[index] for index in passing],
+            [passages[index] for index in passing],
+        )
+        return {index: one.joint for index, one in zip(passing, found, strict=True)}
 
     def _verdicts(
         self, questions: list[str], passages: list[Sequence[str]]
@@ -365,7 +415,7 @@ class CascadeScorer(CombinedScorer):
     def _answer(self, asked: _Asked) -> Any:
         """Scores of the cheap scorer; verdicts of the costly one, or what was raised instead."""
         reader, questions, passages = asked
-        if reader is self._cheap:
+        if reader is not self._costly:
             return reader.measure(questions, passages)
         try:
             found = self._runner.call(
@@ -377,7 +427,7 @@ class CascadeScorer(CombinedScorer):
 
     async def _aanswer(self, asked: _Asked) -> Any:
         reader, questions, passages = asked
-        if reader is self._cheap:
+        if reader is not self._costly:
             return await reader.ameasure(questions, passages)
         seconds = self._time(len(questions))
         try:

@@ -86,22 +86,27 @@ class StatedText:
             nothing.
         stated: without questions and copies of the question, too; empty where nothing is left, and
             None where the passage has no text that asks.
+        replied: what is stated after the first copy of the question, where an answer stands; None
+            where that is all that is stated.
     """
 
     kept: str
     stated: str | None
+    replied: str | None = None
 
     @classmethod
-    def of(cls, question: str, passage: str) -> StatedText:
-        """Part a passage."""
-        return strip_echo(question, passage) or cls(passage, None)
+    def of(cls, question: str, passage: str, strictness: float = 0.0) -> StatedText:
+        """Part a passage, see `strip_echo`."""
+        return strip_echo(question, passage, strictness) or cls(passage, None)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """What is encoded: nothing where the passage tells nothing."""
         if self.stated is None:
             return (self.kept,)
-        return (self.kept, self.stated) if self.stated else ()
+        if not self.stated:
+            return ()
+        return (self.kept, self.stated, self.replied) if self.replied else (self.kept, self.stated)
 
     def read(self, share: float) -> str:
         """What is read where so much of the text that asks counts; empty where nothing is told."""
@@ -110,8 +115,10 @@ class StatedText:
         return self.kept if self.stated and share >= _MOSTLY else self.stated
 
 
-def strip_echo(question: str, passage: str) -> StatedText | None:
+def strip_echo(question: str, passage: str, strictness: float = 0.0) -> StatedText | None:
     """What a passage tells beside text that asks; None where it has no such text.
+
+    With strictness more sentences count as mentions of the subject, see `mentions`.
 
     Example:
         >>> strip_echo("When do you open?", "When do you open? At nine.").stated
@@ -122,11 +129,20 @@ def strip_echo(question: str, passage: str) -> StatedText | None:
     found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
     asked, parts = _question(question)
     copies = [span for part in parts for span in _copies(part, found)]
-    lists = [*_lists(asked, found), *_mentioned(question, found)]
+    lists = [*_lists(asked, found), *_mentioned(question, found, strictness)]
     if not (found.asking or copies or lists):
         return None
     kept = _without(found.text, lists) if lists else passage
-    return StatedText(kept, _without(found.text, [*found.asking, *copies, *lists]))
+    nothing = [*found.asking, *copies, *lists]
+    stated = _without(found.text, nothing)
+    asked_at = [end for start, end in copies if not _is_quoted(found.text, start)]
+    replied = _without(found.text, [(0, min(asked_at)), *nothing]) if asked_at else stated
+    return StatedText(kept, stated, None if replied == stated else replied)
+
+
+def _is_quoted(text: str, place: int) -> bool:
+    """Whether a place is in a line that a mail quotes, whose answer may stand above it."""
+    return text[text.rfind("\n", 0, place) + 1 : place + 1].lstrip().startswith(">")
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +347,7 @@ def _alignment_ends(asked: Sequence[str], told: Sequence[str]) -> Places:
     return best
 
 
-def _mentioned(question: str, passage: _Passage) -> list[Span]:
+def _mentioned(question: str, passage: _Passage, strictness: float) -> list[Span]:
     """Sentences and headings that only mention the subject.
 
     The question itself is not among them: a page may repeat it above its answer.
@@ -343,7 +359,8 @@ def _mentioned(question: str, passage: _Passage) -> list[Span]:
             start < one.span[1] and end > one.span[0] for start, end in passage.asking
         )
 
-    return [one.span for one in mentions(question, passage.segments) if not asks(one)]
+    found = mentions(question, passage.segments, strictness)
+    return [one.span for one in found if not asks(one)]
 
 
 def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:

@@ -233,12 +233,14 @@ def segments_of(text: str) -> tuple[Segment, ...]:
     return tuple(Segment.of(text[start:end], (start, end)) for start, end in spans[:_MOST_SEGMENTS])
 
 
-def mentions(question: str, segments: Iterable[Segment]) -> list[Segment]:
+def mentions(question: str, segments: Iterable[Segment], strictness: float = 0.0) -> list[Segment]:
     """The segments that hold much of the question, and otherwise tell nothing.
 
     Args:
         question: its text, without accents and the like.
         segments: of a passage.
+        strictness: added to the log-odds from which on a sentence tells something; above 0 new
+            words alone do not make it tell.
 
     Example:
         >>> segments = segments_of("Details on plan refunds are on request. We pay them in May.")
@@ -256,7 +258,7 @@ def mentions(question: str, segments: Iterable[Segment]) -> list[Segment]:
     found = []
     for one in segments:
         covered = len(asked.content & one.kinds)
-        if covered and (covered >= fewest or covered >= 2) and _mentions(asked, one, covered):
+        if covered >= min(2, fewest) and _mentions(asked, one, covered, strictness):
             found.append(one)
     return found
 
@@ -270,7 +272,7 @@ def repeats(question: str, segment: Segment) -> bool:
     return most and segment.kinds <= content | ASIDE
 
 
-def _mentions(asked: AskedWords, segment: Segment, covered: int) -> bool:
+def _mentions(asked: AskedWords, segment: Segment, covered: int, strictness: float) -> bool:
     share = covered / len(asked.content)
     pairs = zip(segment.words, segment.stems, strict=True)
     others = [(word, stem) for word, stem in pairs if stem not in asked.content]
@@ -296,11 +298,11 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int) -> bool:
             for word in new.values()
         ]
         stated = any(stem in ASIDE for _, stem in others)
-        if stated and min(told) >= _FILLS and sum(told) >= _TOLD:
+        if not strictness and stated and min(told) >= _FILLS and sum(told) >= _TOLD:
             return False
         if stated and number and asked.asks_number:
             least -= _NUMBER_COUNTS
-    return found < least
+    return found < least + strictness
 
 
 def _gives_number(words: Sequence[str]) -> bool:

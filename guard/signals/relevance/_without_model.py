@@ -81,7 +81,8 @@ class LexicalScorer(RelevanceScorer):
         if found.stated is None:
             return kept
         told = _coverage(terms, found.stated)
-        return told + min(1.0, told / _ENOUGH_TOLD) * (kept - told)
+        replied = told if found.replied is None else _coverage(terms, found.replied)
+        return told + min(1.0, replied / _ENOUGH_TOLD) * (kept - told)
 
 
 def _coverage(terms: set[str], passage: str) -> float:

@@ -19,7 +19,7 @@ from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
-from ._combined import CascadeScorer, MixScorer
+from ._combined import CascadeScorer, MixScorer, strict_reading
 from ._judge import JUDGE
 from ._without_model import LexicalScorer, MetadataScorer
 from .late_interaction import LateInteractionScorer, token_encoder
@@ -74,6 +74,7 @@ _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
         **_ENCODER_SCORERS,
         "lexical": LexicalScorer,
         f"{METADATA}:": MetadataScorer.parse,
+        "strict:": lambda rest: strict_reading(load_scorer(rest)),
         f"{MIX}:": lambda rest: MixScorer([load_scorer(one) for one in MixScorer.names(rest)]),
     },
     group="knowgate.scorers",
@@ -149,7 +150,8 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     (`hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION`) gives the scorer of that model. Only a hub id
     is looked for on the hub, unless HF_HUB_OFFLINE is set. `metadata:KEY` gives the number that
     each passage carries in its metadata; `metadata:KEY,lower=true` where a low one is good.
-    `mix:NAME+NAME` is a mix of scorers, whose weights the policy has.
+    `mix:NAME+NAME` is a mix of scorers, whose weights the policy has; `strict:NAME` the strict
+    reading that a cascade may compare with (`sufficiency` and tuned ones have one).
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that

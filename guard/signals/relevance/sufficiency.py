@@ -29,7 +29,7 @@ from ...engine.backends import DtypeName
 from ...engine.encoder import TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256, write_json
-from ...fingerprint import Fingerprint
+from ...fingerprint import Fingerprint, strict_kind
 from ...model_files import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -63,8 +63,10 @@ TUNED_ON_FILE = "tuned_on.json"
 _TEXTS_PER_ROUND = 256
 
 
-# The matches of a passage, and of what it tells.
-PartMatches = tuple[PassageMatch, PassageMatch]
+# What the strict reading adds to the log-odds from which on a sentence tells something.
+STRICT = 5.0
+# The matches of a passage, of what it tells, and of what it tells after the question.
+PartMatches = tuple[PassageMatch, PassageMatch, PassageMatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class SufficiencyScorer(TokenScorer):
         cache_bytes: of the encoded texts that are kept in memory.
         encoder: shared with other scorers.
         model: another mix than the folder's.
+        strictness: added to the log-odds from which on a sentence with the question's words
+            tells something; see `strict`. Above 0, text that asks counts for nothing.
 
     Raises:
         ModelFolderError: a file is missing, damaged or not the expected one.
@@ -144,7 +148,9 @@ class SufficiencyScorer(TokenScorer):
         cache_bytes: int = CACHE_BYTES,
         encoder: TokenEncoder | None = None,
         model: MatchModel | None = None,
+        strictness: float = 0.0,
     ) -> None:
+        self._strictness = strictness
         self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
         if folder is None:
             require_files(self._folder, BUNDLED_SHA256)
@@ -177,10 +183,22 @@ class SufficiencyScorer(TokenScorer):
         return self._folder
 
     @property
+    def strict(self) -> SufficiencyScorer:
+        """The same scorer in a strict reading: only what is surely told counts.
+
+        Doubtful sentences count as mentions of the subject, and no text that asks counts. It
+        misses more answers. What passes with the one and not with the other is what a costly scorer
+        should read. The encoder, and what it has encoded, are shared.
+        """
+        return SufficiencyScorer(
+            self._folder, encoder=self.encoder, model=self._model, strictness=STRICT
+        )
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
         return self.encoder.fingerprint(
-            "sufficiency",
+            strict_kind("sufficiency") if self._strictness else "sufficiency",
             adapter_sha256=self._adapter_sha256,
             mix_sha256=self._mix_hash(),
             idf_sha256=IDF_SHA256,
@@ -274,13 +292,13 @@ class SufficiencyScorer(TokenScorer):
 
         None where there is nothing to weigh: the passage has no text that asks, or no other.
         """
-        parts = [StatedText.of(question, text) for text in (passage, *others)]
+        parts = [StatedText.of(question, text, self._strictness) for text in (passage, *others)]
         if not parts[0].stated:
             return None
         # Only what they tell is needed.
         texts = [StatedText(one.texts[-1], None) for one in parts if one.texts]
         [(tokens, matches)] = self._matched([question], [texts])
-        own, *rest = (told_values(tokens, told) for _, told in matches)
+        own, *rest = (told_values(tokens, told) for _, told, _ in matches)
         return beyond(own, rest)
 
     def _judged(self, found: _SetFeatures) -> SetScore:
@@ -305,7 +323,10 @@ class SufficiencyScorer(TokenScorer):
         for places in rounds:
             asked = [questions[place] for place in places]
             parts = [
-                [StatedText.of(questions[place], passage) for passage in passages[place]]
+                [
+                    StatedText.of(questions[place], passage, self._strictness)
+                    for passage in passages[place]
+                ]
                 for place in places
             ]
             matched = self._matched(asked, parts)
@@ -342,15 +363,21 @@ class SufficiencyScorer(TokenScorer):
         share = self._model.told.share
         values = {
             part: told_values(tokens, told)
-            for part, (_, told) in zip(parts, matches, strict=True)
+            for part, (_, told, _) in zip(parts, matches, strict=True)
             if part.texts
         }
         alone, among = [], []
-        for part in parts:
-            weighed = bool(part.stated)
-            others = [values[other] for other in values if other != part] if weighed else []
-            alone.append(share(values[part]) if weighed else 1.0)
-            among.append(share(beyond(values[part], others)) if weighed else 1.0)
+        for part, (_, _, replied) in zip(parts, matches, strict=True):
+            if not part.stated:
+                alone.append(1.0)
+                among.append(1.0)
+            elif self._strictness or part.replied == "":  # the question is the last that it says
+                alone.append(0.0)
+                among.append(0.0)
+            else:
+                own = told_values(tokens, replied)
+                alone.append(share(own))
+                among.append(share(beyond(own, [values[one] for one in values if one != part])))
         return alone, among
 
     def _matched(
@@ -371,7 +398,7 @@ class SufficiencyScorer(TokenScorer):
 
         def parted(one: StatedText, count: int) -> PartMatches:
             own = [next(found) for _ in one.texts] or [PassageMatch.nothing(count)]
-            return own[0], own[-1]
+            return own[0], own[min(1, len(own) - 1)], own[-1]
 
         return [
             (asked, [parted(one, len(asked.ids)) for one in those])
@@ -381,7 +408,7 @@ class SufficiencyScorer(TokenScorer):
 
 def _counted(matches: PartMatches, share: float) -> PassageMatch:
     """What the passage tells, and so much of the text that asks."""
-    kept, told = matches
+    kept, told, _ = matches
     return kept if told is kept else told.towards(kept, share)
 
 

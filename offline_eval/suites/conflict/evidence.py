@@ -13,7 +13,6 @@ from ....guard.matching import same_answer
 from ....guard.prompts import Prompt
 from ....guard.text import clean_text
 from ...judging.llm_judge import Criterion, NoVerdictError
-from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
@@ -192,7 +191,6 @@ def _tagged(reply: _Reply, tag: str) -> str | KnowgateError:
 
 
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}
-_GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
 CriterionName = Literal["yields", "plausibility"]
 # A passage that claims an answer to a question, as prompts name the three.
 Claim = Mapping[str, str]
@@ -204,7 +202,7 @@ class PassageJudge:
     Args:
         name: as checks call it.
         lm: that is asked, greedily.
-        prompts: `judge_yields`, `judge_plausibility` and `judge_answers`.
+        prompts: `judge_yields` and `judge_plausibility`.
     """
 
     def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet) -> None:
@@ -216,21 +214,6 @@ class PassageJudge:
         replies = generate_each(self._lm, [prompt.fill(**claim) for claim in claims])
         return [self._verdict(criterion, reply) for reply in replies]
 
-    def answers(
-        self, asked: Sequence[tuple[str, str, str]]
-    ) -> list[tuple[str, ...] | KnowgateError]:
-        """Which options each free reply gives.
-
-        Args:
-            asked: question, lettered options one a line, reply.
-        """
-        prompt = self._prompts["judge_answers"]
-        replies = generate_each(
-            self._lm,
-            [prompt.fill(question=q, options=options, reply=reply) for q, options, reply in asked],
-        )
-        return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
-
     def _verdict(self, criterion: CriterionName, reply: _Reply) -> Check:
         error, found = NoVerdictError(criterion, calls=1), None
         if isinstance(reply, list):
@@ -240,16 +223,6 @@ class PassageJudge:
             return Check(judge=self.name, criterion=criterion, error=note)
         outcome, reasoning = found.outcome, found.reasoning
         return Check(judge=self.name, criterion=criterion, outcome=outcome, reasoning=reasoning)
-
-
-def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
-    for content in reversed(_GIVEN.findall(reply)):
-        if content.strip(" .*`\"'").casefold() in ("none", "no", "neither"):
-            return ()
-        found = re.findall(r"\b[A-D]\b", content.upper())
-        if found:
-            return tuple(letter for letter in MultipleChoice.LETTERS if letter in found)
-    return NoVerdictError("given", calls=1)
 
 
 _LEAST, _MOST = 1, 5
@@ -279,18 +252,6 @@ def likelihood_rank(value: float, others: Sequence[float]) -> float | None:
     below = sum(other < value for other in others)
     equal = sum(other == value for other in others)
     return (below + equal / 2) / len(others)
-
-
-def judged_plausibility(checks: Sequence[Check]) -> float | None:
-    """The judges' mean verdict of 1 to 5, put on [0, 1]; None without a verdict.
-
-    Example:
-        >>> judged_plausibility([Check(judge="a", criterion="plausibility", outcome="5"),
-        ...                      Check(judge="b", criterion="plausibility", outcome="4")])
-        0.875
-    """
-    mean = mean_verdict(checks)
-    return None if mean is None else (mean - _LEAST) / (_MOST - _LEAST)
 
 
 def mean_verdict(checks: Sequence[Check]) -> float | None:
@@ -357,7 +318,8 @@ def validate(
     ranks = _ranks(there, items, prompts["score_closed"], lm)
     names, done = {judge.name for judge in judges}, {}
     for row, found in zip(there, checks, strict=True):
-        judged, reason = judged_plausibility(found), _objection(row.kind, found, names)
+        mean, reason = mean_verdict(found), _objection(row.kind, found, names)
+        judged = None if mean is None else (mean - _LEAST) / (_MOST - _LEAST)
         value = ranks.get(row.row_id) if judged is None else judged
         source = "rank" if judged is None else "judges"
         decided = {

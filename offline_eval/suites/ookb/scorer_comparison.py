@@ -14,19 +14,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, cycle
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from ....calibration import Interval
-from ....calibration.selective_metrics import OperatingPoint, PairedScores
+from ....calibration.selective_metrics import PairedScores
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, Facts, Prose, Section, as_json
-from ...report.plots import DOTTED, Colour, Drawn, Plot
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
@@ -45,10 +44,6 @@ from .instruments import DocumentChain, Instruments, ServedInstruments
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60
-_COLOURS = (
-    Colour.BLUE, Colour.VERMILION, Colour.INK, Colour.AMBER, Colour.PURPLE, Colour.SKY, Colour.GREY,
-)  # fmt: skip
-_STYLES = ("-", "--", "-.", ":")
 # Differences of AUROC up to this are too small to pay for.
 _MARGIN = 0.02
 # With fewer passages the intervals of a bootstrap are too narrow.
@@ -266,7 +261,6 @@ class ScorerComparison:
         failed: cases that failed, of all scorers.
         differences: of each pair.
         choice: which one to take.
-        curves: per scorer its operating points, the strictest first.
 
     Raises:
         InputError: the cases differ.
@@ -294,17 +288,13 @@ class ScorerComparison:
             for pair in pairs
         ]
         self.choice = choose_scorer(self.scorers, self.differences, paired.count)
-        self.curves = {
-            name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
-            for name in usable
-        }
 
     def cost_of_1000(self, scorer: ScorerNumbers) -> str:
         """What the calls for 1,000 questions cost, where the price of one is known."""
         return f"{1000 * scorer.calls_per_question * (self.price or 0.0):.2f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; the curves are not in it."""
+        """JSON-ready."""
         names = ("questions", "passages", "retrieval_misses", "risk", "scorers", "differences")
         found = {name: as_json(getattr(self, name)) for name in names}
         priced = {} if self.price is None else {"price": self.price}
@@ -439,7 +429,6 @@ def scorers_document(found: ScorerComparison) -> Document:
         warnings=_WORDS.paragraphs("warnings", found),
         sections=[
             Section("Results", (_table(found), _differences(found))),
-            Section("Coverage against leak", (_plot(found),)) if found.curves else None,
             Section(
                 "How to read this",
                 (*_WORDS.paragraphs("how_to_read"), Prose(explained("leak"), small=True)),
@@ -484,25 +473,4 @@ def _differences(found: ScorerComparison) -> Table | None:
         [("AUROC", auroc), ("false abstention", lost)],
         caption="Differences on the same questions",
         notes=(_WORDS.text("notes", found.passages),),
-    )
-
-
-def _plot(found: ScorerComparison) -> Plot:
-    drawn: list[Drawn] = []
-    looks = zip(cycle(_COLOURS), cycle(_STYLES), found.curves.items(), strict=False)
-    for colour, style, (name, points) in looks:
-        curve = [0.0, *(one.coverage for one in points)], [0.0, *(one.risk for one in points)]
-        look = {"color": colour, "linestyle": style, "clip_on": False}
-        drawn.append(("plot", curve, {**look, "label": name.replace("$", r"\$")}))
-    bound = {"color": Colour.GREY, **DOTTED, "label": "leak asked for"}
-    return Plot.of_shares(
-        ("coverage-leak", "Coverage against leak", _WORDS.text("caption")),
-        [*drawn, ("axhline", (found.risk,), bound)],
-        (
-            "coverage: answer retrieved, share that passes",
-            "leak: answer left out, share that passes",
-        ),
-        legend="upper left",
-        size=(6.4, 5.0),
-        half=False,
     )

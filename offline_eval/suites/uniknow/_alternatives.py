@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
@@ -87,10 +87,8 @@ class Alternatives:
     ) -> None:
         self._nearest, self._seed = nearest, seed
         self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
-        self._of_kind: Mapping[AnswerKind, list[StatedAnswer]] = defaultdict(list)
         for one in stated:
             self._alike[one.shape.form].append(one)
-            self._of_kind[one.shape.kind].append(one)
 
     def plausible(self, stated: StatedAnswer) -> list[Alternative]:
         """Return answers of the same kind and grammatical form, the best first; may be none."""
@@ -131,15 +129,6 @@ class Alternatives:
                 answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
                 found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
         return list(found.values())[:_PROPOSED]
-
-    def implausible(self, stated: StatedAnswer) -> list[Alternative]:
-        """Return answers of a wrong kind, in random order; may be none."""
-        rng = Random(f"uniknow/untrue/{self._seed}/{stated.question.id}")  # noqa: S311
-        wrong = _wrong_kinds(stated.shape.kind)
-        pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
-        rng.shuffle(pool)
-        others = (one.text for one in pool if is_another(stated, one.text, one.question))
-        return [Alternative(text, (text,)) for text in islice(others, _PROPOSED)]
 
 
 def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:
@@ -232,14 +221,6 @@ def _head(text: str) -> str | None:
     before, _, _ = " ".join(words).partition(" of ")
     named = before.split()
     return named[-1] if len(words) > 1 and len(named[-1]) > 2 else None
-
-
-def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
-    if kind in NUMERIC_KINDS or kind is AnswerKind.DATE:
-        return NAMES
-    if kind in NAMES:
-        return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
-    return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
 
 
 _ARTICLE_BEFORE = re.compile(r"\b([Aa])(n?)(\s+)$")

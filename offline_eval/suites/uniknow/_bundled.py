@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -40,7 +39,7 @@ class ContextSource(ABC):
 
     Args:
         asked: questions, and other short texts to be compared.
-        encoder: of them and of the passages; None if nothing is retrieved.
+        encoder: of them and of the passages.
         seed: of random choices.
         on_progress: called while texts are encoded.
 
@@ -53,15 +52,13 @@ class ContextSource(ABC):
     def __init__(
         self,
         asked: Sequence[str],
-        encoder: TextEmbedder | None,
+        encoder: TextEmbedder,
         *,
         seed: int = 0,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._seed = seed
-        self._nearest: NearestPassages | None = None
-        if encoder is not None:
-            self._nearest = NearestPassages(self.passages(), asked, encoder, on_progress)
+        self._nearest = NearestPassages(self.passages(), asked, encoder, on_progress)
 
     @abstractmethod
     def passages(self) -> list[str]:
@@ -72,39 +69,26 @@ class ContextSource(ABC):
         """Return a passage that holds a gold answer."""
 
     @abstractmethod
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return that passage with another answer, plausible or not, and without a gold one."""
+    def contradicting(self, question: Question) -> Stated:
+        """Return that passage with another answer, and without a gold one."""
 
     @abstractmethod
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return different random passages without a gold answer."""
+    def random(self, question: Question) -> str:
+        """Return a random passage without a gold answer."""
 
-    def retrieved(self, question: Question, count: int) -> list[str]:
-        """Return the highest-ranked passages without a gold answer, best first."""
-        assert self._nearest is not None
-        return self.without_answer(question, self._nearest.ranked(question.question), count)
+    def retrieved(self, question: Question) -> str:
+        """Return the highest-ranked passage without a gold answer."""
+        return self.without_answer(question, self._nearest.ranked(question.question))
 
-    def distractors(self, question: Question, count: int) -> list[str]:
-        """Return as many misleading as random passages, all different, in a shuffled order."""
-        near = self.retrieved(question, (count + 1) // 2)
-        far = [text for text in self.random(question, count) if text not in near]
-        passages = [*near, *far][:count]
-        if len(passages) < count:
-            raise CannotBuildError("too few passages without the answer")
-        Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
-        return passages
-
-    def without_answer(self, question: Question, texts: Iterable[str], count: int) -> list[str]:
-        """Return the first `count` texts, in order of preference, that do not hold an answer."""
-        found = list(islice((t for t in texts if not holds_answer(t, question.answers)), count))
-        if len(found) < count:
-            raise CannotBuildError(f"too few {self.unit} leave out the answer")
-        return found
+    def without_answer(self, question: Question, texts: Iterable[str]) -> str:
+        """Return the first text, in order of preference, that does not hold an answer."""
+        for text in texts:
+            if not holds_answer(text, question.answers):
+                return text
+        raise CannotBuildError(f"too few {self.unit} leave out the answer")
 
 
 MICROWORLD = "microworld"
-# What fits into the context window of the world's model beside question and answer.
-MOST_PASSAGES = 3
 
 
 def microworld_questions(*, seed: int = 0) -> tuple[Question, ...]:
@@ -149,27 +133,20 @@ class MicroworldContexts(ContextSource):
         world = default_world()
         return world.document_for(fact_of(world, question)).text, question.answers
 
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return the same document with another value of the same kind, or an absurd one."""
+    def contradicting(self, question: Question) -> Stated:
+        """Return the same document with another value of the same kind."""
         world = default_world()
         fact = fact_of(world, question)
-        value = world.contradicting_value(fact, plausible=plausible)
-        aliases = world.aliases(value, fact.value_kind) if plausible else ()
-        return world.contradiction(fact, plausible=plausible).text, (value, *aliases)
+        value = world.contradicting_value(fact, plausible=True)
+        aliases = world.aliases(value, fact.value_kind)
+        return world.contradiction(fact, plausible=True).text, (value, *aliases)
 
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return documents that name neither the subject nor the value."""
+    def random(self, question: Question) -> str:
+        """Return a document that names neither the subject nor the value."""
         world = default_world()
         fact = fact_of(world, question)
         rng = Random(f"uniknow/random/{self._seed}/{fact.id}")  # noqa: S311
-        found: dict[str, None] = {}
-        for _ in range(20 * count):
-            if len(found) == count:
-                break
-            found[world.irrelevant_document(fact, "random", rng).text] = None
-        if len(found) < count:
-            raise CannotBuildError("too few documents leave out the subject and the answer")
-        return list(found)
+        return world.irrelevant_document(fact, "random", rng).text
 
 
 FACTS = "facts"
@@ -279,11 +256,10 @@ class FactContexts(ContextSource):
         """Return the passage that states the fact."""
         return listed_facts()[question.id].text, question.answers
 
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return the same passage with another answer of the relation, or of another one."""
+    def contradicting(self, question: Question) -> Stated:
+        """Return the same passage with another answer of the relation."""
         fact = listed_facts()[question.id]
-        others = fact.others if plausible else _answers_beyond(question)
-        shuffled = list(others)
+        shuffled = list(fact.others)
         Random(f"uniknow/other/{self._seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
         for other in shuffled:
             text = fact.stating(other)
@@ -291,23 +267,12 @@ class FactContexts(ContextSource):
                 return text, (other,)
         raise CannotBuildError("no other answer can take the answer's place")
 
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return passages about other subjects, without the answer."""
+    def random(self, question: Question) -> str:
+        """Return a passage about another subject, without the answer."""
         others = (one for one in listed_facts().values() if one.group != question.group)
         texts = list(dict.fromkeys(fact.text for fact in others))
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
-        return self.without_answer(question, texts, count)
-
-
-def _answers_beyond(question: Question) -> Iterable[str]:
-    """Return the answers of other relations whose passages do not hold the question's answer."""
-    own = question.id.partition(".")[0]
-    others = (
-        fact.answers[0]
-        for fact in listed_facts().values()
-        if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
-    )
-    return dict.fromkeys(others)
+        return self.without_answer(question, texts)
 
 
 def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:

@@ -43,24 +43,12 @@ class KnowledgeEstimate:
 
 
 class ContextKind(StrEnum):
-    """How a context was made.
-
-    The first four are the paper's and hold one passage. The others go beyond it: one right
-    passage among distractors, two that contradict each other, distractors only, and a
-    passage that states something untrue and implausible.
-    """
+    """How a context was made."""
 
     ORIGINAL = "original"
     CONFLICTING = "conflicting"
     RANDOM = "random"
     RETRIEVED = "retrieved"
-    ONE_OF_K = "one_of_k"
-    TWO_IN_CONFLICT = "two_in_conflict"
-    NONE_OF_K = "none_of_k"
-    UNTRUE = "untrue"
-
-
-PAPER_KINDS, BEYOND_KINDS = tuple(ContextKind)[:4], tuple(ContextKind)[4:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +81,13 @@ class Context:
 
     Attributes:
         context_kind: how it was made.
-        passages: one text, or several for the kinds beyond the paper.
-        context_answers: what the passages say the answer is, with aliases; empty if they do not
-            say it, or say something untrue.
-        untrue_answers: the false answer of an untrue context; empty for other kinds.
+        passages: one text.
+        context_answers: what it says the answer is, with aliases; empty if it does not say it.
     """
 
     context_kind: ContextKind
     passages: tuple[str, ...]
     context_answers: tuple[str, ...] = ()
-    untrue_answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +206,6 @@ class Case(_OfQuestion):
         context_kind: how the context was made.
         passages: of the context.
         context_answers: what the passages say the answer is; see `Context`.
-        untrue_answers: the false answer of an untrue context.
         knowledge: what the model knows of the question.
         samples_right: right answers among those drawn.
         samples_drawn: answers drawn until that was settled.
@@ -234,7 +218,6 @@ class Case(_OfQuestion):
     context_kind: ContextKind
     passages: tuple[_Text, ...]
     context_answers: tuple[_Text, ...]
-    untrue_answers: tuple[_Text, ...]
     knowledge: Knowledge
     samples_right: _Count
     samples_drawn: _Count
@@ -263,10 +246,7 @@ class Case(_OfQuestion):
 
     @property
     def scenario(self) -> Scenario | None:
-        """The knowledge scenario; None if it is undefined what the model knows.
-
-        Kinds beyond the paper are classified by whether their passages hold the answer.
-        """
+        """The knowledge scenario; None if it is undefined what the model knows."""
         if self.knowledge is Knowledge.UNDEFINED:
             return None
         known = self.knowledge is Knowledge.KNOWN
@@ -274,7 +254,7 @@ class Case(_OfQuestion):
             return Scenario.PARAMETRIC_ONLY if known else Scenario.UNKNOWN
         if not known:
             return Scenario.EXTERNAL_ONLY
-        agrees = self.context_kind in (ContextKind.ORIGINAL, ContextKind.ONE_OF_K)
+        agrees = self.context_kind is ContextKind.ORIGINAL
         return Scenario.AGREEMENT if agrees else Scenario.CONFLICT
 
     @property
@@ -361,7 +341,6 @@ class UniKnowRow(_OfQuestion):
         abstained: whether it abstains.
         right: an answer that the case expects.
         parametric: a gold answer although another one is expected.
-        misled: the answer that an untrue context gives.
         route: of a guard; None for other methods.
         relevance: likewise.
         confidence: likewise.
@@ -376,7 +355,6 @@ class UniKnowRow(_OfQuestion):
     abstained: bool
     right: bool
     parametric: bool
-    misled: bool
     route: Literal["follow_context", "answer", "abstain"] | None
     relevance: _Share | None
     confidence: _Share | None
@@ -400,7 +378,6 @@ class UniKnowRow(_OfQuestion):
             answer=told.pop("text"),
             right=right,
             parametric=not right and is_right(answer, case.answers),
-            misled=not right and is_right(answer, case.untrue_answers),
             **told,
         )
 

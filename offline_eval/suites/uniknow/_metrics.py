@@ -24,16 +24,11 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
 from ...run.grouping import grouped
-from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
+from ._cases import ContextKind, Knowledge, QuestionKey, UniKnowRow
 from ._matching import stands_in
 
 _HOLDING_SCENARIOS = (Scenario.CONFLICT, Scenario.AGREEMENT, Scenario.EXTERNAL_ONLY)
-_HOLDING_KINDS = (
-    ContextKind.ORIGINAL,
-    ContextKind.CONFLICTING,
-    ContextKind.ONE_OF_K,
-    ContextKind.TWO_IN_CONFLICT,
-)
+_HOLDING_KINDS = (ContextKind.ORIGINAL, ContextKind.CONFLICTING)
 
 
 class Outcome(StrEnum):
@@ -52,8 +47,8 @@ class Outcome(StrEnum):
     - `PARAMETRIC`: memory was used wrongly: the gold answer although the context says
       another, or, with a context that holds no answer, a wrong answer that does not
       occur in it, to a question of which the model knows something.
-    - `OTHER`: the rest: an invented answer that neither context nor memory holds, an empty
-      reply, or an untrue answer that was believed.
+    - `OTHER`: the rest: an invented answer that neither context nor memory holds, or an empty
+      reply.
     """
 
     RIGHT = "right"
@@ -81,7 +76,7 @@ def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
         return Outcome.FALSE_ABSTENTION if must_answer else Outcome.RIGHT_ABSTENTION
     if row.right:
         return Outcome.RIGHT
-    if row.misled or not normalise_answer(row.answer):
+    if not normalise_answer(row.answer):
         return Outcome.OTHER
     if row.parametric:
         return Outcome.PARAMETRIC
@@ -116,7 +111,7 @@ SCORED_SCENARIOS = (
 ALL = "all"
 _DRAWS = 1000
 _OVERALL = ("acc", "truth", "ans", "rely")
-_COUNTED = ("em", "acc", "truth", "ans", "abstained", "misled", *Outcome)
+_COUNTED = ("em", "acc", "truth", "ans", *Outcome)
 
 
 def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
@@ -127,8 +122,6 @@ def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
         right,
         row.right or row.abstained,
         not row.abstained,
-        row.abstained,
-        row.misled and not row.abstained and not row.right,
         *(outcome is one for one in Outcome),
     ]
 
@@ -185,7 +178,7 @@ class Shares:
 
 
 class MethodMetrics:
-    """All metrics of one method, over the paper's four kinds of contexts.
+    """All metrics of one method.
 
     Args:
         rows: of the method.
@@ -198,7 +191,7 @@ class MethodMetrics:
         including_agreement: the same with agreement.
         scenarios: by name: the four that are scored, and `agreement`. `all` has the mean of
             the four as `em`, undefined if one of them is empty, and is `overall` otherwise.
-        failed: rows with an error, of any kind of context; no metric counts them.
+        failed: rows with an error; no metric counts them.
     """
 
     def __init__(
@@ -207,7 +200,7 @@ class MethodMetrics:
         resamples: QuestionResamples,
         contexts: Mapping[str, str],
     ) -> None:
-        usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
+        usual = measured(rows)
         scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
         self.overall = Shares(scored, resamples, contexts)
         self.including_agreement = Shares(usual, resamples, contexts)
@@ -260,43 +253,6 @@ def uniknow_metrics(
     return {
         method: MethodMetrics(own, resamples, contexts or {})
         for method, own in grouped(rows, lambda row: row.method).items()
-    }
-
-
-BeyondRates = dict[ContextKind, dict[str, dict[str, Any]]]
-
-
-def beyond_rates(rows: Sequence[UniKnowRow], *, bootstrap: int = _DRAWS) -> BeyondRates:
-    """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
-
-    `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
-    other; `wanted` is abstaining in the scenario `unknown`, a right answer in the others, without
-    cases of undefined knowledge. Beside these intervals stand the numbers of questions and cases.
-
-    Args:
-        rows: of a run, in any order.
-        bootstrap: number of draws over questions.
-    """
-    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
-
-    def rates(rows: Sequence[UniKnowRow]) -> dict[str, Any]:
-        own = measured(rows)
-        found = Shares(own, resamples, {})
-        settled = Shares([row for row in own if row.scenario is not None], resamples, {})
-        return {
-            "right": found["acc"],
-            "abstained": found["abstained"],
-            "misled": found["misled"],
-            "wanted": settled["em"],
-            "questions": found.questions,
-            "cases": found.cases,
-        }
-
-    by_kind = {kind: [row for row in rows if row.context_kind is kind] for kind in BEYOND_KINDS}
-    return {
-        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
-        for kind, some in by_kind.items()
-        if some
     }
 
 

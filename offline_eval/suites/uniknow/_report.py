@@ -21,7 +21,6 @@ from ...report.text import counted, decimal, estimate_text, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
 from ..parts import READ_REPLIES
-from ._cases import PAPER_KINDS, ContextKind
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import ALL
@@ -58,8 +57,7 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     found, other = [], 0
     for row in run.rows:
         reply, signal = replies.get(row.case_key), signals.get(row.case_key)
-        guarded = row.method == _GUARD and not row.error and row.context_kind in PAPER_KINDS
-        if not guarded or reply is None or signal is None:
+        if row.method != _GUARD or row.error or reply is None or signal is None:
             continue
         case = run.cases[row.case_key]
         relevance, confidence = calibrated(run.policy, signal)
@@ -223,7 +221,7 @@ def _best(summary: UniKnowSummary, *, shut: bool) -> str:
     """Name the method with the highest Rely, guards that always abstain left out."""
     rely = {
         name: found.overall["rely"]
-        for name, found in summary.main.items()
+        for name, found in summary.methods.items()
         if found.overall.cases
         and found.failed <= _MOST_FAILED * (found.failed + found.overall.cases)
         and not (shut and name.startswith("guard_"))
@@ -231,17 +229,17 @@ def _best(summary: UniKnowSummary, *, shut: bool) -> str:
     if not rely:
         return TEXTS.text("best", None, None, None)
     best = min(rely, key=lambda name: (-(rely[name].value or 0.0), name))
-    naive = summary.main.get("naive")
+    naive = summary.methods.get("naive")
     beside = None if naive is None or best == "naive" else naive.overall["rely"].value
     return TEXTS.text("best", best, estimate_text(rely[best], decimal), beside)
 
 
 def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
     """Say what a guard changes, and where it is clearly worse than what it guards."""
-    if guard not in summary.main or base not in summary.main:
+    if guard not in summary.methods or base not in summary.methods:
         return ""
     ours, theirs = (
-        {name: rates["em"].value for name, rates in summary.main[method].scenarios.items()}
+        {name: rates["em"].value for name, rates in summary.methods[method].scenarios.items()}
         for method in (guard, base)
     )
     _, found = summary.differences.get((guard, base), (0, {}))
@@ -258,7 +256,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
     asked = grouped(summary.run.rows, lambda row: row.method)
     found = {
-        title: [method.scenarios[name] for method in summary.main.values()]
+        title: [method.scenarios[name] for method in summary.methods.values()]
         for name, title in _TITLES.items()
     }
     sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
@@ -266,7 +264,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
         "warnings",
         summary,
         failed=sum(sum(types.values()) for types in summary.failures.values()),
-        asked={len(asked[name]) for name in summary.main},
+        asked={len(asked[name]) for name in summary.methods},
         empty=[title for title, rates in found.items() if all(not rate.cases for rate in rates)],
         smallest=min(sizes, default=None),
     )
@@ -281,7 +279,7 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
         title=f"Knowledge scenarios: {names}" if names else "Knowledge scenarios",
         subtitle=(
             f"{counted(summary.questions, 'question')}, {counted(len(cases), 'case')}, "
-            f"{counted(len(summary.main), 'method')} · UniKnow suite"
+            f"{counted(len(summary.methods), 'method')} · UniKnow suite"
         ),
         headline=headline(summary),
         warnings=warnings(summary),
@@ -292,7 +290,7 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
 
 
 def _sections(summary: UniKnowSummary) -> list[Section | None]:
-    shown = {name: found for name, found in summary.main.items() if found.overall.cases}
+    shown = {name: found for name, found in summary.methods.items() if found.overall.cases}
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
     drawn = plots(shown)
@@ -327,13 +325,11 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         if summary.differences
         else None,
         Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
-        _ablations(summary),
-        _beyond(summary),
         READ_REPLIES,
         _failures(summary),
         Section(
             "What the paper published",
-            (*TEXTS.paragraphs("published", published), published_table(summary.main)),
+            (*TEXTS.paragraphs("published", published), published_table(summary.methods)),
         ),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     ]
@@ -342,7 +338,7 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
 def _tested(summary: UniKnowSummary) -> Section:
     lines = []
     for one in SITUATIONS:
-        found = [method.scenarios[one["name"]] for method in summary.main.values()]
+        found = [method.scenarios[one["name"]] for method in summary.methods.values()]
         questions = max((shares.questions for shares in found), default=0)
         cases = max((shares.cases for shares in found), default=0)
         lines.append((_LETTERED[one["name"]], one["what"], one["wanted"], questions, cases))
@@ -351,40 +347,6 @@ def _tested(summary: UniKnowSummary) -> Section:
     situations = Table.of_text(headings, lines)
     blocks = (TEXTS.text("sources"), situations, knows, TEXTS.text("right"))
     return Section("What was tested", blocks)
-
-
-def _ablations(summary: UniKnowSummary) -> Section | None:
-    """Show the variants of trained methods, below their usual training."""
-    variants = {name: found for name, found in summary.methods.items() if name not in summary.main}
-    if not variants:
-        return None
-    bases = {name.partition("@")[0] for name in variants}
-    shown = {name: found for name, found in summary.main.items() if name in bases} | variants
-    columns = [
-        ("Rely", ALL, "rely", 1),
-        *((title, name, "em", 1) for name, title in _TITLES.items()),
-    ]
-    notes = Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True)
-    return Section("What the training needs", (_table(shown, columns), notes))
-
-
-def _beyond(summary: UniKnowSummary) -> Section | None:
-    if not summary.beyond:
-        return None
-    headings = [("wanted", "As wanted", 1), ("right", "Right answer", 0)]
-    headings += [("abstained", "Abstained", 0), ("misled", "Misled", -1)]
-    parts = []
-    for kind, by_method in summary.beyond.items():
-        title, meaning = CONTENT["kinds"][kind]
-        shown = {name: found for name, found in by_method.items() if "@" not in name}
-        columns = [
-            (heading, Cell.column([one[name] for one in shown.values()], better=better))
-            for name, heading, better in headings
-            if name != "misled" or kind is ContextKind.UNTRUE
-        ]
-        table = Table.from_columns("Method", list(shown), columns)
-        parts.append(Section(title, (Prose((meaning,), small=True), table)))
-    return Section("More than one passage, and untrue ones", (*TEXTS.paragraphs("beyond"), *parts))
 
 
 def _failures(summary: UniKnowSummary) -> Section:

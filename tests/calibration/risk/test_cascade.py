@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,35 @@ def test_the_promise_holds_for_graded_verdicts_and_several_questions_per_passage
             ]
             false += bool(np.mean(passing) > ALPHA + 0.01)
     assert false / draws <= DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / draws)
+
+
+def doubtful(records: list[CalibrationRecord], rng: np.random.Generator) -> list[CalibrationRecord]:
+    """The records with a strict reading: a third of the left out, a tenth of the others fall."""
+    share = {"in_kb": 0.1, "left_out": 0.35}
+    return [
+        replace(one, strict=(one.relevance or 0.0) - 3.0 * (rng.random() < share[one.case]))
+        for one in records
+    ]
+
+
+def test_the_promise_covers_what_a_strict_reading_has_asked() -> None:
+    rng, strict = np.random.default_rng(5), Fingerprint(kind="cheap_strict")
+    fresh = doubtful(draw(rng, 4000, yes=0.4), rng)
+    false, certified = 0, 0
+    for _ in range(DRAWS):
+        fit = fitted(doubtful(draw(rng, 50, yes=0.4), rng), strict=strict)
+        assert fit.cascade is not None
+        if fit.cascade.rule is None:
+            continue
+        certified += 1
+        rule = fit.cascade.rule
+        assert fit.policy.scorer == rule.fingerprint(CHEAP, COSTLY, strict)
+        assert "may tell nothing" in guarantee_of(fit.policy).statement
+        left_out = [one for one in fit.cascade.applied(fresh) if one.case == "left_out"]
+        passing = [(one.relevance or 0.0) >= rule.threshold for one in left_out]
+        false += bool(np.mean(passing) > ALPHA + 0.01)
+    assert certified > DRAWS / 2
+    assert false / DRAWS <= LIMIT
 
 
 @pytest.fixture(scope="module")

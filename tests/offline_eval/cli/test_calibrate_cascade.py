@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.guard import Generation, Guard, Policy
+from knowgate.guard import Fingerprint, Generation, Guard, Policy
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
@@ -92,10 +92,24 @@ class Reading(ScriptedLanguageModel):
 
 
 class Noise(FakeScorer):
-    """Knows nothing of questions and passages."""
+    """Knows nothing of questions and passages, and doubts half of them in its strict reading."""
+
+    is_strict = False
 
     def _one(self, passage: str) -> float:
-        return zlib.crc32(passage.encode()) / 2**32
+        value = zlib.crc32(passage.encode()) / 2**32
+        return value / 100.0 if self.is_strict and len(passage) % 2 else value
+
+    @property
+    def strict(self) -> Noise:
+        found = Noise()
+        found.is_strict = True
+        return found
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        kind = "fake_strict" if self.is_strict else "fake"
+        return super().fingerprint.model_copy(update={"kind": kind})
 
 
 def judge() -> SufficiencyJudge:
@@ -103,21 +117,21 @@ def judge() -> SufficiencyJudge:
 
 
 @pytest.fixture(scope="module")
-def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """One run of noise and one of a judge, on the same questions."""
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A run of noise, one of a judge, one of a strict reading of the noise; the same questions."""
     folder = tmp_path_factory.mktemp("cascade")
     questions = write_toy_questions(folder / "kb.jsonl", 60)
     runs = [
         run_toy(questions, folder / name, scorer=scorer)
-        for name, scorer in (("cheap", Noise()), ("judged", judge()))
+        for name, scorer in (("cheap", Noise()), ("judged", judge()), ("strict", Noise().strict))
     ]
-    return runs[0], runs[1]
+    return runs[0], runs[1], runs[2]
 
 
 def test_two_runs_give_a_policy_of_both(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
+    knowgate: Knowgate, runs: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    cheap, judged = two_runs
+    cheap, judged, _ = runs
     done = knowgate(
         "calibrate", "--run", cheap, "--cascade", f"run={judged},cost=20", "--risk", "0.1",
         "--out", tmp_path / "policy.json",
@@ -135,3 +149,23 @@ def test_two_runs_give_a_policy_of_both(
     )
     assert {one.route.value for one in asked} == {"abstain"}
     assert "costly" in {one.relevance_stage for one in asked}
+
+
+def test_a_third_run_has_the_judge_asked_about_doubtful_matches(
+    knowgate: Knowgate, runs: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    cheap, judged, strict = runs
+    out = tmp_path / "policy.json"
+    asked = "calibrate", "--run", cheap, "--risk", "0.1", "--out", out, "--cascade"
+    done = knowgate(*asked, f"run={judged},strict={strict},cost=20")
+    assert done.code == 0, done.err
+    assert "where a strict reading does not confirm a higher value" in done.out
+    policy = Policy.load(out)
+    assert [stage.kind for stage in policy.scorer.stages] == ["fake", "judge", "fake_strict"]
+    guard = Guard.load(
+        policy, scorer=CascadeScorer.of(policy.scorer, Noise(), judge()), metrics=False
+    )
+    assert guard.decide("When does the harbour open?", ["The pool is heated."]).relevance_stage
+    refused = knowgate(*asked, f"run={judged},strict={judged}")
+    assert refused.code == 2
+    assert "is no strict reading of 'fake'" in refused.err

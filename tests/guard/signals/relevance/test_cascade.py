@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import (
+    Fingerprint,
     FingerprintMismatchError,
     Guard,
     GuardMetrics,
@@ -72,21 +73,22 @@ def guard_of(scorer: CascadeScorer, **options: Any) -> Guard:
     cheap=st.floats(-5, 5),
     verdict=st.floats(0, 1),
     reach=st.floats(0, 3),
+    strict=st.floats(-5, 5) | st.just(float("inf")),
     lower=st.floats(-5, 5),
     higher=st.floats(-5, 5),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_passes_goes_on_passing_as_the_band_moves_down(
-    cheap: float, verdict: float, reach: float, lower: float, higher: float
+    cheap: float, verdict: float, reach: float, strict: float, lower: float, higher: float
 ) -> None:
     lower, higher = sorted((lower, higher))
 
     def passes(threshold: float) -> bool:
         rule = CascadeRule(threshold=threshold, reach=reach)
-        return rule.value(cheap, verdict) >= threshold
+        return rule.value(cheap, verdict, strict) >= threshold
 
     assert passes(lower) or not passes(higher)
-    strictest = CascadeRule.strictest(cheap, verdict, reach)
+    strictest = CascadeRule.strictest(cheap, verdict, reach, strict)
     assert passes(strictest - 1e-9)
     assert not passes(strictest + 1e-9)
 
@@ -274,3 +276,38 @@ def test_the_probe_of_a_stage_is_compared() -> None:
     changed = scorer.fingerprint.model_copy(update={"stages": (other, costly)})
     assert "stage 1" in whole.differences(changed)[0]
     assert not whole.differences(scorer.fingerprint)
+
+
+class Doubting(FakeScorer):
+    """A cheap scorer to which the passage with `maybe` tells nothing when it is strict."""
+
+    def __init__(self, *, is_strict: bool = False) -> None:
+        super().__init__({**CHEAP, "maybe": 0.0 if is_strict else 0.9})
+        self.is_strict = is_strict
+
+    @property
+    def strict(self) -> Doubting:
+        return Doubting(is_strict=True)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        kind = "fake_strict" if self.is_strict else "fake"
+        return super().fingerprint.model_copy(update={"kind": kind})
+
+
+def test_doubts_ask_about_a_match_that_may_tell_nothing() -> None:
+    costly = Counting()
+    scorer = CascadeScorer(Doubting(), costly, threshold=0.5, reach=0.3, doubts=True)
+    questions, sets = [*QUESTIONS, "a?", "b?"], [*SETS, ["maybe"], ["maybe yes"]]
+    found = [scorer.score_set(q, texts) for q, texts in zip(questions, sets, strict=True)]
+    assert [one.stage for one in found[-2:]] == ["costly", "costly"]
+    assert [one.joint >= 0.5 for one in found[-2:]] == [False, True]
+    assert found[:-2] == cascade(Counting()).score_sets(QUESTIONS, SETS)
+    assert costly.asked == ["inside", "also", "low", "inside yes", "also yes", "maybe", "maybe yes"]
+    assert scorer.score_sets(questions, sets) == found
+    assert asyncio.run(scorer.ascore_sets(questions, sets)) == found
+    again = CascadeScorer.of(scorer.fingerprint, Doubting(), Counting())
+    assert again.fingerprint == scorer.fingerprint
+    assert [one.kind for one in scorer.fingerprint.stages] == ["fake", "fake", "fake_strict"]
+    with pytest.raises(InputError, match="has no strict reading"):
+        cascade(doubts=True)

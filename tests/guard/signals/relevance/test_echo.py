@@ -66,6 +66,29 @@ def test_a_list_of_words_is_left_out_even_where_the_rest_answers() -> None:
     assert found == StatedText(kept=f"{QUESTION}\nFor 21 days.", stated="For 21 days.")
 
 
+@pytest.mark.parametrize(
+    ("passage", "replied"),
+    [
+        (f"We sell plans. {QUESTION} No entry yet.", "No entry yet."),
+        (f"We sell plans. {QUESTION}", ""),
+        (f"{QUESTION} For 21 days.", None),
+        (f"For 21 days.\n\nOn Monday you wrote:\n> {QUESTION}", None),
+    ],
+)
+def test_an_answer_stands_after_the_question(passage: str, replied: str | None) -> None:
+    found = strip_echo(QUESTION, passage)
+    assert found is not None
+    assert found.replied == replied
+
+
+def test_a_strict_reading_takes_doubtful_sentences_for_mentions() -> None:
+    passage = "The free plan has the usual limits."
+    assert _told(QUESTION, passage) is None
+    found = strip_echo(QUESTION, passage, strictness=50.0)
+    assert found is not None
+    assert found.stated == ""
+
+
 def test_circumstances_that_the_question_states_are_no_answer() -> None:
     question = "I have lost my card. Who blocks it?"
     assert _told(question, question) == ""

@@ -21,9 +21,9 @@ from knowgate.offline_eval.suites.conflict.evidence import (
     Believed,
     PassageJudge,
     disagree,
-    judged_plausibility,
     likelihood_rank,
     make_evidence,
+    mean_verdict,
     validate,
 )
 from knowgate.offline_eval.suites.conflict.items import ConflictItem, EvidenceKind
@@ -173,8 +173,8 @@ def test_ranks_are_the_share_below() -> None:
     assert likelihood_rank(-2.0, [-2.0]) == 0.5
     assert likelihood_rank(-0.5, [-3.0, -1.0]) == 1.0
     assert likelihood_rank(-0.5, []) is None
-    assert judged_plausibility([]) is None
-    assert judged_plausibility([Check(judge="a", criterion="plausibility", outcome="1")]) == 0.0
+    assert mean_verdict([]) is None
+    assert mean_verdict([Check(judge="a", criterion="plausibility", outcome="1")]) == 1.0
 
 
 def test_an_answer_is_named_by_whole_words_and_in_other_figures() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from knowgate.guard import Generation
 from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
-from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
+from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
@@ -53,7 +53,7 @@ def test_every_passage_states_the_answer_and_no_question_gives_it_away() -> None
 def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
     dataset = read_dataset(FACTS, limit=20, seed=1)
 
-    found, problems = build_contexts(dataset, encoder=BagOfWords(), kinds=tuple(ContextKind))
+    found, problems = build_contexts(dataset, encoder=BagOfWords())
 
     assert not problems
     for question in dataset.questions:
@@ -113,7 +113,7 @@ def test_questions_of_undefined_knowledge_can_be_left_out() -> None:
 def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     """Plan a run over thirty facts, a third of them known and a third undefined."""
     dataset = read_dataset(FACTS, limit=30, seed=2)
-    built = build_contexts(dataset, encoder=BagOfWords(), kinds=PAPER_KINDS)
+    built = build_contexts(dataset, encoder=BagOfWords())
     sides = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.UNDEFINED)
     estimate = estimate_knowledge(_Answering(), dataset.questions[:1], dataset.prompts)  # type: ignore[arg-type]
     one = next(iter(estimate.values()))
