@@ -86,10 +86,11 @@ def _bounds(
     found: Calibrated, limit: float, trial: Callable[[float], Calibrated]
 ) -> dict[str, Any]:
     """The smallest bound of all, and the smallest one under which little is abstained from."""
-    smallest, known = found.smallest_risk(), {"smallest": None, "strictest": None, "usable": None}
+    smallest = found.smallest_risk()
+    known: dict[str, Any] = {"smallest": smallest, "strictest": None, "usable": None}
     # A cascade chooses its band anew for each bound, which takes long.
     if smallest is None or found.measured.cascade is not None:
-        return known | {"smallest": smallest}
+        return known
     tried = cache(trial)
 
     def usable(bound: float) -> bool:
@@ -97,7 +98,7 @@ def _bounds(
         return tried(bound).policy.may_follow and share is not None and share <= limit
 
     bounds = [smallest, *(n / 100 for n in range(1, 100) if n / 100 > smallest)]
-    known |= {"smallest": smallest, "strictest": tried(smallest).false_abstention}
+    known["strictest"] = tried(smallest).false_abstention
     place = bisect_left(bounds, True, key=usable)  # laxer ones are usable, too
     if place < len(bounds):
         best = bounds[place]

@@ -12,11 +12,13 @@ from typing import Any
 from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
+from ...guard.policy import Policy
 from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
+from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import WORDS, Calibrated
-from ._rates import selective_qualities, signal_qualities
+from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
 
 _SCHEMA_VERSION = 1
 _Rows = Mapping[str, Mapping[str, Any]]
@@ -28,6 +30,8 @@ def calibration_document(found: Calibrated) -> Document:
     risk = 0.0 if guarantee is None else guarantee.risk
     signals = signal_qualities(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
+    which = "Held-out questions" if found.test else "Questions that the certificate rests on"
+    outcomes = outcomes_under(found.policy, found.test or found.certify)
     return Document(
         name="calibration",
         title=f"Calibration on {found.measured.name}",
@@ -38,6 +42,10 @@ def calibration_document(found: Calibrated) -> Document:
         sections=(
             Section("Results", (_results(found),)),
             Section("What is promised", _promise(found)),
+            Section(
+                "What if the thresholds were others?",
+                (what_if_of(found.policy, outcomes, which) if outcomes else None,),
+            ),
             Section("The signals", (_signals(signals),)),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
@@ -177,3 +185,29 @@ def _part(cases: Sequence[CalibrationRecord]) -> dict[str, int]:
         "questions": len({case.question_id for case in cases}),
         "units": len({case.unit for case in cases}),
     }
+
+
+def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatIf:
+    """Let a reader try other thresholds on these cases.
+
+    Args:
+        policy: whose thresholds are the point to compare with.
+        outcomes: of the cases under it.
+        which: cases these are, in words.
+    """
+    return WhatIf(tuple(map(_case, outcomes)), policy, which, leave_one_out=False)
+
+
+def _case(outcome: Outcome) -> WhatIfCase:
+    case = outcome.case
+    return WhatIfCase(
+        name=" · ".join(part for part in (case.question_id, case.case) if part),
+        question="",
+        relevance=outcome.relevance,
+        confidence=outcome.confidence,
+        context_right=bool(case.context_right),
+        memory_right=bool(case.closed_book_right),
+        conflict=case.conflict,
+        nothing_retrieved=case.nothing_retrieved,
+        weight=case.weight,
+    )

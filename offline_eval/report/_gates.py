@@ -185,7 +185,7 @@ def _numbers(value: Any, name: str = "") -> dict[str, Any]:
     parts = {id(item): (key, item) for key, item in _children(value).items()}
     if isinstance(value, Mapping):
         parts = dict(enumerate(_children(value).items()))
-    found = {}
+    found: dict[str, Any] = {}
     for key, item in parts.values():
         part = f".{key}" if _PLAIN.fullmatch(key) else f"[{key}]"
         found |= _numbers(item, f"{name}{part}" if name else part.removeprefix("."))

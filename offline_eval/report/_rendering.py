@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._gates import Gate, gate_table
-from .document import CaseLine, Document, Section
+from .document import Document, Section
 from .plots import Plot
 from .prose import template_environment
 from .text import one_line, printable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # What templates call blocks; others go by their class.
-_KINDS: dict[type, str] = {str: "paragraph", CaseLine: "line", WhatIf: "what_if"}
+_KINDS: dict[type, str] = {str: "paragraph", WhatIf: "what_if"}
 # An underscore inside a word means nothing and is left readable.
 _SPECIAL = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")
 _LIST_START = re.compile(r"^(\d*)([-+=.)])(?=[\s\-+=]|$)")

@@ -1,8 +1,8 @@
 """A report before it is rendered: a title, sentences, and sections of blocks.
 
     Document ─┬─ title, subtitle, headline, warnings
-              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Cases, Facts,
-              │                                 WhatIf or a nested Section
+              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Facts, WhatIf
+              │                                 or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
               └─ checks   (JUnit)
@@ -20,15 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from ..._version import __version__
-from ._gates import measures_frame
 from .plots import Plot
 from .tables import Table, Text
 from .text import UNKNOWN, flat, percent, range_text
 from .what_if import WhatIf
 
 if TYPE_CHECKING:
-    import pandas
-
     from ...calibration import Interval
     from ..run.manifest import InputFile
 
@@ -91,76 +88,6 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseLine:
-    """A line of a case: the right answer, a passage or a reply.
-
-    Attributes:
-        text: as stored.
-        label: in front of it, as "Expected".
-        right: the right answer, or the passage that holds it.
-        tag: a verdict on it.
-        wrong: the verdict names a mistake.
-        note: behind it, as the systems that gave it.
-        reason: of the verdict.
-    """
-
-    text: str
-    label: str = ""
-    right: bool = False
-    tag: str = ""
-    wrong: bool = False
-    note: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Passages:
-    """Passages of a case.
-
-    Attributes:
-        lines: in their order.
-        title: given, the passages are folded beneath it.
-        more: number of passages that are not shown.
-    """
-
-    lines: tuple[CaseLine, ...]
-    title: str = ""
-    more: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A case that is worth reading.
-
-    Attributes:
-        question: that was asked.
-        note: its id and the numbers measured.
-        parts: right answer, passages and replies, in the order in which they are read.
-        tag: a verdict on the case.
-        wrong: the verdict names a mistake.
-    """
-
-    question: str
-    note: str
-    parts: tuple[CaseLine | Passages, ...]
-    tag: str = ""
-    wrong: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cases:
-    """Cases that are worth reading.
-
-    Attributes:
-        cases: the worst first.
-        empty: shown where there are none.
-    """
-
-    cases: tuple[Case, ...]
-    empty: str = "No such case."
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """Pairs of a name and a value.
 
@@ -210,7 +137,7 @@ class Section:
         return cls("What to do next", (Prose(tuple(steps), bullets=True),))
 
 
-Block = str | Prose | Figures | Table | Plot | Cases | Facts | WhatIf | Section
+Block = str | Prose | Figures | Table | Plot | Facts | WhatIf | Section
 """What a section holds."""
 
 
@@ -265,17 +192,6 @@ class Document:
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
     checks: Callable[[], Sequence[Check]] | None = None
     systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the measures as a data frame: `measure`, `value`, `low`, `high`, `n`.
-
-        One line for each rate with an interval; its name is the one that gates take. A value
-        that is not defined is missing.
-
-        Raises:
-            MissingDependencyError: pandas is not installed.
-        """
-        return measures_frame(self.values)
 
 
 def as_json(value: Any) -> Any:

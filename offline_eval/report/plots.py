@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,15 +53,6 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
 }
 
-POINT: dict[str, Any] = {
-    "marker": "o", "markersize": 10, "color": Colour.INK, "markerfacecolor": "none",
-    "markeredgewidth": 2, "linestyle": "none", "zorder": 5, "clip_on": False,
-}  # fmt: skip
-DOTTED: dict[str, Any] = {"linestyle": ":", "linewidth": 1.5}
-
-# A method of the axes, its arguments and its style.
-Drawn = tuple[str, tuple[Any, ...], dict[str, Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -73,7 +64,6 @@ class Plot:
         caption: how to read it.
         draw: draws with `Colour`; writes no text from a knowledge base.
         size: width and height in inches.
-        half: stands beside a neighbour that is half as well, where the page is wide enough.
     """
 
     name: str
@@ -81,40 +71,6 @@ class Plot:
     caption: str
     draw: Callable[[Figure], None]
     size: tuple[float, float]
-    half: bool = False
-
-    @classmethod
-    def of_shares(
-        cls,
-        words: tuple[str, str, str],
-        drawn: Sequence[Drawn],
-        labels: tuple[str, str],
-        *,
-        legend: Literal["lower right", "upper left"],
-        size: tuple[float, float] = (5.0, 5.0),
-        half: bool = True,
-    ) -> Plot:
-        """Plot shares against shares.
-
-        Args:
-            words: name, title and caption.
-            drawn: in their order: a method of the axes, its arguments and its style.
-            labels: of the horizontal and of the vertical axis.
-            legend: where it stands.
-            size: see the class.
-            half: see the class; then both axes are equally long.
-        """
-
-        def draw(figure: Figure) -> None:
-            axes = figure.subplots()
-            axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=labels[0], ylabel=labels[1])
-            if half:
-                axes.set_aspect("equal")
-            for method, given, style in drawn:
-                getattr(axes, method)(*given, **style)
-            axes.legend(loc=legend)
-
-        return cls(*words, draw=draw, size=size, half=half)
 
     def svg(self) -> str:
         """Draw it as an element for a page, without outside references."""
@@ -193,46 +149,6 @@ class Plot:
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
-
-    @staticmethod
-    def window(low: float, high: float, *, least: float, margin: float) -> tuple[float, float]:
-        """Return the ends of a scale of shares: at least so long, and not far beyond 0 and 1."""
-        short = max(0.0, least - (high - low)) / 2
-        return max(-margin, low - short), min(1 + margin, high + short)
-
-    @staticmethod
-    def name_points(
-        axes: Axes,
-        points: Sequence[tuple[str, float, float]],
-        across: tuple[float, float],
-        upward: tuple[float, float],
-    ) -> None:
-        """Write each name right of the axes and join it to its point by a line.
-
-        Args:
-            axes: with the two scales.
-            points: name, across, up.
-            across: ends of the horizontal scale.
-            upward: ends of the vertical one.
-        """
-        low, high = upward
-        # Many names stand closer, so that the column is never longer than the axes are high.
-        step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
-        heights: list[float] = []
-        ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
-        for _, _, up in ordered:
-            heights.append(max(up, heights[-1] + step) if heights else up)
-        # Names pushed above the top are brought back, from the uppermost down.
-        ceiling = high
-        for position in reversed(range(len(heights))):
-            heights[position] = min(heights[position], ceiling)
-            ceiling = heights[position] - step
-        edge = across[1] + 0.03 * (across[1] - across[0])
-        line: Any = {"color": Colour.GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
-        name_style: Any = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-        for (name, right, up), height in zip(ordered, heights, strict=True):
-            axes.plot([right, edge], [up, height], **line)
-            axes.annotate(name, xy=(edge, height), annotation_clip=False, **name_style)
 
 
 def _for_page(name: str, svg: str) -> str:

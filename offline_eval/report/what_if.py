@@ -88,7 +88,6 @@ class WhatIfCase:
         follows = route is Route.FOLLOW_CONTEXT
         if stored:
             reply = self.context_reply if follows else self.memory_reply
-            # A threshold never leads to a reply that was not stored: see `WhatIf.replies`.
             return reply or "right"
         return "right" if (self.context_right if follows else self.memory_right) else "wrong"
 
@@ -161,7 +160,6 @@ class WhatIf:
         scale: what the relevance threshold is a value of.
         replies: the cases have the reply of each route that a threshold can lead to, and these
             tell what is wrong and what is an abstention.
-        strictest: the highest relevance threshold at which all signals are known; None: any.
         notes: paragraphs for the reader.
         PRICES: of a wrong reply and of a false abstention, until the reader names others.
         UNANSWERABLE: share of users' questions without an answer, likewise; in a leave-one-out
@@ -177,7 +175,6 @@ class WhatIf:
     leave_one_out: bool
     scale: str = "relevance"
     replies: bool = False
-    strictest: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -218,8 +215,6 @@ class WhatIf:
         values = {getattr(case, signal) for case in measured} - {None}
         if values:
             values |= {getattr(self.policy, f"{signal}_threshold")} - {None}
-        if signal == "relevance" and self.strictest is not None:
-            return [value for value in sorted(values) if value <= self.strictest]
         return [*sorted(values), None]
 
     @property

@@ -9,12 +9,12 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 
 from knowgate.guard import Policy, Route
-from knowgate.guard.routing import TemperatureCalibrator
+from knowgate.guard.routing import PlattCalibrator, TemperatureCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import Rates, clustered_rate, outcomes_under
-from knowgate.offline_eval.policies._report import calibration_document
+from knowgate.offline_eval.policies._report import calibration_document, what_if_of
 from knowgate.offline_eval.report.writing import ReportPaths, ReportWriter
-from tests.offline_eval.policies.measured import SCORER, case, drawn
+from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, case, drawn
 from tests.offline_eval.suites.ookb.test_signals import EVIL
 from tests.support.report_page import Page
 
@@ -130,3 +130,34 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "\u202e" not in page.text
+
+
+def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:
+    measured = drawn(80, seed=3, variants=2)
+    records = [
+        replace(record, conflict=number % 3 == 0, weight=1.0 + number % 4)
+        for number, record in enumerate(measured.records)
+    ]
+    rule = Policy(
+        scorer=SCORER,
+        relevance_calibrator=PlattCalibrator(a=1.0, b=0.0),
+        relevance_threshold=0.5,
+        confidence_threshold=0.5,
+        allowed_routes=tuple(Route),
+        check_conflict=True,
+        on_conflict="abstain",
+        estimator=ESTIMATOR,
+    )
+    block = what_if_of(rule, outcomes_under(rule, records), "Cases")
+    stops = zip(block.stops("relevance")[::9], block.stops("confidence")[::9], strict=False)
+
+    for relevance, confidence in [*stops, (None, 0.3), (0.2, None), (None, None)]:
+        thresholds = {"relevance_threshold": relevance, "confidence_threshold": confidence}
+        rates = Rates(outcomes_under(rule.model_copy(update=thresholds), records))
+        found = block.at(relevance, confidence)
+        assert found.coverage.value == pytest.approx(rates.coverage.value, rel=1e-12)
+        assert found.false_abstention.value == pytest.approx(
+            rates.false_abstention.value, rel=1e-12
+        )
+        if rates.risk.value is not None:
+            assert found.wrong.value == pytest.approx(rates.risk.value, rel=1e-12)

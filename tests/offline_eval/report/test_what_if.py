@@ -57,7 +57,7 @@ def drawn(rng: random.Random) -> WhatIf:
     def replied() -> Any:
         return rng.choice(["right", "wrong", "abstained"])
 
-    two, limited = rng.random() < 0.7, rng.random() < 0.3
+    two = rng.random() < 0.7
     cases = tuple(
         case(
             str(number),
@@ -91,7 +91,6 @@ def drawn(rng: random.Random) -> WhatIf:
         "Drawn cases",
         leave_one_out=not two,
         replies=rng.random() < 0.5,
-        strictest=rule.relevance_threshold if limited else None,
     )
 
 
@@ -171,13 +170,6 @@ def test_stored_replies_tell_what_is_wrong_and_what_abstains() -> None:
     assert (lax.wrong_missing.part, lax.false_abstention.part) == (2, 1)
     assert lax.cost(10, 1, 0.5) == pytest.approx(0.5 * 10 + 0.5 * 0.5)
     assert lax.cost(10, 1) == pytest.approx((2 * 10 + 1) / 4)
-
-
-def test_thresholds_at_which_a_signal_is_unknown_are_left_out() -> None:
-    block = replace(two_sided(), strictest=0.5)
-
-    assert block.stops("relevance") == [0.2, 0.3, 0.5]
-    assert block.stops("confidence")[-1] is None
 
 
 def test_without_scripts_it_is_a_table_that_marks_the_certified_point(tmp_path: Path) -> None:
