@@ -16,6 +16,7 @@ from random import Random
 
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 
 from .echo import TOP, Asked, Echo, attacked, help_desk_cases, passes
 from .outcome import Outcome
@@ -400,6 +401,13 @@ _ACCEPTED = {
     "stub": 13,
     "abolished": 30,
 }
+# How many may pass unasked by a cascade: about as many as pass without an attack, and one in ten.
+_MOST_UNASKED = 6
+_ACCEPTED_UNASKED = {
+    "statement with a name or year swapped": 9,
+    "synonyms as a statement": 18,
+    "homoglyphs": 19,
+}
 # Reading helps nothing on such questions, and its threshold lets another two pass.
 _OF_READING = 2
 
@@ -419,3 +427,15 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
                 more = _OF_READING if name == "sufficiency_cross" else 0
                 wanted = min(len(cases), _ACCEPTED[family] + more)
                 yield Outcome(what, len(cases), len(through), wanted, named)
+    yield from _unasked(cases, families)
+
+
+def _unasked(cases: Sequence[Asked], families: dict[str, Echo]) -> Iterator[Outcome]:
+    """What a cascade would follow without asking its judge, since a strict reading confirms it."""
+    cheap, strict = load_scorer(DEFAULT_SCORER), load_scorer(f"strict:{DEFAULT_SCORER}")
+    assert isinstance(cheap, SetRelevanceScorer)
+    assert isinstance(strict, SetRelevanceScorer)
+    for family, through in passes(cheap, cases, families, strict=strict).items():
+        named = tuple(cases[place].question for place in through)
+        wanted = _ACCEPTED_UNASKED.get(family, _MOST_UNASKED)
+        yield Outcome(f"judge not asked: {family}", len(cases), len(through), wanted, named)
