@@ -23,7 +23,6 @@ def report(
     formats: Annotated[str, typer.Option("--format")] = "html,md,json",
     suite: str | None = None,
     fail_if: FailIf = None,
-    system: list[str] | None = None,
 ) -> None:
     """Write the report of a run, and check gates against it.
 
@@ -42,8 +41,6 @@ def report(
             junit (for CI systems).
         suite: The suite of the run, python:module:attribute, if it is neither built in nor
             installed.
-        system: Check the gates against the numbers of this system, not of all together: its id
-            in report.json. May be given more than once.
     """
     from ..suites import find_suite, write_report
 
@@ -55,10 +52,9 @@ def report(
         compare=compare or (),
         formats=[name.strip() for name in formats.split(",") if name.strip()],
         gates=fail_if or (),
-        systems=system or (),
     )
     gates = [
-        {name: getattr(one, name) for name in ("expression", "value", "system", "failed")}
+        {name: getattr(one, name) for name in ("expression", "value", "failed")}
         for one in paths.gates
     ]
     print_figures({"written": paths.written, "gates": gates})

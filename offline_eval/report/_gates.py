@@ -47,7 +47,6 @@ class Gate:
         sign: of the comparison.
         number: the bound; percent are read as shares.
         value: the report's number; None where it is undefined.
-        system: whose number it is; empty for the whole run.
     """
 
     expression: str
@@ -56,7 +55,6 @@ class Gate:
     sign: str
     number: float
     value: float | None = None
-    system: str = ""
 
     @property
     def failed(self) -> bool:
@@ -66,10 +64,9 @@ class Gate:
     @property
     def text(self) -> str:
         """What was found, in one line."""
-        name = f"{self.system}: {self.name}" if self.system else self.name
         if self.value is None:
-            return f"{name} is undefined: nothing was measured that it rests on"
-        return f"{name} is {self.value:.6g}"
+            return f"{self.name} is undefined: nothing was measured that it rests on"
+        return f"{self.name} is {self.value:.6g}"
 
     @property
     def failure(self) -> str:
@@ -78,8 +75,7 @@ class Gate:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        own = {"system": self.system} if self.system else {}
-        return {**own, "fail_if": self.expression, "value": self.value, "failed": self.failed}
+        return {"fail_if": self.expression, "value": self.value, "failed": self.failed}
 
 
 def parse_gate(text: str) -> Gate:
@@ -196,12 +192,7 @@ def _numbers(value: Any, name: str = "") -> dict[str, Any]:
 _MAX_FAILED = parse_gate("failed>5%")
 
 
-def check_gates(
-    report: Mapping[str, Any],
-    expressions: Sequence[str],
-    systems: Mapping[str, Mapping[str, Any]] | None = None,
-    chosen: Sequence[str] = (),
-) -> tuple[Gate, ...]:
+def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[Gate, ...]:
     """Check each gate, in the order given.
 
     If more than 5 % of the rows failed, that is a failed gate, too, unless a gate of the user's
@@ -210,30 +201,15 @@ def check_gates(
     Args:
         report: what `report.json` holds, of any suite.
         expressions: see the package.
-        systems: numbers by the name of the system.
-        chosen: names of systems whose numbers are checked, in the place of the report's.
 
     Raises:
-        InputError: there is no such system, or an expression cannot be read, or names no number
-            of the report.
+        InputError: an expression cannot be read, or names no number of the report.
     """
-    if chosen and not expressions:
-        raise InputError("is for gates", where="--system", hint="add --fail-if, or leave it out")
-    known = systems or {}
-    strangers = [name for name in chosen if name not in known]
-    if strangers:
-        near = difflib.get_close_matches(strangers[0], known, n=3, cutoff=0.3)
-        names = ", ".join(near or list(known)[:_SHOWN])
-        hint = f"name one of: {names}" if known else "runs of this suite have one system"
-        what = f"the run has no system {strangers[0][:80]!r}"
-        raise InputError(what, where="--system", hint=hint)
     gates = [parse_gate(text) for text in expressions]
-    found = []
-    for system, numbers in [(name, known[name]) for name in chosen] or [("", report)]:
-        found += [replace(gate, value=_look_up(numbers, gate), system=system) for gate in gates]
-        if gates and "failed" in numbers and all(gate.path[0] != "failed" for gate in gates):
-            share = replace(_MAX_FAILED, value=_look_up(numbers, _MAX_FAILED), system=system)
-            found += [share] if share.value is not None and share.failed else []
+    found = [replace(gate, value=_look_up(report, gate)) for gate in gates]
+    if gates and "failed" in report and all(gate.path[0] != "failed" for gate in gates):
+        share = replace(_MAX_FAILED, value=_look_up(report, _MAX_FAILED))
+        found += [share] if share.value is not None and share.failed else []
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ never escapes, and a text from a knowledge base can stand anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
@@ -177,7 +177,6 @@ class Document:
             the suite has no CSV.
         checks: gives the test cases of the JUnit file where no gate is given; None where the
             suite has none.
-        systems: numbers of each system under test by its name, for gates about one of them.
     """
 
     SCHEMA_VERSION: ClassVar = 1
@@ -191,7 +190,6 @@ class Document:
     values: Mapping[str, Any]
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
     checks: Callable[[], Sequence[Check]] | None = None
-    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def as_json(value: Any) -> Any:

@@ -92,58 +92,42 @@ class WhatIfCase:
         return "right" if (self.context_right if follows else self.memory_right) else "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share of weights; None where the whole is empty."""
+Outcomes = dict[str, tuple[float, float]]
+"""What a pair of thresholds does with the cases, each as a part and its whole.
 
-    part: float
-    whole: float
-
-    @property
-    def value(self) -> float | None:
-        """In [0, 1]."""
-        return self.part / self.whole if self.whole else None
+leak: of the cases without a right reply, those let through; false_abstention: of the cases with a
+right reply, those abstained from; coverage: of all cases, those let through; wrong: of those let
+through, the ones with a wrong reply; wrong_missing and wrong_there: of the cases without and with a
+right reply, those with a wrong one.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """What a pair of thresholds does with the cases.
+def share(of: tuple[float, float]) -> float | None:
+    """A part of its whole; None where that is empty."""
+    part, whole = of
+    return part / whole if whole else None
 
-    Attributes:
-        leak: of the cases without a right reply, those let through.
-        false_abstention: of the cases with a right reply, those abstained from.
-        coverage: of all cases, those let through.
-        wrong: of those let through, the ones with a wrong reply.
-        wrong_missing: of the cases without a right reply, those with a wrong one.
-        wrong_there: of the cases with a right reply, those with a wrong one.
+
+def cost_of(
+    found: Outcomes, wrong: float, abstention: float, unanswerable: float | None = None
+) -> float | None:
+    """Expected cost of a question.
+
+    Args:
+        found: at a pair of thresholds.
+        wrong: price of a wrong reply that is let through.
+        abstention: price of a false abstention.
+        unanswerable: share of questions without an answer; None: as among the cases.
     """
-
-    leak: Share
-    false_abstention: Share
-    coverage: Share
-    wrong: Share
-    wrong_missing: Share
-    wrong_there: Share
-
-    def cost(
-        self, wrong: float, abstention: float, unanswerable: float | None = None
-    ) -> float | None:
-        """Expected cost of a question.
-
-        Args:
-            wrong: price of a wrong reply that is let through.
-            abstention: price of a false abstention.
-            unanswerable: share of questions without an answer; None: as among the cases.
-        """
-        if unanswerable is None:
-            spent = wrong * self.wrong.part + abstention * self.false_abstention.part
-            return Share(spent, self.coverage.whole).value
-        missing, there = self.wrong_missing.value, self.wrong_there.value
-        needless = self.false_abstention.value
-        if missing is None or there is None or needless is None:
-            return None
-        answerable = 1 - unanswerable
-        return unanswerable * missing * wrong + answerable * (there * wrong + needless * abstention)
+    if unanswerable is None:
+        spent = wrong * found["wrong"][0] + abstention * found["false_abstention"][0]
+        return share((spent, found["coverage"][1]))
+    missing, there = share(found["wrong_missing"]), share(found["wrong_there"])
+    needless = share(found["false_abstention"])
+    if missing is None or there is None or needless is None:
+        return None
+    answerable = 1 - unanswerable
+    return unanswerable * missing * wrong + answerable * (there * wrong + needless * abstention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,17 +230,18 @@ class WhatIf:
             sums[side, "passed"] += weight * passes
             sums[side, "abstained"] += weight * (reply == "abstained")
             sums[side, "wrong"] += weight * (reply == "wrong")
-        return Outcomes(
-            leak=Share(sums[False, "passed"], sums[False, "all"]),
-            false_abstention=Share(sums[True, "abstained"], sums[True, "all"]),
-            coverage=Share(sums["passed"], sums["every"]),
-            wrong=Share(sums["wrong"], sums["passed"]),
-            wrong_missing=Share(sums[False, "wrong"], sums[False, "all"]),
-            wrong_there=Share(sums[True, "wrong"], sums[True, "all"]),
-        )
+        return {
+            "leak": (sums[False, "passed"], sums[False, "all"]),
+            "false_abstention": (sums[True, "abstained"], sums[True, "all"]),
+            "coverage": (sums["passed"], sums["every"]),
+            "wrong": (sums["wrong"], sums["passed"]),
+            "wrong_missing": (sums[False, "wrong"], sums[False, "all"]),
+            "wrong_there": (sums[True, "wrong"], sums[True, "all"]),
+        }
 
     def _cost(self, outcomes: Outcomes) -> float | None:
-        cost = outcomes.cost(*self.PRICES, self.UNANSWERABLE if self.leave_one_out else None)
+        missing = self.UNANSWERABLE if self.leave_one_out else None
+        cost = cost_of(outcomes, *self.PRICES, missing)
         return None if cost is None else 100 * cost
 
     @property
@@ -282,7 +267,7 @@ class WhatIf:
             chosen = self.has_point and stop == own
             outcomes = self.at(**(start | {signal: stop}))
             cost = self._cost(outcomes)
-            cells = [Cell(percent(getattr(outcomes, key).value)) for key in self.measures]
+            cells = [Cell(percent(share(outcomes[key]))) for key in self.measures]
             cells.append(Cell(UNKNOWN if cost is None else f"{cost:.1f}"))
             state = "certified" if self.certified and chosen else "not certified"
             cells.append(Cell(state, mark="text"))

@@ -76,7 +76,6 @@ class ReportWriter:
         formats: some of `html`, `md`, `json`, `csv` and `junit`.
         gates: expressions that must not hold, see the package.
         page: name of the page; the other files have its stem if it is given.
-        systems: whose numbers the gates are about; empty for the run as a whole.
 
     Raises:
         InputError: a format is unknown, or a gate cannot be read.
@@ -86,7 +85,6 @@ class ReportWriter:
     formats: Sequence[str] = ("html", "md", "json")
     gates: Sequence[str] = ()
     page: str = ""
-    systems: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         hint = "choose some of html, md, json, csv, junit"
@@ -105,7 +103,7 @@ class ReportWriter:
             InputError: the document has no such format, a gate names no number of it, or a
                 file cannot be written.
         """
-        gates = check_gates(document.values, self.gates, document.systems, self.systems)
+        gates = check_gates(document.values, self.gates)
         formats = [name for name in _FILES if name in self.formats]
         texts = {name: _text(document, name, gates) for name in formats if name != "json"}
         paths = self._paths()

@@ -285,7 +285,6 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
         warnings=warnings(summary),
         sections=_sections(summary),
         values=summary.to_dict(),
-        systems={name: found.to_dict() for name, found in summary.methods.items()},
     )
 
 
