@@ -79,7 +79,6 @@ def shadow_report(
     guard: str | None = None,
     policy: str | None = None,
     out_dir: Path | None = None,
-    questions_out: Path | None = None,
     fail_if: FailIf = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
@@ -97,14 +96,8 @@ def shadow_report(
         guard: Name of the guard; by default the one that decided last.
         policy: Id of its policy; by default the last one.
         out_dir: Folder for the report; without it, figures are printed only.
-        questions_out: With --labels: write the questions that they call answerable or not into
-            this folder, for `knowgate measure` (--questions answerable.jsonl --unanswerable
-            unanswerable.jsonl).
     """
-    if labels is None:
-        reject({"questions_out": questions_out}, "needs labels", "name a file with --labels")
     from .. import policies
-    from ..policies.shadow import write_labelled_questions
     from ..report.writing import ReportWriter
 
     with progress_bar("reading decisions") as advance:
@@ -127,9 +120,6 @@ def shadow_report(
         out.print(line)
     for warning in document.warnings:
         err.print(f"warning: {warning}", style="yellow")
-    if questions_out is not None and labels is not None:
-        for line in write_labelled_questions(questions_out, labels, logs, guard, policy):
-            out.print(line)
     for line in gates:
         err.print(f"gate failed: {line}")
     if document.values["certified"] is False:

@@ -141,23 +141,6 @@ class Calibrated:
             return Leak.smallest(min(map(len, units)), level)
         return smallest_selective(guarantee, level)
 
-    def left_out_of_prompts(self) -> float | None:
-        """Share of the retrieved passages of answerable questions that the policy drops.
-
-        None where it keeps all.
-        """
-        if self.policy.kept_margin is None:
-            return None
-        sets = [scores for scores, _ in self.measured.kept_sets]
-        return 1.0 - sum(len(self.policy.kept(s)) for s in sets) / sum(map(len, sets))
-
-    def echoes_passing(self) -> int:
-        """How many left-out questions pass when the first passage repeats the question."""
-        calibrator, threshold = self.policy.relevance_calibrator, self.policy.relevance_threshold
-        if threshold is None:
-            return 0
-        return sum(calibrator.apply(raw) >= threshold for raw in self.measured.echoes)
-
     @property
     def reviews(self) -> dict[str, int] | None:
         """How far left-out cases were reviewed; None where there are none to review.

@@ -44,7 +44,7 @@ def calibration_document(found: Calibrated) -> Document:
             Section("What is promised", _promise(found)),
             Section(
                 "What if the thresholds were others?",
-                (what_if_of(found.policy, outcomes, which) if outcomes else None,),
+                what_if_of(found.policy, outcomes, which).blocks if outcomes else (),
             ),
             Section("The signals", (_signals(signals),)),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
@@ -201,8 +201,6 @@ def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatI
 def _case(outcome: Outcome) -> WhatIfCase:
     case = outcome.case
     return WhatIfCase(
-        name=" · ".join(part for part in (case.question_id, case.case) if part),
-        question="",
         relevance=outcome.relevance,
         confidence=outcome.confidence,
         context_right=bool(case.context_right),

@@ -5,7 +5,6 @@ ShadowLog, labels ─► shadow_report ─► a page, and the same numbers as JS
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from ...calibration import Interval
 from ...guard import DecisionLog
 from ...guard.decision import Mode, Route
 from ...guard.errors import InputError
-from ...guard.files import AnyPath, read_bytes, read_jsonl, write_text
+from ...guard.files import AnyPath, read_bytes, read_jsonl
 from ...guard.policy import Policy
 from ...guard.read_models import check_model, read_models
 from ..report.document import Document, Figure, Figures, Section, as_json
@@ -32,8 +31,6 @@ from ..run.grouping import grouped
 _WORDS = Templates(Path(__file__).parent / "shadow.txt")
 _HINT = "name files or folders that knowgate.guard.DecisionLog wrote"
 _LABELS = 'each line needs "question_id" or "question", and "answerable" or "right" (true or false)'
-# What a label says besides that questions to calibrate on may say, too.
-_KEPT = ("answer", "passage", "source", "topic", "note")
 # Reasons that stand for an error, and not for a judgement about the question.
 _FAULTS = (
     "signal_failed_follows_context", "invalid_input", "invalid_passages", "input_too_large",
@@ -60,7 +57,6 @@ class LoggedDecision(BaseModel):
         kept: passages that were kept; None where none were needed.
         passages: that were given; None where that is not known.
         lost: decisions before this one that could not be written.
-        text: of the user, where it was logged.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,7 +73,6 @@ class LoggedDecision(BaseModel):
     passages: int | None = None
     failed_signals: Any = None
     lost: int = 0
-    text: Any = None
 
     @property
     def made_by(self) -> tuple[str, str]:
@@ -211,14 +206,10 @@ class ShadowLog:
 class Label(BaseModel):
     """What is known about a question; None where it was not said.
 
-    What a line says besides is kept for calibration.
-
     Attributes:
         answerable: the answer is among the passages.
         right: the reply that was shown is right.
     """
-
-    model_config = ConfigDict(extra="allow")
 
     question_id: str = ""
     question: str = ""
@@ -283,7 +274,7 @@ def shadow_report(
     log = ShadowLog.read(logs, guard=guard, policy_id=policy_id, on_progress=on_progress)
     found, told = log.values(), None
     if labels is not None:
-        told = _against_labels(log, *_read_labels(labels, log)[1:])
+        told = _against_labels(log, *_read_labels(labels, log))
     found["labels"] = told
     begin, end = (f"{log.decisions[at].time:%Y-%m-%d %H:%M}" for at in (0, -1))
     periods = found["periods"]
@@ -305,53 +296,6 @@ def shadow_report(
         ),
         values={name: as_json(value) for name, value in found.items()},
     )
-
-
-def write_labelled_questions(
-    folder: Path,
-    labels: AnyPath,
-    logs: Sequence[AnyPath],
-    guard: str | None = None,
-    policy_id: str | None = None,
-) -> list[str]:
-    """Write the questions that labels call answerable or not, to measure and calibrate on.
-
-    Those whose text is known neither from the label nor from the log are left out.
-
-    Args:
-        folder: gets `answerable.jsonl` and `unanswerable.jsonl`.
-        labels: as for `shadow_report`, like the rest.
-        logs: files, or folders with them.
-        guard: name of the guard.
-        policy_id: of its policy.
-
-    Returns:
-        A line for each file.
-
-    Raises:
-        InputError: a file cannot be read or written.
-    """
-    log = ShadowLog.read(logs, guard=guard, policy_id=policy_id)
-    lines, known, _ = _read_labels(labels, log)
-    asked = log.last_by_question()
-    told = []
-    for name in ("answerable", "unanswerable"):
-        rows: dict[str, dict[str, Any]] = {}
-        for line in lines:
-            label = known.get(line.name)
-            if label is None or label.answerable is not (name == "answerable"):
-                continue
-            logged = asked[line.name].text
-            text = line.question or (logged or {}).get("question")
-            if isinstance(text, str) and text.strip():
-                more = line.model_extra or {}
-                kept = {key: more[key] for key in _KEPT if isinstance(more.get(key), str)}
-                rows.setdefault(line.name, {"id": line.name, "question": text, **kept})
-        path = folder / f"{name}.jsonl"
-        written = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
-        write_text(path, "".join(written))
-        told.append(f"{counted(len(rows), f'{name} question')} → {path}")
-    return told
 
 
 def share_of(
@@ -405,22 +349,19 @@ def _periods(decisions: Sequence[LoggedDecision]) -> list[dict[str, Any]]:
     ]
 
 
-def _read_labels(
-    path: AnyPath, log: ShadowLog
-) -> tuple[list[Label], dict[str, Label], dict[str, int]]:
+def _read_labels(path: AnyPath, log: ShadowLog) -> tuple[dict[str, Label], dict[str, int]]:
     """Read labels of the questions of a log.
 
     Returns:
-        The lines; what they say of each question of the log, contradictions left out; and how
-        many questions are known, contradictory, or not in the log.
+        What they say of each question of the log, contradictions left out; and how many
+        questions are known, contradictory, or not in the log.
 
     Raises:
         InputError: a line is no label, or none of the questions is in the log.
     """
-    lines = [line for _, line in read_models(path, Label, hint=_LABELS)]
     given: dict[str, dict[str, bool]] = defaultdict(dict)
     contradictory = set()
-    for line in lines:
+    for _, line in read_models(path, Label, hint=_LABELS):
         for key, said in (("answerable", line.answerable), ("right", line.right)):
             if said is not None and given[line.name].setdefault(key, said) is not said:
                 contradictory.add(line.name)
@@ -438,7 +379,7 @@ def _read_labels(
         "contradictory": len(there & contradictory),
         "unmatched": len(given) - len(there),
     }
-    return lines, known, numbers
+    return known, numbers
 
 
 def _against_labels(

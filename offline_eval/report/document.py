@@ -1,7 +1,7 @@
 """A report before it is rendered: a title, sentences, and sections of blocks.
 
     Document ─┬─ title, subtitle, headline, warnings
-              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Facts, WhatIf
+              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Facts
               │                                 or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
@@ -23,7 +23,6 @@ from ..._version import __version__
 from .plots import Plot
 from .tables import Table, Text
 from .text import UNKNOWN, flat, percent, range_text
-from .what_if import WhatIf
 
 if TYPE_CHECKING:
     from ...calibration import Interval
@@ -137,7 +136,7 @@ class Section:
         return cls("What to do next", (Prose(tuple(steps), bullets=True),))
 
 
-Block = str | Prose | Figures | Table | Plot | Facts | WhatIf | Section
+Block = str | Prose | Figures | Table | Plot | Facts | Section
 """What a section holds."""
 
 

@@ -18,7 +18,7 @@ from ...report.document import Document, Facts, Figure, Figures, Prose, Section
 from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates, explained
 from ...report.text import decimal, percent
-from ...report.what_if import WhatIf, WhatIfCase
+from ...report.what_if import WhatIf, WhatIfCase, what_if_section
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 _WORDS = Templates(Path(__file__).parent / "signals.txt")
@@ -42,7 +42,6 @@ def signals_document(found: SignalsSummary) -> Document:
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, refusal = found.run, found.run.refusal
     which = _WORDS.text("which_questions", run.calibration)
-    what_if = signals_what_if(found)
     scores = _histograms(found)
     manifest = run.manifest
     return [
@@ -61,7 +60,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
             (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
         ),
         Section("Scores", (scores,)) if scores else None,
-        Section("What if the threshold were another?", (what_if,)) if what_if else None,
+        what_if_section("What if the threshold were another?", signals_what_if(found)),
         Section("The policy and its guarantee", _policy(found)),
         Section("Single cases", tuple(_WORDS.paragraphs("leaks", found)), folded=True),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
@@ -140,8 +139,6 @@ def _what_if_case(case: ScoredCase) -> WhatIfCase:
     row = case.row
     raw = row.raw_relevance if row.retrieved else None
     return WhatIfCase(
-        name=row.case_id,
-        question=case.question.question,
         relevance=raw if case.relevance is None else case.relevance,
         confidence=None,
         context_right=case.found or case.elsewhere,

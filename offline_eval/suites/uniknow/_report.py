@@ -18,7 +18,7 @@ from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table, Text
 from ...report.text import counted, decimal, estimate_text, percent
-from ...report.what_if import WhatIf, WhatIfCase
+from ...report.what_if import WhatIf, WhatIfCase, what_if_section
 from ...run.grouping import grouped
 from ..parts import READ_REPLIES
 from ._guard import calibrated, decide_signals
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GUARD, _BASE = "guard_naive", "naive"
+_WHAT_IF = "What if the guard’s thresholds were others?"
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
 _LETTERED = {one["name"]: f"{one['title']} ({one['letter']})" for one in SITUATIONS}
 
@@ -63,8 +64,6 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         relevance, confidence = calibrated(run.policy, signal)
         remembered = is_right((signal.closed_book or "").strip(), case.expected)
         shown = WhatIfCase(
-            name=signal.case_id,
-            question=case.question,
             relevance=relevance,
             confidence=confidence,
             context_right=signal.holds_answer,
@@ -86,7 +85,7 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         replies=True,
         notes=(TEXTS.text("what_if"),),
     )
-    return block if block.sliders else None
+    return block if block.moving else None
 
 
 # Heading, scenario or `all`, share, and which way is better.
@@ -293,7 +292,6 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
     drawn = plots(shown)
-    what_if = uniknow_what_if(summary.run)
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
     situations = _table(
         shown,
@@ -323,7 +321,9 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,
-        Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
+        what_if_section(
+            "What if the guard’s thresholds were others?", uniknow_what_if(summary.run)
+        ),
         READ_REPLIES,
         _failures(summary),
         Section(

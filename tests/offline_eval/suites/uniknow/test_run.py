@@ -70,7 +70,7 @@ def test_another_threshold_is_computed_from_the_stored_signals_and_replies(finis
     block = uniknow_what_if(run)
 
     assert isinstance(block, WhatIf)
-    assert set(block.sliders) == {"relevance", "confidence"}
+    assert set(block.moving) == {"relevance", "confidence"}
     own, lax = block.at(*block.start), block.at(0.0, None)
     assert own["coverage"][0] == sum(row.route != "abstain" for row in rows)
     assert own["wrong"][0] == sum(not row.right and not row.abstained for row in rows)
