@@ -78,12 +78,8 @@ def _lines(found: ScorerComparison) -> list[str]:
     lines = [f"{found.questions} questions on {found.passages} passages{told}", ""]
     lines += aligned(columns, scorers)
     pairs = [
-        (
-            f"{one.first} − {one.second}",
-            _interval(one.auroc, "+.3f"),
-            _interval(one.false_abstention, "+.1%"),
-        )
-        for one in found.differences
+        (f"{first} − {second}", _interval(auroc, "+.3f"), _interval(lost, "+.1%"))
+        for first, second, auroc, lost in found.differences
     ]
     if pairs:
         lines += ["", *aligned(("difference", "AUROC", "false abstention"), pairs)]

@@ -39,8 +39,7 @@ from ._rows import (
     right_roles,
     sentences_of,
 )
-from .evidence import Believed
-from .items import CONFLICTS, Candidate, EvidenceKind, Task
+from .items import CONFLICTS, Candidate, ConflictItem, EvidenceKind, Task
 
 _HINT = (
     'each line needs "response", and "row_id" (`model/CK/HPC/<key>`) or "key" with "task" and '
@@ -77,7 +76,7 @@ _LENDERS = 256
 
 
 def make_instances(
-    believed: Sequence[Believed], evidence: Sequence[EvidenceRow], seed: int
+    believed: Sequence[ConflictItem], evidence: Sequence[EvidenceRow], seed: int
 ) -> list[Instance]:
     """The instances: questions with a used passage that agrees and one that contradicts.
 
@@ -98,11 +97,11 @@ def make_instances(
     ready = [
         one
         for one in believed
-        if EvidenceKind.NC in (found := used.get(one.item.key, {}))
+        if EvidenceKind.NC in (found := used.get(one.key, {}))
         and any(kind in found for kind in CONFLICTS)
     ]
-    lenders = [answer for one in believed for answer in one.item.answers if not answer.implausible]
-    parts = [_parts(one, used[one.item.key], lenders, seed) for one in ready]
+    lenders = [answer for one in believed for answer in one.answers if not answer.implausible]
+    parts = [_parts(one, used[one.key], lenders, seed) for one in ready]
     instances = []
     rng = Random(f"{seed}/places")  # noqa: S311 - a draw, no secret
     order, firsts = list(range(_OPTIONS)), [True, False]
@@ -115,10 +114,10 @@ def make_instances(
         places = [order[(place + number) % _OPTIONS] for place in range(_OPTIONS)]
         instances.append(
             Instance(
-                key=one.item.key,
-                question=one.item.question,
+                key=one.key,
+                question=one.question,
                 options=tuple(options[place] for place in places),
-                evidence={kind: _shown(row) for kind, row in used[one.item.key].items()},
+                evidence={kind: _shown(row) for kind, row in used[one.key].items()},
                 agreeing_first=firsts[number % len(firsts)],
             )
         )
@@ -126,7 +125,7 @@ def make_instances(
 
 
 def _parts(
-    one: Believed,
+    one: ConflictItem,
     rows: Mapping[EvidenceKind, EvidenceRow],
     lenders: Sequence[Candidate],
     seed: int,
@@ -137,10 +136,10 @@ def _parts(
     for row, role in zip((plausible, rows.get(EvidenceKind.LPC)), roles, strict=True):
         if row is not None and row.answer is not None:
             found.append(Option(text=row.answer, aliases=row.aliases, role=role))
-    rng = Random(f"{seed}/{one.item.key}/options")  # noqa: S311 - a draw, no secret
-    own = [Candidate(text) for text in one.item.distractors]
+    rng = Random(f"{seed}/{one.key}/options")  # noqa: S311 - a draw, no secret
+    own = [Candidate(text) for text in one.distractors]
     rng.shuffle(own)
-    more = [answer for answer in one.item.answers if answer is not one.own]
+    more = [answer for answer in one.answers if answer is not one.own]
     strangers = rng.sample(list(lenders), min(len(lenders), _LENDERS))
     # Of those that were drawn the likest first: an answer to quite another thing is none.
     words = set(one.own.text.casefold().split())

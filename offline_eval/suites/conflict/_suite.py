@@ -289,7 +289,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         progress = work.progress("making evidence")
         for begin in range(0, len(believed), _AT_ONCE):
             some = believed[begin : begin + _AT_ONCE]
-            wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in settings.kinds}
+            wanted = {f"{one.key}/{kind.value}" for one in some for kind in settings.kinds}
             if not wanted <= set(evidence.done):
                 made = make_evidence(some, asker.prompts, settings.kinds, editor)
                 checkers = self._judges, self._entailment, lm

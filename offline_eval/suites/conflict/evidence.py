@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....guard.contracts import EntailmentModel, Generation, LanguageModel, ScoringLanguageModel
@@ -24,32 +23,8 @@ _TAGS = {"answer", "passage", "rationale"}
 _MOST_NEW_WORDS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Believed:
-    """A question with what is believed: the position of that answer."""
-
-    item: ConflictItem
-    belief: int
-
-    @property
-    def own(self) -> Candidate:
-        """The believed answer."""
-        return self.item.answers[self.belief]
-
-    @property
-    def rival(self) -> Candidate:
-        """The acceptable answer that contradicts it: one with a passage, where there is one."""
-        others = [self.item.answers[i] for i in self.item.acceptable if i != self.belief]
-        return next((answer for answer in others if answer.passages), others[0])
-
-    @property
-    def absurd(self) -> Candidate | None:
-        """The implausible answer with a passage, None without one."""
-        return next((a for a in self.item.answers if a.implausible and a.passages), None)
-
-
 def make_evidence(
-    believed: Sequence[Believed],
+    believed: Sequence[ConflictItem],
     prompts: PromptSet,
     kinds: Sequence[EvidenceKind],
     editor: LanguageModel | None = None,
@@ -59,7 +34,7 @@ def make_evidence(
     A passage that cannot be made says why.
 
     Args:
-        believed: the questions.
+        believed: the questions, with what is believed.
         prompts: `edit_*` for the editor, `rationale` for the template.
         kinds: that are wanted.
         editor: a language model that writes what the data do not have (a plausible passage
@@ -78,7 +53,7 @@ def make_evidence(
 
 
 def _contradicting(
-    believed: Sequence[Believed],
+    believed: Sequence[ConflictItem],
     kind: EvidenceKind,
     prompts: PromptSet,
     editor: LanguageModel | None,
@@ -91,11 +66,11 @@ def _contradicting(
         if answer is not None and answer.passages:
             rows[place] = _from_data(one, kind, answer)
         elif editor is not None and one.own.passages:
-            slots = {"question": one.item.question, "passage": one.own.passages[0]}
+            slots = {"question": one.question, "passage": one.own.passages[0]}
             if kind is EvidenceKind.HPC:
                 asked[place] = prompts["edit_hpc"].fill(answer=one.rival.text, **slots)
             else:
-                answers = "; ".join(answer.text for answer in one.item.answers)
+                answers = "; ".join(answer.text for answer in one.answers)
                 asked[place] = prompts["edit_lpc"].fill(answers=answers, **slots)
     if editor is not None:
         for place, reply in zip(asked, generate_each(editor, [*asked.values()]), strict=True):
@@ -105,7 +80,7 @@ def _contradicting(
 
 
 def _explained(
-    believed: Sequence[Believed],
+    believed: Sequence[ConflictItem],
     plain: Sequence[EvidenceRow],
     prompts: PromptSet,
     editor: LanguageModel | None,
@@ -114,7 +89,7 @@ def _explained(
     prompt = prompts["rationale" if editor is None else "edit_rationale"]
     # Without a passage there is nothing to argue for.
     texts = [
-        prompt.fill(question=one.item.question, answer=row.answer or "", passage=row.passage)
+        prompt.fill(question=one.question, answer=row.answer or "", passage=row.passage)
         for one, row in zip(believed, plain, strict=True)
         if row.passage
     ]
@@ -130,7 +105,7 @@ def _explained(
             reason = row.reason or "there is no plausible passage to explain"
             rows.append(_made(one, kind, reason=reason, error=row.error))
         else:
-            changed = {"row_id": f"{one.item.key}/{kind.value}", "kind": kind}
+            changed = {"row_id": f"{one.key}/{kind.value}", "kind": kind}
             changed["passage"] = f"{row.passage}\n{rationale}"
             changed["made_by"] = "template" if editor is None else "editor"
             rows.append(row.model_copy(update=changed))
@@ -140,7 +115,7 @@ def _explained(
 _Reply = list[Generation] | KnowgateError
 
 
-def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
+def _from_data(one: ConflictItem, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
     if not answer.passages:
         return _made(one, kind, reason="the data have no passage for this answer")
     return _made(
@@ -153,13 +128,13 @@ def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> Evidence
     )
 
 
-def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
+def _written(one: ConflictItem, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
     passage = _tagged(reply, "passage")
     answer: str | KnowgateError = one.rival.text
     aliases = one.rival.aliases
     if kind is EvidenceKind.LPC:
         answer, aliases = _tagged(reply, "answer"), ()
-        names = [name for other in one.item.answers for name in other.names]
+        names = [name for other in one.answers for name in other.names]
         if isinstance(answer, str) and any(same_answer(answer, name) for name in names):
             answer = LanguageModelError("the editor's answer is one that was taken")
     for found in (passage, answer):
@@ -168,11 +143,11 @@ def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
     return _made(one, kind, answer=answer, aliases=aliases, passage=passage, made_by="editor")
 
 
-def _made(one: Believed, kind: EvidenceKind, **fields: Any) -> EvidenceRow:
-    return EvidenceRow(row_id=f"{one.item.key}/{kind.value}", key=one.item.key, kind=kind, **fields)
+def _made(one: ConflictItem, kind: EvidenceKind, **fields: Any) -> EvidenceRow:
+    return EvidenceRow(row_id=f"{one.key}/{kind.value}", key=one.key, kind=kind, **fields)
 
 
-def _failed(one: Believed, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
+def _failed(one: ConflictItem, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
     note = RowError.of(error)
     return _made(one, kind, reason="the editor failed", error=note, made_by="editor")
 

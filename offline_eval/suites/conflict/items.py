@@ -161,6 +161,23 @@ class ConflictItem:
         )
 
     @property
+    def own(self) -> Candidate:
+        """The believed answer."""
+        assert self.given is not None
+        return self.answers[self.given]
+
+    @property
+    def rival(self) -> Candidate:
+        """The acceptable answer that contradicts it: one with a passage, where there is one."""
+        others = [self.answers[i] for i in self.acceptable if i != self.given]
+        return next((answer for answer in others if answer.passages), others[0])
+
+    @property
+    def absurd(self) -> Candidate | None:
+        """The implausible answer with a passage, None without one."""
+        return next((a for a in self.answers if a.implausible and a.passages), None)
+
+    @property
     def acceptable(self) -> tuple[int, ...]:
         """Positions of the answers that may be believed."""
         return tuple(i for i, answer in enumerate(self.answers) if not answer.implausible)

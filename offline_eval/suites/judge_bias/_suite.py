@@ -21,7 +21,6 @@ from ...run.manifest import Manifest
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
-from ..conflict.evidence import Believed
 from ..conflict.items import ConflictItem, content_sha256
 from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
 from .artefact import BiasRow, JudgeBias, measure_bias
@@ -47,7 +46,7 @@ class BiasCase(BiasRow):
         )
 
 
-def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
+def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
     """Make four cases per question: two contexts, each with both answers as the reply.
 
     Over the context that contradicts the judge's belief, the reply that follows it is
@@ -64,10 +63,10 @@ def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
             for reply, answer in sides:
                 found.append(
                     BiasCase(
-                        case_id=f"{one.item.key}/{context}_context/{reply}_reply",
+                        case_id=f"{one.key}/{context}_context/{reply}_reply",
                         number=len(found),
-                        key=one.item.key,
-                        question=one.item.question,
+                        key=one.key,
+                        question=one.question,
                         context=source.passages[0],
                         reply=answer.text,
                         label=context == reply,

@@ -230,18 +230,9 @@ class ScorerNumbers:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerDifference:
-    """The first scorer minus the second, paired.
-
-    The intervals of AUROC hold for all pairs together with 95 %, those of false abstention
-    likewise.
-    """
-
-    first: str
-    second: str
-    auroc: Interval
-    false_abstention: Interval
+ScorerDifference = tuple[str, str, Interval, Interval]
+"""Two scorers, and the first minus the second, paired: in AUROC, and in false abstention. The
+intervals of AUROC hold for all pairs together with 95 %, those of false abstention likewise."""
 
 
 class ScorerComparison:
@@ -280,7 +271,7 @@ class ScorerComparison:
         # Bonferroni: the intervals of all pairs hold together.
         confidence = 1 - _LEVEL / max(1, len(pairs))
         self.differences = [
-            ScorerDifference(
+            (
                 *pair,
                 paired.auroc_difference(*pair, confidence=confidence),
                 paired.false_abstention_difference(*pair, risk, confidence=confidence),
@@ -295,8 +286,12 @@ class ScorerComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        names = ("questions", "passages", "retrieval_misses", "risk", "scorers", "differences")
+        names = ("questions", "passages", "retrieval_misses", "risk", "scorers")
         found = {name: as_json(getattr(self, name)) for name in names}
+        columns = ("first", "second", "auroc", "false_abstention")
+        found["differences"] = [
+            as_json(dict(zip(columns, one, strict=True))) for one in self.differences
+        ]
         priced = {} if self.price is None else {"price": self.price}
         return {"schema_version": 1, **priced, **found, "choice": self.choice._asdict()}
 
@@ -324,11 +319,11 @@ def choose_scorer(
         return ScorerChoice("cannot_be_told", None, why)
     # Per scorer and other scorer, the interval of how much better the other one is.
     against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
-    for one in differences:
-        if one.first in against and one.second in against:
-            low, high = one.auroc.low or 0.0, one.auroc.high or 0.0
-            against[one.first][one.second] = -high, -low
-            against[one.second][one.first] = low, high
+    for first, second, auroc, _ in differences:
+        if first in against and second in against:
+            low, high = auroc.low or 0.0, auroc.high or 0.0
+            against[first][second] = -high, -low
+            against[second][first] = low, high
     not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
     calls, milliseconds = min(one.cost for one in not_worse)
     most = calls, _SAME_TIME * milliseconds
@@ -465,11 +460,12 @@ def _table(found: ScorerComparison) -> Table:
 def _differences(found: ScorerComparison) -> Table | None:
     if not found.differences:
         return None
-    auroc = [Cell.difference(one.auroc, "{:+.3f}".format) for one in found.differences]
-    lost = [Cell.difference(one.false_abstention) for one in found.differences]
+    first, second, aurocs, losses = zip(*found.differences, strict=True)
+    auroc = [Cell.difference(one, "{:+.3f}".format) for one in aurocs]
+    lost = list(map(Cell.difference, losses))
     return Table.from_columns(
         "difference",
-        [f"{one.first} − {one.second}" for one in found.differences],
+        [f"{one} − {other}" for one, other in zip(first, second, strict=True)],
         [("AUROC", auroc), ("false abstention", lost)],
         caption="Differences on the same questions",
         notes=(_WORDS.text("notes", found.passages),),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -73,62 +72,50 @@ def _without_stop(text: str) -> str:
     return text[:-1] if re.search(r"\w{5}\.$", text) else text
 
 
-class Alternatives:
-    """Propose wrong answers that can replace a right one.
+def plausible(
+    stated: StatedAnswer, alike: Sequence[StatedAnswer], nearest: NearestPassages, *, seed: int
+) -> list[Alternative]:
+    """Propose wrong answers that can replace a right one, the best first; may be none.
 
     Args:
-        stated: every answer of the data set that has an original context.
+        stated: the right answer.
+        alike: answers of the data set of the same kind and grammatical form.
         nearest: knows how much alike two questions are.
         seed: decides among equals.
     """
-
-    def __init__(
-        self, stated: Sequence[StatedAnswer], nearest: NearestPassages, *, seed: int
-    ) -> None:
-        self._nearest, self._seed = nearest, seed
-        self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
-        for one in stated:
-            self._alike[one.shape.form].append(one)
-
-    def plausible(self, stated: StatedAnswer) -> list[Alternative]:
-        """Return answers of the same kind and grammatical form, the best first; may be none."""
-        if stated.shape.words > _LONGEST:
-            return []
-        if stated.shape.kind in NUMERIC_KINDS:
-            return list(_other_numbers(stated))[:_PROPOSED]
-        rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
-        pool = [one for one in self._alike[stated.shape.form] if one is not stated]
-        if len(pool) > _COMPARED:
-            pool = rng.sample(pool, _COMPARED)
-        lists, own = bool(_JOINS.search(stated.text)), stated.shape
-        longer = 2 if own.kind in NAMES else 1
-        pool = [
-            one
-            for one in pool
-            if abs(own.words - one.shape.words) <= longer
-            and not (own.joined or one.shape.joined)
-            and lists == bool(_JOINS.search(one.text))
-        ]
-        if not pool:
-            return []
-        asked = self._nearest.likeness(
-            stated.question.question, [one.question.question for one in pool]
-        )
-        meant = self._nearest.likeness(stated.text, [one.text for one in pool])
-        wanted = own.asked if own.asked not in _SAYS_LITTLE else None
-        scores = [
-            2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
-            for one, a, m in zip(pool, asked, meant, strict=True)
-        ]
-        order = heapq.nlargest(3 * _PROPOSED, range(len(pool)), key=lambda i: (scores[i], -i))
-        found: dict[str, Alternative] = {}
-        for other, likeness in ((pool[index], float(meant[index])) for index in order):
-            if _same_type(stated, other, likeness) and is_another(
-                stated, other.text, other.question
-            ):
-                answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
-                found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
-        return list(found.values())[:_PROPOSED]
+    if stated.shape.words > _LONGEST:
+        return []
+    if stated.shape.kind in NUMERIC_KINDS:
+        return list(_other_numbers(stated))[:_PROPOSED]
+    rng = Random(f"uniknow/alternatives/{seed}/{stated.question.id}")  # noqa: S311
+    pool = [one for one in alike if one is not stated]
+    if len(pool) > _COMPARED:
+        pool = rng.sample(pool, _COMPARED)
+    lists, own = bool(_JOINS.search(stated.text)), stated.shape
+    longer = 2 if own.kind in NAMES else 1
+    pool = [
+        one
+        for one in pool
+        if abs(own.words - one.shape.words) <= longer
+        and not (own.joined or one.shape.joined)
+        and lists == bool(_JOINS.search(one.text))
+    ]
+    if not pool:
+        return []
+    asked = nearest.likeness(stated.question.question, [one.question.question for one in pool])
+    meant = nearest.likeness(stated.text, [one.text for one in pool])
+    wanted = own.asked if own.asked not in _SAYS_LITTLE else None
+    scores = [
+        2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
+        for one, a, m in zip(pool, asked, meant, strict=True)
+    ]
+    order = heapq.nlargest(3 * _PROPOSED, range(len(pool)), key=lambda i: (scores[i], -i))
+    found: dict[str, Alternative] = {}
+    for other, likeness in ((pool[index], float(meant[index])) for index in order):
+        if _same_type(stated, other, likeness) and is_another(stated, other.text, other.question):
+            answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
+            found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
+    return list(found.values())[:_PROPOSED]
 
 
 def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:

@@ -75,19 +75,8 @@ class Question:
     selecting: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The passages in front of a question.
-
-    Attributes:
-        context_kind: how it was made.
-        passages: one text.
-        context_answers: what it says the answer is, with aliases; empty if it does not say it.
-    """
-
-    context_kind: ContextKind
-    passages: tuple[str, ...]
-    context_answers: tuple[str, ...] = ()
+Stated = tuple[str, tuple[str, ...]]
+"""A context, and what it says the answer is, with aliases; none if it does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +194,7 @@ class Case(_OfQuestion):
         answers: the gold answer, then its aliases.
         context_kind: how the context was made.
         passages: of the context.
-        context_answers: what the passages say the answer is; see `Context`.
+        context_answers: what the passages say the answer is.
         knowledge: what the model knows of the question.
         samples_right: right answers among those drawn.
         samples_drawn: answers drawn until that was settled.
@@ -227,17 +216,20 @@ class Case(_OfQuestion):
     def of(
         cls,
         question: Question,
-        context: Context,
+        kind: ContextKind,
+        stated: Stated,
         estimate: KnowledgeEstimate,
         part: Part = "evaluation",
     ) -> Case:
         """Return the case of a question in a context."""
         return cls(
-            case_id=f"{question.dataset}/{question.id}/{context.context_kind.value}",
+            case_id=f"{question.dataset}/{question.id}/{kind.value}",
             part=part,
             question_id=question.id,
             **{name: getattr(question, name) for name in _OF_QUESTION},
-            **asdict(context),
+            context_kind=kind,
+            passages=(stated[0],),
+            context_answers=stated[1],
             knowledge=estimate.knowledge,
             samples_right=estimate.right,
             samples_drawn=estimate.drawn,

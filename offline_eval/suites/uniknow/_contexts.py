@@ -3,96 +3,87 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ...run import Stored
 from ...run.calls import OnProgress
+from ...run.grouping import grouped
+from ...testbed import default_world
 from .._prompts import WindowedModel
 from ..parts import stage_progress
-from ._alternatives import Alternatives, StatedAnswer, replace_answer, stated_answer
+from ._alternatives import StatedAnswer, plausible, replace_answer, stated_answer
 from ._bundled import (
     FACTS,
     MICROWORLD,
     CannotBuildError,
-    ContextSource,
-    FactContexts,
-    MicroworldContexts,
-    Stated,
+    Makers,
+    fact_contexts,
+    listed_facts,
+    microworld_contexts,
+    without_answer,
 )
-from ._cases import Context, ContextKind, Dataset, Question
-from ._windows import WINDOW_WORDS, best_window, word_weights
+from ._cases import ContextKind, Dataset, Question, Stated
+from ._windows import WINDOW_WORDS, NearestPassages, best_window, word_weights
 
 
-class TextContexts(ContextSource):
-    """Build contexts from the questions' own sources.
+def text_contexts(
+    stated: Mapping[str, StatedAnswer], nearest: NearestPassages, seed: int
+) -> Makers:
+    """Make contexts from the questions' own sources.
 
     Args:
-        questions: of one data set.
-        encoder: retrieves passages and compares questions.
+        stated: answers in their original contexts, by question.
+        nearest: knows how much alike questions are.
         seed: of all random choices.
-        words: length of a window.
-        on_progress: called while texts are encoded and alternatives written.
     """
+    alike = grouped(stated.values(), lambda one: one.shape.form)
+    group_of = {one.window: one.question.group for one in reversed([*stated.values()])}
 
-    unit = "passages of the data set"
+    def stated_of(question: Question) -> StatedAnswer:
+        if question.id not in stated:
+            raise CannotBuildError(
+                "no source holds an answer" if question.sources else "the question has no source"
+            )
+        return stated[question.id]
 
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        encoder: TextEmbedder,
-        *,
-        seed: int = 0,
-        words: int = WINDOW_WORDS,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        weight = word_weights(text for question in questions for text in question.sources)
-        self._stated: dict[str, StatedAnswer] = {}
-        for one in questions:
-            window = best_window(one.question, one.answers, one.sources, weight, words=words)
-            if window is not None:
-                self._stated[one.id] = stated_answer(one, window)
-        stated = list(self._stated.values())
-        self._group_of = {one.window: one.question.group for one in reversed(stated)}
-        asked = [*(one.question for one in questions), *(one.text for one in stated)]
-        super().__init__(asked, encoder, seed=seed, on_progress=on_progress)
-        self._alternatives = Alternatives(stated, self._nearest, seed=seed)
-
-    def passages(self) -> list[str]:
-        """Return all windows."""
-        return [one.window for one in self._stated.values()]
-
-    def original(self, question: Question) -> Stated:
-        """Return the window that best supports the answer."""
-        return self._of(question).window, question.answers
-
-    def contradicting(self, question: Question) -> Stated:
-        """Return the same window with another answer of the same sort."""
-        stated = self._of(question)
-        proposed = self._alternatives.plausible(stated)
+    def contradicting(question: Question) -> Stated:
+        """The same window with another answer of the same sort."""
+        own = stated_of(question)
+        proposed = plausible(own, alike[own.shape.form], nearest, seed=seed)
         if not proposed:
             raise CannotBuildError("no other answer of the data set is of the same sort and form")
         for one in proposed:
-            text = replace_answer(stated.window, question.answers, one, stated.shape.kind)
+            text = replace_answer(own.window, question.answers, one, own.shape.kind)
             if text is not None:
                 return text, one.answers
         raise CannotBuildError("the answer cannot be replaced everywhere")
 
-    def random(self, question: Question) -> str:
-        """Return a window of another question, of another group as far as there is any."""
-        order = list(dict.fromkeys(self.passages()))
-        Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(order)  # noqa: S311
-        order.sort(key=lambda text: self._group_of[text] == question.group)
-        return self.without_answer(question, order)
+    def random(question: Question) -> Stated:
+        """A window of another question, of another group as far as there is any."""
+        order = list(dict.fromkeys(one.window for one in stated.values()))
+        Random(f"uniknow/random/{seed}/{question.id}").shuffle(order)  # noqa: S311
+        order.sort(key=lambda text: group_of[text] == question.group)
+        return without_answer(question, order)
 
-    def _of(self, question: Question) -> StatedAnswer:
-        if question.id not in self._stated:
-            raise CannotBuildError(
-                "no source holds an answer" if question.sources else "the question has no source"
-            )
-        return self._stated[question.id]
+    return {
+        ContextKind.ORIGINAL: lambda question: (stated_of(question).window, question.answers),
+        ContextKind.CONFLICTING: contradicting,
+        ContextKind.RANDOM: random,
+    }
+
+
+def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer]:
+    """Return by question the window that best supports its answer, where a source holds it."""
+    weight = word_weights(text for question in questions for text in question.sources)
+    found = {}
+    for one in questions:
+        window = best_window(one.question, one.answers, one.sources, weight, words=words)
+        if window is not None:
+            found[one.id] = stated_answer(one, window)
+    return found
 
 
 _LEAST_WORDS = 10
@@ -115,7 +106,7 @@ class ContextProblem(Stored):
     reason: str
 
 
-Contexts = dict[str, dict[ContextKind, Context]]
+Contexts = dict[str, dict[ContextKind, Stated]]
 """Question id → kind → context; every question has an entry, without what could not be built."""
 
 
@@ -140,14 +131,21 @@ def build_contexts(
         The contexts, and a problem for each that could not be built.
     """
     questions, encoder = dataset.questions, encoder or BiEncoderScorer()
-    asked = [one.question for one in questions]
-    source: ContextSource
+    asked, own = [one.question for one in questions], dict[str, StatedAnswer]()
     if dataset.bundled == MICROWORLD:
-        source = MicroworldContexts(asked, encoder, seed=seed, on_progress=on_progress)
+        passages = [document.text for document in default_world().documents]
     elif dataset.bundled == FACTS:
-        source = FactContexts(asked, encoder, seed=seed, on_progress=on_progress)
+        passages = [fact.text for fact in listed_facts().values()]
     else:
-        source = TextContexts(questions, encoder, seed=seed, words=words, on_progress=on_progress)
+        own = _stated(questions, words)
+        passages = [one.window for one in own.values()]
+        asked += [one.text for one in own.values()]
+    nearest = NearestPassages(passages, asked, encoder, on_progress)
+    bundled = {MICROWORLD: microworld_contexts, FACTS: fact_contexts}.get(dataset.bundled)
+    makers = text_contexts(own, nearest, seed) if bundled is None else bundled(seed)
+    makers[ContextKind.RETRIEVED] = lambda question: without_answer(
+        question, nearest.ranked(question.question)
+    )
     built: Contexts = {}
     problems: list[ContextProblem] = []
     advance = stage_progress(on_progress, "building contexts")
@@ -155,32 +153,12 @@ def build_contexts(
         found = built.setdefault(question.id, {})
         for kind in ContextKind:
             try:
-                found[kind] = Context(kind, *_context(source, question, kind))
+                found[kind] = makers[kind](question)
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 problems.append(problem)
         advance(number, len(questions))
     return built, problems
-
-
-def _context(
-    source: ContextSource, question: Question, kind: ContextKind
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the passages of a context, and what they say the answer is.
-
-    Raises:
-        CannotBuildError: there is none.
-    """
-    match kind:
-        case ContextKind.RANDOM:
-            return (source.random(question),), ()
-        case ContextKind.RETRIEVED:
-            return (source.retrieved(question),), ()
-        case ContextKind.CONFLICTING:
-            text, answers = source.contradicting(question)
-        case ContextKind.ORIGINAL:
-            text, answers = source.original(question)
-    return (text,), answers
 
 
 def fitting_size(lm: LanguageModel, dataset: Dataset, *, answer_tokens: int) -> int:

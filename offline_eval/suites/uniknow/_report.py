@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ....calibration import Interval
 from ...report.document import Document, Prose, Section
 from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
@@ -34,9 +32,6 @@ from ._summary import (
     shown_method,
 )
 from .plan import UniKnowRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _GUARD, _BASE = "guard_naive", "naive"
 _WHAT_IF = "What if the guard’s thresholds were others?"
@@ -156,40 +151,24 @@ _MARKS = {
 _PLAIN = re.compile(r"[A-Za-z0-9_@=.,+-][A-Za-z0-9_@=.,+ -]{0,47}")
 
 
-def plots(methods: Methods) -> dict[str, Plot]:
-    """Return what can be drawn of some methods with cases, by the names of the plots."""
+def situations_plot(methods: Methods) -> Plot | None:
+    """Plot what some methods with cases did in each situation; None without any."""
     if not methods:
-        return {}
+        return None
     # A name that no plot can hold becomes a number.
     labels = [
         name if _PLAIN.fullmatch(name) else f"method {number}"
         for number, name in enumerate(methods, start=1)
     ]
     marks = [_MARKS[shown_method(name)[0]] for name in methods]
-    words = {
-        name: (name, texts["title"], texts["caption"]) for name, texts in CONTENT["plots"].items()
-    }
     panels = {}
     for one in SITUATIONS:
         shares = [found.scenarios[one["name"]]["em"] for found in methods.values()]
         lines = enumerate(zip(marks, shares, strict=True))
         series = [("", *mark, [*[None] * line, share]) for line, (mark, share) in lines]
         panels[f"{one['title']}\n({one['letter']})"] = series
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        parts = [
-            (named, Colour[colour], [one.overall[outcome].value or 0.0 for one in methods.values()])
-            for outcome, (named, colour) in CONTENT["outcomes"].items()
-        ]
-        Plot.draw_bars(axes, parts, labels)
-        axes.set_xlabel("share of cases")
-        figure.legend(loc="outside upper center", ncols=3)
-
-    return {
-        "situations": dots(words["situations"], labels, panels),
-        "outcomes": Plot(*words["outcomes"], draw, (8.4, 1.35 + 0.34 * len(labels))),
-    }
+    words = CONTENT["plot"]
+    return dots(("situations", words["title"], words["caption"]), labels, panels)
 
 
 # -- Sentences --------------------------------------------------------------------------
@@ -234,21 +213,14 @@ def _best(summary: UniKnowSummary, *, shut: bool) -> str:
 
 
 def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
-    """Say what a guard changes, and where it is clearly worse than what it guards."""
+    """Say what a guard changes where memory decides, or nothing can."""
     if guard not in summary.methods or base not in summary.methods:
         return ""
     ours, theirs = (
         {name: rates["em"].value for name, rates in summary.methods[method].scenarios.items()}
         for method in (guard, base)
     )
-    _, found = summary.differences.get((guard, base), (0, {}))
-    losses = [
-        (title, -100 * difference.value)
-        for name, title in _TITLES.items()
-        if (difference := found.get(f"em_{name}", Interval())).value is not None
-        and (difference.high or 0.0) < 0
-    ]
-    return TEXTS.text("guarded", base, ours, theirs, losses)
+    return TEXTS.text("guarded", base, ours, theirs)
 
 
 def warnings(summary: UniKnowSummary) -> list[str]:
@@ -291,7 +263,6 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
     shown = {name: found for name, found in summary.methods.items() if found.overall.cases}
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
-    drawn = plots(shown)
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
     situations = _table(
         shown,
@@ -314,10 +285,10 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
     return [
         _tested(summary),
         Section(
-            "What each method did in each situation", (drawn.get("situations"), situations, methods)
+            "What each method did in each situation", (situations_plot(shown), situations, methods)
         ),
         Section("Reliability", (overall,)),
-        Section("What went wrong", (drawn.get("outcomes"), errors)),
+        Section("What went wrong", (errors,)),
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,

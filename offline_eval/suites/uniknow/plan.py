@@ -210,7 +210,7 @@ def build_cases(
         estimates: by question id.
     """
     return [
-        Case.of(question, contexts[question.id][kind], estimates[question.id])
+        Case.of(question, kind, contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
         for kind in ContextKind
         if kind in contexts[question.id]

@@ -58,11 +58,10 @@ def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
     assert not problems
     for question in dataset.questions:
         contexts = found[question.id]
-        assert holds_answer(contexts[ContextKind.ORIGINAL].passages[0], question.answers)
-        conflicting = contexts[ContextKind.CONFLICTING]
-        assert holds_answer(conflicting.passages[0], conflicting.context_answers)
+        assert holds_answer(contexts[ContextKind.ORIGINAL][0], question.answers)
+        assert holds_answer(*contexts[ContextKind.CONFLICTING])
         for kind in (ContextKind.CONFLICTING, ContextKind.RANDOM, ContextKind.RETRIEVED):
-            assert not holds_answer(contexts[kind].passages[0], question.answers)
+            assert not holds_answer(contexts[kind][0], question.answers)
 
 
 class _Answering:

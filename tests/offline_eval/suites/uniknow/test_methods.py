@@ -10,7 +10,6 @@ from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
-    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
@@ -37,8 +36,8 @@ def _case(
     answers: tuple[str, ...] = ("Rome",),
 ) -> Case:
     question = Question(name, f"Where {name}?", ("Paris",), "toy", name)
-    context = Context(kind, (f"text {name}",), answers)
-    return Case.of(question, context, KnowledgeEstimate(knowledge, 0, 10))
+    stated = f"text {name}", answers
+    return Case.of(question, kind, stated, KnowledgeEstimate(knowledge, 0, 10))
 
 
 class _Contrasting(ScriptedLanguageModel):

@@ -14,11 +14,11 @@ from knowgate.guard import Scenario
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
-    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
     Question,
+    Stated,
     UniKnowRow,
 )
 from knowgate.offline_eval.suites.uniknow.plan import Plan
@@ -58,20 +58,22 @@ def simulated_cases(questions: int, *, text: str = "") -> list[Case]:
         )
         knowledge = Knowledge.UNDEFINED if number % 5 == 4 else _KNOWLEDGE[number % 4]
         estimate = KnowledgeEstimate(knowledge, 0, 10)
-        cases += [Case.of(question, _context(kind, number, text), estimate) for kind in ContextKind]
+        cases += [
+            Case.of(question, kind, _context(kind, number, text), estimate) for kind in ContextKind
+        ]
     return cases
 
 
-def _context(kind: ContextKind, number: int, text: str) -> Context:
+def _context(kind: ContextKind, number: int, text: str) -> Stated:
     other = f"Village {number}"
     gold = (f"Town {number} {text}".strip(), f"City of Town {number}")
     near = f"Person {number + 1000} lives in Hamlet {number}. {text}"
     says_gold, says_other = f"Person {number} lives in {gold[0]}.", f"Person lives in {other}."
     return {
-        ContextKind.ORIGINAL: Context(kind, (says_gold,), gold),
-        ContextKind.CONFLICTING: Context(kind, (says_other,), (other,)),
-        ContextKind.RANDOM: Context(kind, (f"Bread is baked. {text}",)),
-        ContextKind.RETRIEVED: Context(kind, (near,)),
+        ContextKind.ORIGINAL: (says_gold, gold),
+        ContextKind.CONFLICTING: (says_other, (other,)),
+        ContextKind.RANDOM: (f"Bread is baked. {text}", ()),
+        ContextKind.RETRIEVED: (near, ()),
     }[kind]
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from knowgate.calibration.training.scenarios import PreferenceExample, TrainingExample
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
-    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
@@ -43,11 +42,11 @@ def question(number: int, knowledge: Knowledge) -> list[Case]:
         group=f"g{number}",
     )
     contexts = [
-        Context(kind, (f"{kind.value} {{text}} {number}",), (f"{says} {number}",) if says else ())
+        (kind, (f"{kind.value} {{text}} {number}", (f"{says} {number}",) if says else ()))
         for kind, says in ANSWERS.items()
     ]
     estimate = KnowledgeEstimate(knowledge, 0, 10)
-    return [Case.of(asked, context, estimate) for context in contexts]
+    return [Case.of(asked, kind, stated, estimate) for kind, stated in contexts]
 
 
 CASES = [
