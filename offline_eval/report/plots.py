@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from ...calibration import Interval
@@ -88,68 +89,6 @@ class Plot:
             canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
         return _for_page(self.name, buffer.getvalue())
 
-    @staticmethod
-    def draw_interval(
-        axes: Axes,
-        estimate: Interval,
-        height: float,
-        *,
-        marker: str,
-        colour: Colour,
-        label: str = "",
-    ) -> None:
-        """Draw an estimate as a marker with its interval at `height`; nothing if undefined."""
-        if estimate.value is None or estimate.low is None or estimate.high is None:
-            return
-        below, above = estimate.value - estimate.low, estimate.high - estimate.value
-        axes.errorbar(
-            [estimate.value],
-            [height],
-            xerr=[[max(0.0, below)], [max(0.0, above)]],
-            color=colour,
-            marker=marker,
-            markersize=6,
-            elinewidth=1.3,
-            linestyle="none",
-            label=label,
-            zorder=3,
-        )
-
-    @staticmethod
-    def draw_bars(
-        axes: Axes, parts: Sequence[tuple[str, Colour, Sequence[float]]], names: Sequence[str]
-    ) -> None:
-        """Draw stacked bars of shares, a line per name.
-
-        Args:
-            axes: to draw on.
-            parts: from the left, the words of the legend, colour and width per name.
-            names: of the lines.
-        """
-        left = [0.0] * len(names)
-        for words, colour, widths in parts:
-            axes.barh(
-                range(len(names)),
-                widths,
-                left=left,
-                height=0.72,
-                color=colour,
-                edgecolor=Colour.PAPER,
-                linewidth=1.0,
-                label=words,
-            )
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_xlim(0, 1)
-        axes.grid(visible=False, axis="y")
-        Plot.name_lines(axes, names)
-
-    @staticmethod
-    def name_lines(axes: Axes, names: Sequence[str]) -> None:
-        """Write a name beside each line, the first one on top."""
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
-
 
 def _for_page(name: str, svg: str) -> str:
     """Reduce the file to its element: no prolog, no outside names, ids unique in the page."""
@@ -168,14 +107,6 @@ def _for_page(name: str, svg: str) -> str:
     for colour, property_name in _PAGE_COLOURS.items():
         svg = svg.replace(colour, property_name)
     return svg
-
-
-def error_bars(rates: Sequence[Interval]) -> list[list[float]]:
-    """Return how far each interval reaches below its value, and above; to 0 and 1 without ends."""
-    values = [rate.value or 0.0 for rate in rates]
-    ends = [(rate.low or 0.0, 1.0 if rate.high is None else rate.high) for rate in rates]
-    below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
-    return [below, [high - value for value, (_, high) in zip(values, ends, strict=True)]]
 
 
 Series = tuple[str, str, Colour, Sequence["Interval | None"]]
@@ -200,17 +131,31 @@ def dots(
             step = min(0.17, 0.85 / most) if most else 0.0
             for number, (label, marker, colour, shares) in enumerate(several):
                 beside = (number - (len(several) - 1) / 2) * step if label else 0.0
-                known = [(n, one) for n, one in enumerate(shares) if one and one.value is not None]
-                for line, share in known:
-                    words = "" if line > known[0][0] else label
-                    Plot.draw_interval(
-                        axes, share, line + beside, marker=marker, colour=colour, label=words
-                    )
+                known = [
+                    (line + beside, one.value, one.low, one.high)
+                    for line, one in enumerate(shares)
+                    if one and one.value is not None and one.low is not None
+                ]
+                if not known:
+                    continue
+                heights, values, lows, highs = np.asarray(known, dtype=float).T
+                style = {"color": colour, "marker": marker, "markersize": 6, "elinewidth": 1.3}
+                axes.errorbar(
+                    values,
+                    heights,
+                    xerr=np.maximum(0.0, [values - lows, highs - values]),
+                    linestyle="none",
+                    label=label,
+                    zorder=3,
+                    **style,
+                )
             axes.set_xlim(-0.03, 1.03)
             axes.set_xlabel(axis, fontsize=9 if len(panels) > 2 else 11)
             axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
             axes.grid(visible=False, axis="y")
-        Plot.name_lines(drawn[0], names)
+        drawn[0].set_yticks(range(len(names)), names)
+        drawn[0].set_ylim(len(names) - 0.5, -0.5)
+        drawn[0].tick_params(axis="y", length=0)
         if most:
             figure.legend(loc="outside upper left", ncols=4)
 

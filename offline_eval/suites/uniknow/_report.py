@@ -34,7 +34,6 @@ from ._summary import (
 from .plan import UniKnowRun
 
 _GUARD, _BASE = "guard_naive", "naive"
-_WHAT_IF = "What if the guard’s thresholds were others?"
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
 _LETTERED = {one["name"]: f"{one['title']} ({one['letter']})" for one in SITUATIONS}
 
