@@ -278,6 +278,11 @@ def shadow_report(
     found["labels"] = told
     begin, end = (f"{log.decisions[at].time:%Y-%m-%d %H:%M}" for at in (0, -1))
     periods = found["periods"]
+    failed = "A signal or the retrieval failed, or the input was unusable."
+    figures = (
+        Figure("Would abstain", found["abstention"], "Share of all decisions."),
+        Figure("Failed", found["failed"], failed),
+    )
     return Document(
         name="shadow",
         title=f"What enforcing would have changed: guard {found['guard']}",
@@ -287,7 +292,7 @@ def shadow_report(
         headline=_WORDS.paragraphs("headline", found, _CHANGES, told or {}, estimate_text),
         warnings=[*found["problems"], *_WORDS.paragraphs("cautions", found)],
         sections=(
-            Section("Results", (_figures(found),)),
+            Section("Results", (Figures(figures, unit="Decisions"),)),
             Section("Why it abstains", (_reasons(found),)),
             Section("What enforcing would have changed", (_changes(found),)),
             Section("Over time", (_share_table("Period begins (UTC)", "Would abstain", periods),)),
@@ -399,26 +404,6 @@ def _against_labels(
     return found
 
 
-def _measure_names() -> list[list[str]]:
-    """Name, title and meaning of each measure that needs labels."""
-    return [line.split(" :: ") for line in _WORDS.paragraphs("measures")]
-
-
-def _figures(found: Mapping[str, Any]) -> Figures:
-    failed = "A signal or the retrieval failed, or the input was unusable."
-    told = found["labels"] or {}
-    lines = (
-        Figure("Would abstain", found["abstention"], "Share of all decisions."),
-        Figure("Failed", found["failed"], failed),
-        *(
-            Figure(title, told[name], meaning)
-            for name, title, meaning in _measure_names()
-            if name in told and told[name].value is not None
-        ),
-    )
-    return Figures(lines, unit="Decisions")
-
-
 def _share_table(name: str, share: str, rows: Iterable[Mapping[str, Any]], *notes: Text) -> Table:
     """A table of shares with what they rest on."""
     shown = [tuple(row.values()) for row in rows]
@@ -448,7 +433,7 @@ def _changes(found: Mapping[str, Any]) -> Table:
 
 
 def _labelled_section(told: Mapping[str, Any]) -> Section:
-    names = _measure_names()
+    names = [line.split(" :: ") for line in _WORDS.paragraphs("measures")]
     rows = _rows({title: told[name] for name, title, _ in names})
     table = _share_table("Measure", "Share", rows, *((title, text) for _, title, text in names))
     said = (
