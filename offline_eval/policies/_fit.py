@@ -416,11 +416,11 @@ def choose_calibrators(
     Relevance is calibrated to "the reply from the context is right", confidence to "the
     reply from memory is right"; not known counts as wrong.
     """
-    values = {name: signal_values(name, records) for name in SIGNALS}
+    values = {name: signal_values(name, records)[0] for name in SIGNALS}
     return {
-        name: CalibratorChoice.among(one.raw, one.came_true, groups=one.units, seed=seed)
-        for name, one in values.items()
-        if one.raw
+        name: CalibratorChoice.among(raws, came_true, groups=units, seed=seed)
+        for name, (raws, came_true, units) in values.items()
+        if raws
     }
 
 

@@ -13,7 +13,7 @@ from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
-from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
+from ..report.document import Document, Facts, Prose, Section, as_json
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
@@ -61,15 +61,16 @@ def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
     return guarantee is not None and any(risk.kind == "cost" for risk in guarantee.risks)
 
 
-def _results(found: Calibrated) -> Figures | str:
+def _results(found: Calibrated) -> Table | str:
     if found.rates is None:
         return "Nothing was measured on questions that the policy does not rest on."
     promised = not _bounds_a_cost(found.policy.guarantee)
-    lines = tuple(
-        Figure(title, getattr(found.rates, name), meaning if promised or name != "risk" else "")
+    lines = [
+        (title, getattr(found.rates, name), meaning if promised or name != "risk" else "", percent)
         for name, (title, meaning) in _FIGURES.items()
-    )
-    return Figures(lines, name=f"On questions {found.judged}", unit="Independent units")
+    ]
+    name = f"On questions {found.judged}"
+    return Table.of_figures(lines, name=name, unit="Independent units")
 
 
 # Of each rate what it is called, and what it says; of the first as far as it is promised.

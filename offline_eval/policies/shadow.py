@@ -22,7 +22,7 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath, read_bytes, read_jsonl
 from ...guard.policy import Policy
 from ...guard.read_models import check_model, read_models
-from ..report.document import Document, Figure, Figures, Section, as_json
+from ..report.document import Document, Section, as_json
 from ..report.prose import Templates
 from ..report.tables import Cell, Table, Text
 from ..report.text import counted, estimate_text, percent
@@ -280,8 +280,8 @@ def shadow_report(
     periods = found["periods"]
     failed = "A signal or the retrieval failed, or the input was unusable."
     figures = (
-        Figure("Would abstain", found["abstention"], "Share of all decisions."),
-        Figure("Failed", found["failed"], failed),
+        ("Would abstain", found["abstention"], "Share of all decisions."),
+        ("Failed", found["failed"], failed),
     )
     return Document(
         name="shadow",
@@ -292,7 +292,7 @@ def shadow_report(
         headline=_WORDS.paragraphs("headline", found, _CHANGES, told or {}, estimate_text),
         warnings=[*found["problems"], *_WORDS.paragraphs("cautions", found)],
         sections=(
-            Section("Results", (Figures(figures, unit="Decisions"),)),
+            Section("Results", (Table.of_figures(figures, unit="Decisions"),)),
             Section("Why it abstains", (_reasons(found),)),
             Section("What enforcing would have changed", (_changes(found),)),
             Section("Over time", (_share_table("Period begins (UTC)", "Would abstain", periods),)),

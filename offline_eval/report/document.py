@@ -1,7 +1,7 @@
 """A report before it is rendered: a title, sentences, and sections of blocks.
 
     Document ─┬─ title, subtitle, headline, warnings
-              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Facts
+              ├─ sections ── Section ── blocks: str, Prose, Table, Plot, Facts
               │                                 or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
@@ -22,10 +22,9 @@ from pydantic import BaseModel
 from ..._version import __version__
 from .plots import Plot
 from .tables import Table, Text
-from .text import UNKNOWN, flat, percent, range_text
+from .text import UNKNOWN, flat
 
 if TYPE_CHECKING:
-    from ...calibration import Interval
     from ..run.manifest import InputFile
 
 
@@ -42,48 +41,6 @@ class Prose:
     lines: tuple[Text, ...]
     small: bool = False
     bullets: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A headline number.
-
-    Attributes:
-        name: what was measured.
-        estimate: its value, interval and number of questions.
-        meaning: what it says, in a sentence or two.
-        text: how a value is written.
-    """
-
-    name: str
-    estimate: Interval
-    meaning: str
-    text: Callable[[float], str] = percent
-
-    @property
-    def cells(self) -> tuple[str, str, str]:
-        """The value, its interval and the number of units, written out."""
-        value = self.estimate.value
-        return (
-            UNKNOWN if value is None else self.text(value),
-            range_text(self.estimate, self.text),
-            str(self.estimate.n),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The headline numbers.
-
-    Attributes:
-        lines: the most important one first.
-        name: heading of the names.
-        unit: heading of the numbers of questions.
-    """
-
-    lines: tuple[Figure, ...]
-    name: str = "Measure"
-    unit: str = "Questions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +93,7 @@ class Section:
         return cls("What to do next", (Prose(tuple(steps), bullets=True),))
 
 
-Block = str | Prose | Figures | Table | Plot | Facts | Section
+Block = str | Prose | Table | Plot | Facts | Section
 """What a section holds."""
 
 
@@ -149,14 +106,12 @@ class Check:
         name: unique in the group.
         failure: why it failed; empty where it passed.
         text: what was measured, in one line.
-        seconds: that it took; None where that is not known.
     """
 
     group: str
     name: str
     failure: str
     text: str
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

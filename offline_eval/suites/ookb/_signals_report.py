@@ -14,9 +14,10 @@ from ....calibration import Interval
 from ....guard.policy import Policy
 from ...data.questions import QuestionRecord
 from ...report.cascade import cascade_without_what_if
-from ...report.document import Document, Facts, Figure, Figures, Prose, Section
+from ...report.document import Document, Facts, Prose, Section
 from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates, explained
+from ...report.tables import Table
 from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase, what_if_section
 from .signals import ScoredCase, SignalsSummary, relevance_gate
@@ -68,7 +69,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
     ]
 
 
-def _figures(found: SignalsSummary, which: str) -> Figures:
+def _figures(found: SignalsSummary, which: str) -> Table:
     lines = []
     for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, name, meaning = line.split(" :: ", 2)
@@ -80,8 +81,8 @@ def _figures(found: SignalsSummary, which: str) -> Figures:
             rate = Interval(rate, n=found.questions)
         note = found.note(rate, by_policy=by_policy)
         told = f"{meaning} Not measured: {note}." if note else meaning
-        lines.append(Figure(name, rate, told, decimal if key.startswith("auroc") else percent))
-    return Figures(tuple(lines))
+        lines.append((name, rate, told, decimal if key.startswith("auroc") else percent))
+    return Table.of_figures(lines)
 
 
 def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:

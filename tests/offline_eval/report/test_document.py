@@ -13,14 +13,13 @@ from knowgate.offline_eval.report.document import (
     Check,
     Document,
     Facts,
-    Figure,
-    Figures,
     Prose,
     Section,
 )
 from knowgate.offline_eval.report.plots import Colour, Plot
 from knowgate.offline_eval.report.prose import explained
 from knowgate.offline_eval.report.tables import Cell, Line, Table
+from knowgate.offline_eval.report.text import percent
 from knowgate.offline_eval.report.writing import ReportWriter
 from knowgate.offline_eval.run.manifest import InputFile
 from tests.support.report_page import Page
@@ -44,7 +43,7 @@ def document(text: str = "plain", **changes: object) -> Document:
         notes=(text, (text, text)),
     )
     sections = (
-        Section("Results", (Figures((Figure(text, rate, text),)),)),
+        Section("Results", (Table.of_figures([(text, rate, text, percent)]),)),
         Section(text, (text, Prose((text, (text, text)), bullets=True), table, plot)),
         Section("Folded", (Section(text, (text,), folded=True),)),
         Section("Facts", (Facts(((text, text),)), Prose(explained("best"), small=True))),
