@@ -256,3 +256,21 @@ def test_the_bundled_scorer_tells_an_answer_from_its_neighbours() -> None:
     assert scores.argmax() == 0
     with_it = scorer.score_set(question, [answer, *others[:2]])
     assert with_it.joint > scorer.score_set(question, others).joint
+
+
+def test_a_question_below_the_passage_adds_nothing_and_a_strict_reading_takes_none() -> None:
+    cheap = load_scorer("sufficiency")
+    assert isinstance(cheap, SufficiencyScorer)
+    question, near = "How long is the free trial of the Team plan?", "The Team plan has five seats."
+    told, below, above = cheap.score(
+        question, [near, f"{near}\n\n{question}", f"{question}\n\nIt lasts 21 days."]
+    )
+    assert below <= told < above
+    strict = load_scorer("strict:sufficiency")
+    assert strict.fingerprint.kind == "sufficiency_strict"
+    assert cheap.strict.fingerprint == strict.fingerprint != cheap.fingerprint
+    mention = "Details on the free trial of the Team plan are announced in the coming weeks."
+    assert strict.score(question, [f"{question}\n\nIt lasts 21 days."])[0] < above
+    assert strict.score(question, [mention])[0] <= cheap.score(question, [mention])[0]
+    with pytest.raises(InputError, match="no strict reading"):
+        load_scorer("strict:lexical")
