@@ -68,7 +68,6 @@ def replies_document(summary: RepliesSummary) -> Document:
         warnings=_WORDS.paragraphs("warnings", summary, _facts(summary)),
         sections=_sections(summary),
         values=summary.to_dict(),
-        systems={one.system.system_id: one.numbers() for one in summary.systems},
         rows=lambda: reply_rows(summary.evidence),
         checks=lambda: _checks(summary),
     )

@@ -14,11 +14,12 @@ from ....calibration import Interval
 from ....guard.policy import Policy
 from ...data.questions import QuestionRecord
 from ...report.cascade import cascade_without_what_if
-from ...report.document import Document, Facts, Figure, Figures, Prose, Section
+from ...report.document import Document, Facts, Prose, Section
 from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates, explained
+from ...report.tables import Table
 from ...report.text import decimal, percent
-from ...report.what_if import WhatIf, WhatIfCase
+from ...report.what_if import WhatIf, WhatIfCase, what_if_section
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 _WORDS = Templates(Path(__file__).parent / "signals.txt")
@@ -42,7 +43,6 @@ def signals_document(found: SignalsSummary) -> Document:
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, refusal = found.run, found.run.refusal
     which = _WORDS.text("which_questions", run.calibration)
-    what_if = signals_what_if(found)
     scores = _histograms(found)
     manifest = run.manifest
     return [
@@ -61,7 +61,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
             (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
         ),
         Section("Scores", (scores,)) if scores else None,
-        Section("What if the threshold were another?", (what_if,)) if what_if else None,
+        what_if_section("What if the threshold were another?", signals_what_if(found)),
         Section("The policy and its guarantee", _policy(found)),
         Section("Single cases", tuple(_WORDS.paragraphs("leaks", found)), folded=True),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
@@ -69,7 +69,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
     ]
 
 
-def _figures(found: SignalsSummary, which: str) -> Figures:
+def _figures(found: SignalsSummary, which: str) -> Table:
     lines = []
     for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, name, meaning = line.split(" :: ", 2)
@@ -81,8 +81,8 @@ def _figures(found: SignalsSummary, which: str) -> Figures:
             rate = Interval(rate, n=found.questions)
         note = found.note(rate, by_policy=by_policy)
         told = f"{meaning} Not measured: {note}." if note else meaning
-        lines.append(Figure(name, rate, told, decimal if key.startswith("auroc") else percent))
-    return Figures(tuple(lines))
+        lines.append((name, rate, told, decimal if key.startswith("auroc") else percent))
+    return Table.of_figures(lines)
 
 
 def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
@@ -140,8 +140,6 @@ def _what_if_case(case: ScoredCase) -> WhatIfCase:
     row = case.row
     raw = row.raw_relevance if row.retrieved else None
     return WhatIfCase(
-        name=row.case_id,
-        question=case.question.question,
         relevance=raw if case.relevance is None else case.relevance,
         confidence=None,
         context_right=case.found or case.elsewhere,

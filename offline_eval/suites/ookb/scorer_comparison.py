@@ -94,7 +94,6 @@ def compare_scorers(
     *,
     risk: float,
     options: RunOptions | None = None,
-    price: float | None = None,
 ) -> ScorerComparison:
     """Measure each scorer on the same cases, compare them, and write the report.
 
@@ -107,7 +106,6 @@ def compare_scorers(
         out: folder with a run folder for each scorer, and the report.
         risk: share α of the left-out questions that may pass, in (0, 1).
         options: retries, progress; the stage of the progress is the scorer.
-        price: of a call of a language model; None where it is not known.
 
     Raises:
         InputError: fewer than two scorers, one that cannot be loaded, was tuned on these
@@ -133,7 +131,7 @@ def compare_scorers(
         run_suite(_TIMED, own, folder, [one], given)
         rows = [row for row in _TIMED.rows.read(folder) if isinstance(row, TimedRow)]
         measured.append((name, MeasuredRun.read(folder, with_calibration=False), rows))
-    found = ScorerComparison(measured, risk=risk, price=price)
+    found = ScorerComparison(measured, risk=risk)
     ReportWriter(out).write(scorers_document(found))
     return found
 
@@ -241,7 +239,6 @@ class ScorerComparison:
     Args:
         measured: at least two, which measured the same cases.
         risk: share of the left-out questions that may pass, in (0, 1).
-        price: of a call of a language model, in any currency; None where it is not known.
 
     Attributes:
         questions: that were asked.
@@ -257,10 +254,8 @@ class ScorerComparison:
         InputError: the cases differ.
     """
 
-    def __init__(
-        self, measured: Sequence[MeasuredScorer], *, risk: float, price: float | None = None
-    ) -> None:
-        self.price, self.risk = price, risk
+    def __init__(self, measured: Sequence[MeasuredScorer], *, risk: float) -> None:
+        self.risk = risk
         cases, self.retrieval_misses = _same_cases(measured)
         paired = _paired(measured, cases)
         self.questions, self.passages = len(measured[0][1].questions), paired.count
@@ -280,10 +275,6 @@ class ScorerComparison:
         ]
         self.choice = choose_scorer(self.scorers, self.differences, paired.count)
 
-    def cost_of_1000(self, scorer: ScorerNumbers) -> str:
-        """What the calls for 1,000 questions cost, where the price of one is known."""
-        return f"{1000 * scorer.calls_per_question * (self.price or 0.0):.2f}"
-
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         names = ("questions", "passages", "retrieval_misses", "risk", "scorers")
@@ -292,8 +283,7 @@ class ScorerComparison:
         found["differences"] = [
             as_json(dict(zip(columns, one, strict=True))) for one in self.differences
         ]
-        priced = {} if self.price is None else {"price": self.price}
-        return {"schema_version": 1, **priced, **found, "choice": self.choice._asdict()}
+        return {"schema_version": 1, **found, "choice": self.choice._asdict()}
 
 
 def choose_scorer(
@@ -445,8 +435,6 @@ def _table(found: ScorerComparison) -> Table:
         ("ms per question", times),
         ("calls per question", [f"{one.calls_per_question:.3g}" for one in scorers]),
     ]
-    if found.price is not None:
-        columns.append(("cost of 1,000 questions", list(map(found.cost_of_1000, scorers))))
     table = Table.from_columns("scorer", [one.name for one in scorers], columns)
     taken = found.choice.take
     lines = (replace(one, mark="chosen" if one.name == taken else "") for one in table.lines)

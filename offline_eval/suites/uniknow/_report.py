@@ -16,7 +16,7 @@ from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table, Text
 from ...report.text import counted, decimal, estimate_text, percent
-from ...report.what_if import WhatIf, WhatIfCase
+from ...report.what_if import WhatIf, WhatIfCase, what_if_section
 from ...run.grouping import grouped
 from ..parts import READ_REPLIES
 from ._guard import calibrated, decide_signals
@@ -58,8 +58,6 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         relevance, confidence = calibrated(run.policy, signal)
         remembered = is_right((signal.closed_book or "").strip(), case.expected)
         shown = WhatIfCase(
-            name=signal.case_id,
-            question=case.question,
             relevance=relevance,
             confidence=confidence,
             context_right=signal.holds_answer,
@@ -81,7 +79,7 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         replies=True,
         notes=(TEXTS.text("what_if"),),
     )
-    return block if block.sliders else None
+    return block if block.moving else None
 
 
 # Heading, scenario or `all`, share, and which way is better.
@@ -257,7 +255,6 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
         warnings=warnings(summary),
         sections=_sections(summary),
         values=summary.to_dict(),
-        systems=summary.method_values,
     )
 
 
@@ -265,7 +262,6 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
     shown = {name: found for name, found in summary.methods.items() if found[ALL].cases}
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
-    what_if = uniknow_what_if(summary.run)
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
     situations = _table(
         shown,
@@ -295,7 +291,9 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,
-        Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
+        what_if_section(
+            "What if the guard’s thresholds were others?", uniknow_what_if(summary.run)
+        ),
         READ_REPLIES,
         _failures(summary),
         Section(

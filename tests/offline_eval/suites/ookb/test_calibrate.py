@@ -141,9 +141,7 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
         "left_out",
     }
 
-    found = calibrate_run(
-        measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True
-    )
+    calibrate_run(measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True)
 
     summary = SignalsSummary.read(measured)
     assert summary.echo is not None
@@ -155,6 +153,5 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     # The repeated question scores 0; one question passes by another passage beside it.
     rows = [row for row in MeasuredRun.read(measured).rows if row.kind is CaseKind.ECHO]
     assert [row.scores[0] for row in rows] == [0.0] * COUNT
-    assert (len(found.measured.echoes), found.echoes_passing()) == (COUNT, 1)
     document = signals_document(SignalsSummary.read(measured))
     assert "Passes when a passage repeats the question" in str(document.sections)

@@ -51,20 +51,6 @@ def test_the_numbers_are_those_computed_by_hand(write_run: WriteRun, tmp_path: P
     assert value["choice"]["outcome"] == "cannot_be_told"
 
 
-def test_the_price_of_a_call_says_what_1000_questions_cost(
-    write_run: WriteRun, tmp_path: Path
-) -> None:
-    rows = pairs([4, 3, 2, 1], [2.5, 0, -1, -2])
-    one = _scorer(write_run, tmp_path, "one", rows)
-    name, run, spent = _scorer(write_run, tmp_path, "asks", rows)
-    asks = name, run, [row.model_copy(update={"calls": 4}) for row in spent]  # 12 in eight cases
-    found = ScorerComparison([one, asks], risk=0.25, price=0.0004)
-    assert [found.cost_of_1000(scorer) for scorer in found.scorers] == ["0.00", "0.60"]
-    assert found.to_dict()["price"] == 0.0004
-    assert "cost of 1,000 questions" in str(scorers_document(found))
-    assert "cost of 1,000" not in str(scorers_document(ScorerComparison([one, asks], risk=0.25)))
-
-
 def test_a_retrieval_miss_says_nothing_about_a_scorer(write_run: WriteRun, tmp_path: Path) -> None:
     rows = [*pairs([4, 3], [1, 0]), missed(2, 9.0), case(2, "left_out", 2.0)]
     # Scorers that failed do not all know that the passage was not retrieved.
