@@ -27,7 +27,7 @@ from ....guard.files import read_json
 from ....guard.matching import canonical_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
-from ...data.fields import QuestionFile
+from ...data.fields import read_questions
 from ...testbed import FactStatus, World, default_world
 from ...testbed.entities import Fact
 
@@ -270,7 +270,7 @@ def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
 def _rows(file: Path) -> Iterable[tuple[str, _Fields]]:
     """Return the objects of a file, with their places."""
     if file.suffix != ".json":
-        return QuestionFile.read(file).rows
+        return read_questions(file)
     found = read_json(file)
     if isinstance(found, dict) and "question" in found:
         found = [found]
