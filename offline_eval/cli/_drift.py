@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...calibration import Interval
 from ...calibration.monitoring import DecisionMonitor
@@ -21,9 +21,9 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import read_models
 from ..run.measured_run import MeasuredRun
-from ..suites.ookb.replayed import replayed_decisions
+from ..suites.ookb.signals import replayed_decisions
 from ._console import out, print_figures
-from ._options import prints_figures, reject
+from ._options import prints_figures
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -59,19 +59,12 @@ class _Label(BaseModel):
     right: bool | None
     rate: float = Field(1.0, gt=0, le=1)
 
-    @model_validator(mode="after")
-    def _is_picked(self) -> _Label:
-        if self.right is None and self.rate == 1:
-            raise ValueError("a reply without a label needs a 'rate' below 1, or is to be left out")
-        return self
-
 
 @prints_figures
 def drift(
     policy: Path,
     input_path: Path | None = None,
     run: Path | None = None,
-    judge_run: Path | None = None,
     feedback: Path | None = None,
     risk: float | None = None,
     delta: float | None = None,
@@ -83,8 +76,8 @@ def drift(
     those that the policy takes on a run of `knowgate measure`, where a log of questions of which
     nothing is known suffices.
     Relevance and confidence are compared with the policy's histograms (PSI and KS, with
-    intervals and with what chance alone gives), the abstention rate against its
-    baseline, and feedback, if given, against the promised risk.
+    what chance alone gives), the abstention rate against its baseline, and feedback, if
+    given, against the promised risk.
 
     Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
 
@@ -92,7 +85,6 @@ def drift(
         policy: The policy that served.
         input_path: JSON lines: decisions in the order they were taken.
         run: In place of --input: a run of `knowgate measure`, e.g. on a log of questions.
-        judge_run: With --run, for the policy of a cascade: a run of its costly scorer.
         feedback: JSON lines: {"route", "right"} of replies let through.
         risk: Bound α on wrong replies; by default that of the policy's guarantee.
         delta: Probability of a false alarm of the risk; by default the guarantee's.
@@ -101,19 +93,13 @@ def drift(
     hint = "name a file of decisions, or a run of measured questions"
     if (input_path is None) == (run is None):
         raise InputError("one of both is needed", where="--input, --run", hint=hint)
-    if run is None:
-        reject({"judge_run": judge_run}, "goes with --run", "name the cheap scorer's run")
     loaded = Policy.load(policy)
     if input_path is not None:
         lines = read_models(input_path, _Decision, hint=_DECISION)
         taken: Iterable[Decision] = (Decision(**one.model_dump()) for _, one in lines)
     else:
-        cheap, costly = (
-            None if one is None else MeasuredRun.read(one, with_calibration=False)
-            for one in (run, judge_run)
-        )
-        assert cheap is not None
-        taken = replayed_decisions(cheap, loaded, costly)
+        assert run is not None
+        taken = replayed_decisions(MeasuredRun.read(run, with_calibration=False), loaded)
     labels = [] if feedback is None else _labels(feedback)
     least = min((one.rate for one in labels), default=1.0)
     monitor = DecisionMonitor(loaded, risk=risk, delta=delta, least_rate=least, metrics=False)
@@ -155,21 +141,14 @@ def _judged(
 def _lines(report: MonitorReport) -> list[str]:
     lines = [f"{report.decisions} decisions"]
     rows = [
-        (signal.signal, name, distance)
+        f"{signal.signal:<12}{name:<5}{distance.value:>7.3f}"
+        f"{distance.without_drift:>11.3f}{distance.p_value:>8.3f}{signal.n:>9}"
         for signal in report.drift.signals
         for name, distance in (("PSI", signal.psi), ("KS", signal.ks))
-        if distance is not None and distance.value is not None
+        if distance is not None
     ]
     if rows:
-        lines.append(
-            f"{'signal':<17}{'value':>7}  {'95 % interval':<16}{'by chance':>9}{'p':>8}{'n':>9}"
-        )
-        lines += [
-            f"{signal:<12}{name:<5}{distance.value:>7.3f}  "
-            f"{f'{distance.low:.3f} to {distance.high:.3f}':<16}"
-            f"{distance.without_drift:>9.3f}{distance.p_value:>8.3f}{distance.n_live:>9}"
-            for signal, name, distance in rows
-        ]
+        lines += [f"{'signal':<17}{'value':>7}{'by chance':>11}{'p':>8}{'n':>9}", *rows]
     lines += report.words.split("\n")
     alarms = ", ".join(report.alarms)
     lines.append(f"alarms: {alarms}" if alarms else "no alarm")

@@ -186,7 +186,7 @@ def label(folder: Path) -> int:
 @contextmanager
 def fewer_documents() -> Iterator[None]:
     """Retrieve among fewer of the microworld's documents: encoding them takes most of the time."""
-    world: Any = importlib.import_module("knowgate.offline_eval.suites.uniknow._bundled")
+    world: Any = importlib.import_module("knowgate.offline_eval.suites.uniknow._contexts")
 
     class Fewer(world.NearestPassages):  # type: ignore[misc]
         def __init__(self, passages: Sequence[str], *others: Any) -> None:

@@ -18,6 +18,7 @@ from ...run import RowError
 from ...run.manifest import InputFile, Manifest
 from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
+from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, check_replies, guarded_row
 from ._asking import (
@@ -28,7 +29,6 @@ from ._asking import (
     Asker,
     Case,
     Form,
-    Prompts,
     UaqManifest,
     UaqRow,
     case_row,
@@ -37,6 +37,7 @@ from ._asking import (
     planned,
     read_replies,
     row_id,
+    uaqfact_prompts,
 )
 from ._report import UaqSummary, uaqfact_document
 from ._scoring import checked_run
@@ -127,7 +128,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     manifest_model = UaqManifest
     batch_size = _AT_ONCE
 
-    def __init__(self, prompts: Prompts | None = None) -> None:
+    def __init__(self, prompts: PromptSet | None = None) -> None:
         self._prompts, self._data = prompts, UaqData((), (), {}, {})
         self._asker: Asker
 
@@ -156,7 +157,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             for system in given:
                 system.model = log
         embedded = given[0].source == EMBEDDED
-        prompts = Prompts(settings.prompts)
+        prompts = uaqfact_prompts(settings.prompts)
         if embedded and settings.prompts is None:
             prompts = embedded_prompts()
         self._asker = Asker(

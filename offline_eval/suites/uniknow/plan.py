@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ....calibration.training.scenarios import PreferenceExample, TrainingExample
+from ....calibration.training.scenarios import TrainingExample
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json
@@ -28,7 +28,6 @@ from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
 from ._cases import (
-    PAPER_KINDS,
     Case,
     ContextKind,
     Dataset,
@@ -170,7 +169,7 @@ def make_plan(
     training = [
         case.model_copy(update={"part": "training"})
         for case in cases
-        if case.question_id in in_training and case.context_kind in PAPER_KINDS
+        if case.question_id in in_training
     ]
     evaluation = [case for case in cases if case.question_id in evaluated]
     if not evaluation:
@@ -211,7 +210,7 @@ def build_cases(
         estimates: by question id.
     """
     return [
-        Case.of(question, contexts[question.id][kind], estimates[question.id])
+        Case.of(question, kind, contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
         for kind in ContextKind
         if kind in contexts[question.id]
@@ -373,7 +372,7 @@ def tuning_examples(
     per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> list[TrainingExample] | list[PreferenceExample]:
+) -> list[TrainingExample]:
     """Make examples of the training half of a data set; preferences for `dpo`.
 
     Args:
