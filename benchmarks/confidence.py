@@ -151,9 +151,6 @@ def estimators_of(
         ),
         "semantic_entropy discrete": make("semantic_entropy"),
         "semantic_entropy likelihood": make("semantic_entropy", variant="likelihood"),
-        "semantic_entropy likelihood, whole sequence": make(
-            "semantic_entropy", variant="likelihood", length_normalised=False
-        ),
         "cascade": make("cascade"),
     }
 

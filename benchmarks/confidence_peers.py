@@ -95,7 +95,7 @@ def polygraph(lm: HuggingFaceLM, n: int) -> list[tuple[str, str, Estimate]]:
         ("the same, no attentions kept", "token_probability mean", run(mean, lean=True)),
         ("SemanticEntropyEmpirical", "semantic_entropy discrete", run(empirical)),
         ("the same, no attentions kept", "semantic_entropy discrete", run(empirical, lean=True)),
-        ("SemanticEntropy", "semantic_entropy likelihood, whole sequence", run(SemanticEntropy())),
+        ("SemanticEntropy", "semantic_entropy likelihood", run(SemanticEntropy())),
     ]
 
 

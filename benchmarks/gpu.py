@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gpu_models import Run, installed
 from gpu_sections import SECTIONS
 
-LIBRARIES = ("torch", "transformers", "sentence-transformers", "accelerate", "bitsandbytes", "peft")
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "accelerate", "peft")
 
 
 def run_section(name: str, run: Run) -> dict[str, Any]:

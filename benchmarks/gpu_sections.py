@@ -15,7 +15,6 @@ from gpu_models import (
     PEER_OF,
     Run,
     engines,
-    installed,
     kinds,
     language_model,
     pairs,
@@ -252,7 +251,7 @@ def confidence(run: Run) -> None:
 
 
 def training(run: Run) -> None:
-    """A few steps of LoRA, and of QLoRA where bitsandbytes is installed."""
+    """A few steps of LoRA."""
     from knowgate.calibration.training.scenarios import (
         ScenarioTrainingSettings,
         TrainingExample,
@@ -265,15 +264,10 @@ def training(run: Run) -> None:
     lm.engine.encoder._tokenizer.save_pretrained(folder)
     del lm
     examples = [TrainingExample(words(20, n), words(3, n + 50)) for n in range(8)]
-    for name in ("LoRA", "QLoRA") if run.cuda and installed("bitsandbytes") else ("LoRA",):
-        settings = ScenarioTrainingSettings(
-            batch_size=4, epochs=1, device=run.device, quantise=name == "QLoRA"
-        )
-        report = train_scenarios(folder, examples, run.folder / name, settings=settings)
-        run.check(f"{name}: the loss is a number", float(report.losses[-1]), 1e3)
-        run.found[name] = {"seconds": report.seconds, "device": report.device}
-    if "QLoRA" not in run.found:
-        run.found["QLoRA"] = "not run: needs CUDA and bitsandbytes"
+    settings = ScenarioTrainingSettings(batch_size=4, epochs=1, device=run.device)
+    report = train_scenarios(folder, examples, run.folder / "LoRA", settings=settings)
+    run.check("LoRA: the loss is a number", float(report.losses[-1]), 1e3)
+    run.found["LoRA"] = {"seconds": report.seconds, "device": report.device}
 
 
 # What is checked first, then what is measured; minutes of nine.

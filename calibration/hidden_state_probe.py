@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +23,6 @@ _STEPS = 50
 
 _Matrix = NDArray[np.float64]
 _Choice = tuple[int, float]
-
-
-class ProbedLanguageModel(Protocol):
-    """What fitting needs: a local model's hidden states and its fingerprint."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Identifies the weights and settings."""
-        ...
-
-    def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
-        """The last token's state after `layer`, of shape (len(prompts), width)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,7 @@ class ProbeSearch:
 
 
 def fit_hidden_state_probe(
-    language_model: ProbedLanguageModel,
+    language_model: Any,
     questions: Sequence[str],
     labels: Sequence[bool],
     groups: Sequence[Hashable] | None = None,
@@ -87,7 +74,7 @@ def fit_hidden_state_probe(
     from a further one around it.
 
     Args:
-        language_model: whose states are read.
+        language_model: whose states are read: a local one, such as `HuggingFaceLM`.
         questions: at least two per label and fold, as they will be asked.
         labels: whether the model's own closed-book answer is right, one per question.
         groups: questions of one group are never on both sides of a fold; None: each alone.
@@ -195,7 +182,7 @@ def _check(questions: Sequence[str], known: NDArray[Any], owners: NDArray[Any], 
             )
 
 
-def _spread_layers(language_model: ProbedLanguageModel, prompt: str) -> list[int]:
+def _spread_layers(language_model: Any, prompt: str) -> list[int]:
     """Up to eight layers from the first to the last, the embeddings left out."""
     depth = 0
     while True:
@@ -209,7 +196,7 @@ def _spread_layers(language_model: ProbedLanguageModel, prompt: str) -> list[int
     return sorted({round(at) for at in np.linspace(1, depth, min(depth, _MOST_LAYERS))})
 
 
-def _states(language_model: ProbedLanguageModel, prompts: Sequence[str], layer: int) -> _Matrix:
+def _states(language_model: Any, prompts: Sequence[str], layer: int) -> _Matrix:
     rows = [
         np.asarray(language_model.hidden_states(prompts[at : at + _BATCH], layer), np.float64)
         for at in range(0, len(prompts), _BATCH)

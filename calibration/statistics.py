@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..guard.errors import optional_import
-from .distributions import normal_quantile
 
 SMALLEST_PROBABILITY = 1e-9
 
@@ -166,7 +166,7 @@ class Interval:
             raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
         if n == 0:
             return cls()
-        z = normal_quantile(0.5 + confidence / 2)
+        z = NormalDist().inv_cdf(0.5 + confidence / 2)
         share = successes / n
         scale = 1 + z * z / n
         centre = (share + z * z / (2 * n)) / scale

@@ -108,7 +108,7 @@ class Guard:
         )
         self._limits = options.limits
         name = options.name or _UNNAMED
-        self._name, self._traces_text = name, options.trace_text
+        self._name = name
         self._readers = DeadlineRunner(_MAX_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
@@ -478,7 +478,7 @@ class Guard:
     def _spans(self) -> GuardSpans:
         from ._tracing import GuardSpans
 
-        return GuardSpans(self._name, self._policy, with_text=self._traces_text)
+        return GuardSpans(self._name, self._policy)
 
     def _flows(
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
@@ -522,7 +522,7 @@ class Guard:
             self._tell(decision, readable)
         else:
             with span.current():
-                self._tell(decision, readable, traced=True)
+                self._tell(decision, readable)
             span.decided(decision, readable)
         return decision
 
@@ -542,9 +542,9 @@ class Guard:
             found.append(one)
         return found
 
-    def _tell(self, decision: Decision, request: Request | None, *, traced: bool = False) -> None:
+    def _tell(self, decision: Decision, request: Request | None) -> None:
         if self._metrics is not None:
-            self._metrics.count_decision(decision, traced=traced)
+            self._metrics.count_decision(decision)
         if self._observers is not None:
             self._observers.tell(decision, request)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -293,33 +292,28 @@ class MetricsOfGuard:
         self._series("turns", turn if turn in _TURNS else _FURTHER).inc()
 
     @_quietly
-    def count_decision(self, decision: Decision, *, traced: bool = False) -> None:
-        """Count one decision and observe its signals and timings.
-
-        Args:
-            decision: what was decided.
-            traced: whether the current span is the decision's, to be named as the exemplar.
-        """
+    def count_decision(self, decision: Decision) -> None:
+        """Count one decision and observe its signals and timings."""
         with self._lock:
             self._decided += 1
             self._abstained += decision.route is Route.ABSTAIN
-        shared, exemplar = self._shared, _exemplar() if traced else None
+        shared = self._shared
         self._series(
             "decisions",
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
             shared.reasons.label(str(decision.reason)),
             decision.mode.value,
-        ).inc(1, exemplar)
+        ).inc()
         if decision.relevance is not None:
-            self._series("relevance").observe(decision.relevance, exemplar)
+            self._series("relevance").observe(decision.relevance)
         if decision.relevance_stage is not None:
             self._series("relevance_stages", decision.relevance_stage).inc()
         if decision.confidence is not None:
-            self._series("confidence").observe(decision.confidence, exemplar)
+            self._series("confidence").observe(decision.confidence)
         for stage, seconds in decision.timings.items():
             if shared.stages.admit(stage):
-                self._series("seconds", stage).observe(seconds, exemplar)
+                self._series("seconds", stage).observe(seconds)
         if self._vetoes:
             self._count_vetoes(decision)
 
@@ -371,18 +365,7 @@ class MetricsOfGuard:
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
         name = self._shared.signals.label(signal)
-        self._series("errors", name, error_kind(error)).inc(1, _exemplar())
-
-
-def _exemplar() -> dict[str, str] | None:
-    """The current span for a metric to name; None where it is not sampled or nothing is traced."""
-    api = sys.modules.get("opentelemetry.trace")
-    if api is None:
-        return None
-    span = api.get_current_span().get_span_context()
-    if not (span.is_valid and span.trace_flags.sampled):
-        return None
-    return {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
+        self._series("errors", name, error_kind(error)).inc()
 
 
 # In the order in which they are tried: one that waited too long is an overload, too.

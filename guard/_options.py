@@ -66,8 +66,6 @@ class GuardOptions(CheckedSettings):
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
             letters, digits, hyphens and underscores. None for the name of the policy's file
             (`Guard.load("faq.json")`: `faq`), and `default` where there is no file.
-        trace_text: whether spans for OpenTelemetry hold question, passages and closed-book
-            answer, in place of numbers alone.
 
     Raises:
         InputError: an option has a value that it cannot have.
@@ -86,7 +84,6 @@ class GuardOptions(CheckedSettings):
     max_concurrency: _Count = 8
     # It becomes a metric label, whose values must be few and plain.
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
-    trace_text: bool = False
 
     def named_after(self, policy: str | os.PathLike[str]) -> GuardOptions:
         """These options with the name of a policy's file, unless they have a name.

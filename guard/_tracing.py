@@ -5,14 +5,12 @@
     └─ knowgate.confidence           │  └─ knowgate.relevance
                                      └─ knowgate.decide …
 
-A span holds no text of a question, passage or answer unless a guard is told to trace text, and
-of an error its type alone. This module is only imported where the application has set a provider
-of spans.
+A span holds no text of a question, passage or answer, and of an error its type alone. This module
+is only imported where the application has set a provider of spans.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -35,10 +33,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("knowgate.guard")
 
-# Of one text and of all passages that a span may hold.
-_MAX_CHARACTERS = 2_000
-_MAX_PASSAGES = 20
-
 
 class GuardSpans:
     """The spans of one guard.
@@ -46,16 +40,14 @@ class GuardSpans:
     Args:
         name: of the guard.
         policy: of the guard.
-        with_text: whether spans hold questions, passages and answers.
     """
 
-    def __init__(self, name: str, policy: Policy, *, with_text: bool) -> None:
+    def __init__(self, name: str, policy: Policy) -> None:
         self._attributes = {
             "knowgate.guard": name,
             "knowgate.policy.fingerprint": policy.sha256[:12],
             "knowgate.policy.calibrated": policy.state,
         }
-        self._with_text = with_text
 
     @contextmanager
     def decision(self) -> Iterator[DecisionSpan]:
@@ -95,8 +87,7 @@ class GuardSpans:
                     decision.end()
 
     def _begin(self) -> DecisionSpan:
-        span = _start("knowgate.decide", attributes=self._attributes)
-        return DecisionSpan(span, self._with_text)
+        return DecisionSpan(_start("knowgate.decide", attributes=self._attributes))
 
 
 class DecisionSpan:
@@ -104,11 +95,10 @@ class DecisionSpan:
 
     Args:
         span: just begun.
-        with_text: whether it holds texts.
     """
 
-    def __init__(self, span: Span, with_text: bool) -> None:
-        self._span, self._with_text = span, with_text
+    def __init__(self, span: Span) -> None:
+        self._span = span
         self._context = trace.set_span_in_context(span)
 
     def current(self) -> AbstractContextManager[Span]:
@@ -154,14 +144,6 @@ class DecisionSpan:
             "knowgate.passages.kept": len(decision.kept),
             "knowgate.failed_signals": decision.failed_signals or None,
         }
-        if self._with_text and request is not None:
-            passages = [text[:_MAX_CHARACTERS] for text in request.passages[:_MAX_PASSAGES]]
-            documents = [{"content": text} for text in passages]
-            found["gen_ai.retrieval.query.text"] = request.question[:_MAX_CHARACTERS]
-            found["gen_ai.retrieval.documents"] = json.dumps(documents, ensure_ascii=False)
-            if decision.closed_book_answer is not None:
-                answer = decision.closed_book_answer[:_MAX_CHARACTERS]
-                found["knowgate.closed_book_answer"] = answer
         span.set_attributes({name: value for name, value in found.items() if value is not None})
 
     def fail(self, error: BaseException) -> None:

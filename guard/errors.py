@@ -191,7 +191,7 @@ _MODULES_OF_EXTRAS = {
     "train": "peft",
     "ray": "ray",
     "onnx-export": "onnx onnxscript",
-    "gpu": "accelerate bitsandbytes",
+    "gpu": "accelerate",
 }
 INSTALL_HINTS = MappingProxyType(
     {

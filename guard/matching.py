@@ -7,14 +7,12 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from sys import getsizeof
 
 from ._byte_cache import ByteCache
-from .contracts import TextEmbedder
 from .errors import InputError
-from .fingerprint import Fingerprint
 from .language import MONTHS, NUMBERS, ORDINALS, SCALES, TENS, compiled, listed
 
 __all__ = [
@@ -340,54 +338,6 @@ class AnswerMatcher:
             return True
         groups = self._groups.get(canonical_answer(first), frozenset())
         return not groups.isdisjoint(self._groups.get(canonical_answer(second), frozenset()))
-
-
-class MeaningMatcher:
-    """Same answer by letters, or by vectors that point the same way.
-
-    Vectors hardly see figures, so answers with different numbers are never the same
-    by their vectors.
-
-    Args:
-        embedder: turns answers into vectors.
-        threshold: cosine in (0, 1] from which on two answers have one meaning.
-        same: asked first, since it costs nothing.
-    """
-
-    def __init__(
-        self,
-        embedder: TextEmbedder,
-        *,
-        threshold: float = 0.9,
-        same: Callable[[str, str], bool] = same_answer,
-    ) -> None:
-        if not 0.0 < threshold <= 1.0:
-            raise InputError("must be in (0, 1]", where="threshold")
-        if not isinstance(embedder, TextEmbedder):
-            raise InputError(f"a {type(embedder).__name__} has no embed(texts)", where="embedder")
-        self._embedder, self._threshold, self._same = embedder, threshold, same
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the embedder and the threshold, for an estimator's own fingerprint."""
-        found = getattr(self._embedder, "fingerprint", None)
-        known = found.weights_sha256 if isinstance(found, Fingerprint) else found
-        kind = type(self._embedder).__qualname__
-        return f"meaning:{kind}:{known or ''}:{self._threshold}"
-
-    def __call__(self, first: str, second: str) -> bool:
-        """Whether the answers are the same; empty answers never are."""
-        if self._same(first, second):
-            return True
-        texts = [canonical_answer(first), canonical_answer(second)]
-        if not all(texts) or _numbers(texts[0]) != _numbers(texts[1]):
-            return False
-        import numpy as np
-
-        # In one order, so that rounding cannot make the relation one-sided.
-        one, other = np.asarray(self._embedder.embed(sorted(texts)), dtype=np.float64)
-        norms = float(np.linalg.norm(one) * np.linalg.norm(other))
-        return norms > 0.0 and float(one @ other) / norms >= self._threshold
 
 
 # Words that say nothing about which answer a sentence gives.

@@ -71,6 +71,11 @@ class ReplyChecker:
         return 2.0 if self.policy.threshold is None else self.policy.threshold
 
     @property
+    def calibrated(self) -> bool:
+        """Whether the threshold was chosen on labelled replies, with a promise."""
+        return self.policy is not None and self.policy.certified
+
+    @property
     def holds_back(self) -> bool:
         """Whether a reply may be delivered otherwise than as it was generated."""
         return self.acts and self.action != "flag"
@@ -84,7 +89,7 @@ class ReplyChecker:
             reply: as generated.
             passages: those that the model was given.
             question: what was asked.
-            part: whether more of the reply follows, so that `end` is called after it.
+            part: whether more of the reply follows, so that `tell` is called after it.
 
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
@@ -121,41 +126,33 @@ class ReplyChecker:
         self, reply: str, question: str, found: Support | Exception, started: float, part: bool
     ) -> ReplyVerdict:
         if isinstance(found, Exception):
-            return self._told(question, self._failed(reply, found), part)
-        seconds = None if part else time.perf_counter() - started
-        return self._told(question, self._verdict(reply, found, seconds), part)
-
-    def _told(self, question: str, verdict: ReplyVerdict, part: bool) -> ReplyVerdict:
-        if self.observers is not None and not part:
-            self.observers.tell_reply(question, verdict)
+            verdict = self._failed(reply, found)
+        else:
+            verdict = self._verdict(reply, found)
+        if not part:
+            self.tell(question, verdict, time.perf_counter() - started)
         return verdict
 
-    def end(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
-        """Count a reply that was checked in parts, and tell the observers."""
-        if verdict.support is not None:
-            self.count(verdict.support, seconds)
-        self._told(question, verdict, part=False)
-
-    def count(self, support: Support, seconds: float) -> None:
-        """Count a checked reply."""
-        if self.metrics is not None:
+    def tell(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
+        """Count the verdict on a whole reply, and tell the observers."""
+        if self.metrics is not None and verdict.support is not None:
             action = self.action if self.acts else "flag"
-            unsupported = support.value < self.threshold
-            self.metrics.count_support(support.value, action if unsupported else None, seconds)
+            value = verdict.support.value
+            unsupported = value < self.threshold
+            self.metrics.count_support(value, action if unsupported else None, seconds)
+        if self.observers is not None:
+            self.observers.tell_reply(question, verdict)
 
-    def _verdict(self, reply: str, support: Support, seconds: float | None) -> ReplyVerdict:
-        if seconds is not None:
-            self.count(support, seconds)
-        calibrated = self.policy is not None and self.policy.certified
+    def _verdict(self, reply: str, support: Support) -> ReplyVerdict:
         unsupported = support.unsupported(self.threshold)
         if not unsupported or not self.holds_back:
-            return ReplyVerdict(reply, support, not unsupported, calibrated)
+            return ReplyVerdict(reply, support, not unsupported, self.calibrated)
         if self.action == "abstain":
-            return ReplyVerdict(None, replace(support, sentences=()), False, calibrated)
+            return ReplyVerdict(None, replace(support, sentences=()), False, self.calibrated)
         text, shown = _changed(reply, support, self.threshold, drop=self.action == "drop")
         if self.action == "drop" and all(one.support is None for one in shown.sentences):
             text = ""  # greetings alone are no answer
-        return ReplyVerdict(text if text.strip() else None, shown, False, calibrated)
+        return ReplyVerdict(text if text.strip() else None, shown, False, self.calibrated)
 
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
         # The message may quote the reply: only the type is logged.

@@ -283,10 +283,9 @@ class TokenUsage:
     output_tokens: int = 0
 
 
-def tokens_of(replies: Sequence[object]) -> dict[str, int]:
-    """Count the tokens of one request, which each of its replies names; nothing where none does."""
-    first = replies[0] if replies else None
-    usage = first.usage_metadata if isinstance(first, AIMessage) else None
+def tokens_of(reply: object) -> dict[str, int]:
+    """Count the tokens of one request; nothing where its reply does not name them."""
+    usage = reply.usage_metadata if isinstance(reply, AIMessage) else None
     # LangChain puts this into replies that its cache answers: nothing was used.
     if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
         return {}

@@ -18,7 +18,6 @@ from langchain_core.language_models import BaseChatModel, BaseLanguageModel, Sim
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
-from langchain_core.runnables.config import ensure_config, merge_configs
 
 from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
@@ -43,11 +42,10 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Draws of one request: which of which prompt, and what the model is given."""
+    """One request: which draw of which prompt, and what the model is given."""
 
     prompt: int
-    first: int
-    count: int
+    draw: int
     messages: list[BaseMessage]
     options: dict[str, Any]
 
@@ -77,9 +75,6 @@ class ChatModelLM:
         sample_options: likewise above temperature 0; by default
             `{"temperature": <the temperature asked for>}`.
         seed_option: name of the keyword argument for a seed, where the model has one.
-        n_option: name of the keyword argument for several replies to one request, `n` for
-            OpenAI-compatible models: one request then asks for all draws to a prompt. Needs
-            a chat model, bare or with options bound.
         system_prompt: goes before every prompt, as a system message.
 
     Raises:
@@ -101,14 +96,10 @@ class ChatModelLM:
         greedy_options: Mapping[str, Any] = GREEDY_OPTIONS,
         sample_options: Mapping[str, Any] | None = None,
         seed_option: str | None = None,
-        n_option: str | None = None,
         system_prompt: str | None = None,
     ) -> None:
         self._limits = limits = ChatLimits() if limits is None else limits
         self._model: Runnable[Any, Any] = coerce_to_runnable(model)
-        if n_option is not None and _chat_model(self._model) is None:
-            raise InputError("needs a chat model", where="n_option")
-        self._n_option = n_option
         most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
         self._attempts = Attempts(class_name(self._model), limits, most)
         self._greedy_options = dict(greedy_options)
@@ -247,7 +238,7 @@ class ChatModelLM:
     ) -> None:
         limiter = self._limits.rate_limiter
 
-        def attempt(count: int) -> list[Any]:
+        def attempt() -> Any:
             with self._room:
                 if ended.is_set():
                     raise _given_up()
@@ -256,15 +247,10 @@ class ChatModelLM:
                 if ended.is_set():  # while it waited for its turn
                     raise _given_up()
                 self._count(calls=1)
-                return self._runner.call(
-                    partial(self._ask, model, call, count), self._limits.timeout
-                )
+                return self._runner.call(partial(self._ask, model, call), self._limits.timeout)
 
-        arrived = 0
         try:
-            while arrived < call.count:
-                found = self._attempts.run(partial(attempt, call.count - arrived), ended)
-                arrived += self._arrive(call, arrived, found, draws)
+            self._arrive(call, self._attempts.run(attempt, ended), draws)
         except LanguageModelError as error:
             draws.fail(call.prompt, error)
 
@@ -273,7 +259,7 @@ class ChatModelLM:
     ) -> None:
         limiter = self._limits.rate_limiter
 
-        async def attempt(count: int) -> list[Any]:
+        async def attempt() -> Any:
             async with self._loop_room():
                 if ended.is_set():
                     raise _given_up()
@@ -283,46 +269,27 @@ class ChatModelLM:
                     raise _given_up()
                 self._count(calls=1)
                 if _blocks(model):
-                    ask = partial(self._ask, model, call, count)
+                    ask = partial(self._ask, model, call)
                     return await self._runner.acall(ask, self._limits.timeout)
                 async with asyncio.timeout(self._limits.timeout):
-                    return await self._aask(model, call, count)
+                    found = await model.ainvoke(call.messages, _config(), **call.options)
+                    self._count(**tokens_of(found))
+                    return found
 
-        arrived = 0
         try:
-            while arrived < call.count:
-                found = await self._attempts.arun(partial(attempt, call.count - arrived), ended)
-                arrived += self._arrive(call, arrived, found, draws)
+            self._arrive(call, await self._attempts.arun(attempt, ended), draws)
         except LanguageModelError as error:
             draws.fail(call.prompt, error)
 
-    def _ask(self, model: Runnable[Any, Any], call: _Call, count: int) -> list[Any]:
-        if self._n_option is None or count == 1:
-            found = [model.invoke(call.messages, _config(), **call.options)]
-        else:
-            chat, given = _unbound(model, {**call.options, self._n_option: count})
-            found = _messages(chat.generate([call.messages], **given))
+    def _ask(self, model: Runnable[Any, Any], call: _Call) -> Any:
+        found = model.invoke(call.messages, _config(), **call.options)
         self._count(**tokens_of(found))  # here, so that late replies count as well
         return found
 
-    async def _aask(self, model: Runnable[Any, Any], call: _Call, count: int) -> list[Any]:
-        if self._n_option is None or count == 1:
-            found = [await model.ainvoke(call.messages, _config(), **call.options)]
-        else:
-            chat, given = _unbound(model, {**call.options, self._n_option: count})
-            found = _messages(await chat.agenerate([call.messages], **given))
-        self._count(**tokens_of(found))
-        return found
-
-    def _arrive(self, call: _Call, arrived: int, found: list[Any], draws: Draws) -> int:
-        """Record replies after the first `arrived` ones; returns how many there were."""
+    @staticmethod
+    def _arrive(call: _Call, output: Any, draws: Draws) -> None:
         check_deadline()
-        if not found:
-            raise LanguageModelError("the model returned no reply")
-        new = found[: call.count - arrived]
-        for number, output in enumerate(new):
-            draws.arrive(call.prompt, call.first + arrived + number, _generation(output))
-        return len(new)
+        draws.arrive(call.prompt, call.draw, _generation(output))
 
     def _count(self, **more: int) -> None:
         with self._lock:
@@ -342,20 +309,14 @@ class ChatModelLM:
             options = {"temperature": temperature}
             if self._sample_options is not None:
                 options = self._sample_options
-        seeded = self._seed_option is not None and seed is not None
-        # Seeds count up from draw to draw, and a request has one.
-        together = self._n_option is not None and not seeded
         calls = []
         for number, prompt in enumerate(prompts):
             messages = self._messages(prompt)
-            if together:
-                calls.append(_Call(number, 0, n, messages, dict(options)))
-                continue
             for draw in range(n):
                 given = dict(options)
                 if self._seed_option is not None and seed is not None:
                     given[self._seed_option] = seed + draw
-                calls.append(_Call(number, draw, 1, messages, given))
+                calls.append(_Call(number, draw, messages, given))
         return calls
 
     def _messages(self, prompt: str) -> list[BaseMessage]:
@@ -409,13 +370,6 @@ def _repeats(model: Runnable[Any, Any]) -> bool:
     return any(found)
 
 
-def _chat_model(model: Any) -> BaseChatModel | None:
-    """The chat model itself, looked up through plain bindings only."""
-    while isinstance(model, RunnableBinding):
-        model = model.bound
-    return model if isinstance(model, BaseChatModel) else None
-
-
 def _told(model: Any, option: str) -> Any:
     """What the caller set an option to, on the model or by binding it; None for nothing."""
     while isinstance(model, RunnableBinding):
@@ -423,25 +377,6 @@ def _told(model: Any, option: str) -> Any:
             return model.kwargs[option]
         model = model.bound
     return getattr(model, option, None)
-
-
-def _unbound(model: Any, options: Mapping[str, Any]) -> tuple[BaseChatModel, dict[str, Any]]:
-    """The chat model, and keyword arguments of its `generate`, which gives all replies."""
-    given, config = dict(options), _config()
-    while isinstance(model, RunnableBinding):
-        given = {**model.kwargs, **given}
-        config = merge_configs(model.config, config)
-        model = model.bound
-    # As `invoke` does it: the call becomes a child of the run that it serves.
-    config = ensure_config(config)
-    about = {name: config.get(name) for name in ("callbacks", "tags", "metadata", "run_name")}
-    # A stream would mix the words of several replies.
-    return model, {**given, "stream": False, **about}
-
-
-def _messages(result: Any) -> list[Any]:
-    [generations] = result.generations
-    return [generation.message for generation in generations]
 
 
 def _given_up() -> LanguageModelError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
@@ -50,6 +50,7 @@ from ._replies import Replies
 
 if TYPE_CHECKING:
     from ...guard import Guard
+    from ...guard.reply_check import ReplyChecker
 
 logger = logging.getLogger("knowgate.adapters.langchain")
 RagInput = str | Mapping[str, Any]
@@ -480,9 +481,9 @@ class Planner:
         found: bool | None = yield (Stage.CHECK, partial(_abstains, check, turn.asked, text))
         return found
 
-    def checks_support(self, turn: Turn) -> bool:
-        """Whether the reply to be generated is checked against its documents."""
-        return turn.stage is Stage.WITH_CONTEXT and self.guard.reply_checker is not None
+    def checker(self, turn: Turn) -> ReplyChecker | None:
+        """What checks the reply to be generated against its documents."""
+        return self.guard.reply_checker if turn.stage is Stage.WITH_CONTEXT else None
 
     def _supported_flow(self, turn: Turn) -> Flow[None]:
         """Deliver what the documents bear out of the reply.
@@ -491,7 +492,7 @@ class Planner:
             AbstainedError: it is withheld, and the chain was told to raise on abstentions.
             SignalError: the check failed, and the guard was told to raise then.
         """
-        if not self.checks_support(turn) or turn.found["reply_abstained"]:
+        if self.checker(turn) is None or turn.found["reply_abstained"]:
             return
         output = turn.found["output"]
         structured = not (output is None or isinstance(output, str | BaseMessage))
@@ -538,14 +539,13 @@ class StreamedReply:
 
     def __init__(self, planner: Planner, turn: Turn) -> None:
         self._planner, self._turn = planner, turn
-        self._checker = planner.guard.reply_checker if planner.checks_support(turn) else None
+        self._checker = planner.checker(turn)
         self._holds = self._checker is not None and self._checker.holds_back
-        self._text, self._judged, self._shown = "", 0, ""
+        self._text, self._judged, self._shown, self._seconds = "", 0, "", 0.0
         self._pending: Any = None
         self._output: Any = None
-        self._sentences: list[SentenceSupport] = []
-        self._value, self._seconds = 1.0, 0.0
-        self._refused = self._dropped = self._tells = self._failed = False
+        # With the place that what is delivered of each part has in what was shown.
+        self._verdicts: list[tuple[int, ReplyVerdict]] = []
         self.withheld = False
 
     def add(self, chunk: object) -> Flow[GuardedAnswer | None]:
@@ -572,8 +572,8 @@ class StreamedReply:
         abstained = yield from self._planner.check_flow(self._turn, self._text)
         if abstained is not None:
             found["reply_abstained"] = abstained
-        if self._holds:
-            found |= self._outcome()
+        if self._checker is not None and self._holds:
+            found |= self._outcome(self._checker)
         elif self._checker is not None and not abstained:
             verdict = yield from support_flow(self._turn, self._text)
             found |= {"support": verdict.support, "supported": verdict.supported}
@@ -582,52 +582,47 @@ class StreamedReply:
 
     def _released(self, *, last: bool = False) -> Flow[str]:
         """Return what may be shown by now; the refusal where the reply is withheld."""
-        if self.withheld:
-            return ""
-        end = len(self._text)
-        if not last:
-            begun = sentence_spans(self._text[self._judged :])
-            *_, end = (self._judged + start for start, _ in ((0, 0), *begun))
-        shown = ""
-        if end > self._judged:
-            shown = yield from self._judge(end)
-        self._shown += shown
-        if self._refused or (last and self._dropped and not self._tells):
-            self.withheld = True
-            return shown + self._planner.replies.to(Reason.REPLY_UNSUPPORTED)
-        return shown
-
-    def _judge(self, end: int) -> Flow[str]:
-        """Judge the text up to `end`, and return what is delivered of it."""
-        started = time.perf_counter()
-        verdict = yield from support_flow(self._turn, self._text[self._judged : end], part=True)
-        self._judged, self._seconds = end, self._seconds + time.perf_counter() - started
-        support = verdict.support
-        if support is None:
-            self._failed = True
-        else:
-            self._value = min(self._value, support.value)
-            self._sentences += support.shifted(len(self._shown)).sentences
-            self._tells |= any(one.support is not None for one in support.sentences)
-        if verdict.text is None:
-            # Of a part that is left out as a whole, others may still be delivered.
-            assert self._checker is not None  # nobody else judges
-            drops = self._checker.action == "drop" and support is not None
-            self._refused, self._dropped = not drops, drops
-        return verdict.text or ""
-
-    def _outcome(self) -> dict[str, Any]:
-        """Count a reply that was held back, and return what its last chunk has."""
         checker = self._checker
-        assert checker is not None  # nothing was held back otherwise
+        if self.withheld or checker is None:
+            return ""
+        text, shown = self._text[self._judged :], ""
+        if not last:
+            text = text[: max((start for start, _ in sentence_spans(text)), default=0)]
+        if text:
+            started = time.perf_counter()
+            verdict = yield from support_flow(self._turn, text, part=True)
+            self._judged += len(text)
+            self._seconds += time.perf_counter() - started
+            self._verdicts.append((len(self._shown), verdict))
+            shown = verdict.text or ""
+            # Of a part that is left out as a whole, others may still be delivered.
+            drops = checker.action == "drop" and verdict.support is not None
+            self.withheld = verdict.text is None and not drops
+        self._shown += shown
+        if last and any(one.text is None for _, one in self._verdicts):
+            self.withheld |= all(one.support is None for one in self._sentences())
+        return shown + (self._planner.replies.to(Reason.REPLY_UNSUPPORTED) if self.withheld else "")
+
+    def _sentences(self) -> list[SentenceSupport]:
+        """The sentences that were shown."""
+        return [
+            replace(one, start=one.start + place, end=one.end + place)
+            for place, verdict in self._verdicts
+            if verdict.support is not None
+            for one in verdict.support.sentences
+        ]
+
+    def _outcome(self, checker: ReplyChecker) -> dict[str, Any]:
+        """Count a reply that was held back, and return what its last chunk has."""
         support, supported = None, None
-        if not self._failed:
-            support = Support(self._value, tuple(self._sentences))
+        supports = [verdict.support for _, verdict in self._verdicts]
+        values = [one.value for one in supports if one is not None]
+        if len(values) == len(supports):
+            support = Support(min(values, default=1.0), tuple(self._sentences()))
             supported = support.value >= checker.threshold
-        calibrated = checker.policy is not None and checker.policy.certified
         text = None if self.withheld else self._shown
-        verdict = ReplyVerdict(text, support, supported, calibrated)
-        checker.end(self._turn.asked, verdict, self._seconds)
+        verdict = ReplyVerdict(text, support, supported, checker.calibrated)
+        checker.tell(self._turn.asked, verdict, self._seconds)
         output = None if self.withheld else self._output
         if output is not None and self._shown != self._text:
             output = retold(output, self._shown)

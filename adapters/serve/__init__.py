@@ -2,7 +2,7 @@
 
     POST /v1/decide, /v1/decide/batch, /v1/score     decisions and scores
     POST /v1/chat/completions                        guarded, then asked of the upstream
-    GET  /healthz, /readyz, /metrics, /docs, /openapi.json
+    GET  /healthz, /readyz, /metrics, /openapi.json
 
 Needs `pip install knowgate[serve]`.
 """

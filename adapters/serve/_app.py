@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
-from html import escape
 from importlib import resources
-from json import dumps
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -16,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import REGISTRY, CollectorRegistry
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from ..._version import __version__
 from ...guard import Decision, Guard, GuardOptions, Policy, Reason
@@ -48,7 +45,6 @@ from ._upstream import Upstream, UpstreamClient
 
 # With a label of their own in the metrics.
 _PATHS = (
-    "/docs",
     "/healthz",
     "/metrics",
     "/openapi.json",
@@ -60,7 +56,6 @@ _PATHS = (
     "/v1/models",
     "/v1/score",
 )
-_PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,11 +282,6 @@ def _add_operations(
         body, media_type = exposition(registry, request.headers.get("accept", ""))
         return Response(body, headers={"Content-Type": media_type})
 
-    @app.get("/docs", response_class=HTMLResponse, responses=documented(401, 403))
-    async def docs() -> Response:
-        """A page about these endpoints, without scripts and outside references."""
-        return HTMLResponse(_page(app), headers={"Content-Security-Policy": _PAGE_POLICY})
-
 
 def _add_error_replies(app: FastAPI) -> None:
     """Give all errors the same shape."""
@@ -325,28 +315,6 @@ def _add_error_replies(app: FastAPI) -> None:
                 headers=error.headers,
             )
         )
-
-
-@cache
-def _page(app: FastAPI) -> str:
-    """The OpenAPI description as a page."""
-    described = app.openapi()
-    parts = [
-        f"<h2>{escape(method.upper())} {escape(path)}</h2>"
-        f"<p>{escape(one.get('description', ''))}</p>"
-        f"<details><summary>schema</summary><pre>{escape(dumps(one, indent=1))}</pre></details>"
-        for path, methods in described["paths"].items()
-        for method, one in methods.items()
-    ]
-    schemas = escape(dumps(described["components"], indent=1))
-    return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>knowgate</title>"
-        "<style>body{font:16px/1.5 sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
-        "pre{overflow:auto;background:#f4f4f4;padding:1rem}</style>"
-        f"<h1>knowgate {escape(__version__)}</h1>"
-        "<p>The same for programs: <a href='/openapi.json'>openapi.json</a>.</p>"
-        f"{''.join(parts)}<h2>Shapes</h2><pre>{schemas}</pre></html>"
-    )
 
 
 def _bundled_prompt() -> Prompt:

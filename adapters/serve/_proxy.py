@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from langchain_core.runnables import RunnableLambda
@@ -101,21 +101,6 @@ class GuardedRequest(BaseModel):
         """The text of the last message of the user; None without one."""
         asked = [message for message in self.messages if message.role == "user"]
         return asked[-1].text if asked else None
-
-
-class GuardedCompletion(BaseModel):
-    """The reply of the upstream, or of the guard, with the decision in `knowgate`."""
-
-    model_config = ConfigDict(extra="allow")
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[dict[str, Any]]
-    usage: dict[str, Any] | None = None
-    system_fingerprint: str | None = None
-    knowgate: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +262,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
 
     @router.post(
         "/v1/chat/completions",
-        response_model=GuardedCompletion,
+        response_model=dict[str, Any],
         responses={**rejected, 200: {"content": streamed}},
     )
     async def chat_completions(asked: GuardedRequest, request: Request) -> Response:

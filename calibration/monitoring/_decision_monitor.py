@@ -32,7 +32,7 @@ from .drift import (
     compare_counts,
     require_alpha,
 )
-from .report import AbstentionState, MonitorCollector, MonitorReport, RiskState
+from .report import AbstentionState, MonitorCollector, MonitorReport
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -50,7 +50,6 @@ class _Saved(BaseModel):
     live: bool
     detector: RateChangeDetector | None
     risks: dict[str, RiskMonitor]
-    rises: dict[str, RateChangeDetector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +126,7 @@ class DecisionMonitor:
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
         self._detector = _detector(policy, baseline, run_length)
-        self._risks, self._promised = risk_monitors(policy, risk, delta, least_rate)
-        # CUSUMs of their own: evidence from the beginning would outweigh a late change for long.
-        # They step by labels of equal weight, and share the false alarms.
-        self._rises: dict[str, RateChangeDetector] = {}
-        if least_rate == 1:
-            longer = run_length * max(1, len(self._promised))
-            self._rises = {
-                name: RateChangeDetector(0.0, monitor.risk, run_length=longer)
-                for name, monitor in self._risks.items()
-                if name in self._promised
-            }
+        self._risks = risk_monitors(policy, risk, delta, run_length, least_rate)
         self._lock = threading.Lock()
         self._decisions = 0
         self._block = SignalCounter().bound_to(policy)
@@ -183,16 +172,13 @@ class DecisionMonitor:
         if right is not None and not isinstance(right, bool):
             raise InputError("feedback is neither true, false nor None")
         with self._lock:
-            names = [name for name in (ALL, Route(route).value) if name in self._risks]
-            if not names:
+            watched = [
+                self._risks[name] for name in (ALL, Route(route).value) if name in self._risks
+            ]
+            if not watched:
                 raise InputError("no risk is watched", hint="pass risk=… to the monitor")
-            for name in names:
-                if right is None:
-                    self._risks[name].skip(rate=rate)
-                else:
-                    self._risks[name].observe(not right, rate=rate)
-                if right is not None and name in self._rises:
-                    self._rises[name].observe(not right)
+            for monitor in watched:
+                monitor.observe(None if right is None else not right, rate=rate)
 
     def report(self) -> MonitorReport:
         """What is known now."""
@@ -202,10 +188,7 @@ class DecisionMonitor:
             abstention = AbstentionState.of(
                 Interval.wilson(block.abstained, block.decisions), self._detector, self._run_length
             )
-            risks = {
-                name: RiskState.of(monitor, name in self._promised, self._rises.get(name))
-                for name, monitor in self._risks.items()
-            }
+            risks = deepcopy(self._risks)
             decisions = self._decisions
         if judged is not None and judged[0] is last:
             drift = judged[1]
@@ -229,12 +212,8 @@ class DecisionMonitor:
         """
         with self._lock:
             if risk:
-                self._risks = {
-                    name: RiskMonitor(each.risk, each.delta, least_rate=each.least_rate)
-                    for name, each in self._risks.items()
-                }
-                for detector in self._rises.values():
-                    detector.reset()
+                for monitor in self._risks.values():
+                    monitor.reset()
             if abstention and self._detector is not None:
                 self._detector.reset()
             if drift:
@@ -258,7 +237,6 @@ class DecisionMonitor:
                 live=self._given is None,
                 detector=self._detector,
                 risks=self._risks,
-                rises=self._rises,
             ).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -275,9 +253,11 @@ class DecisionMonitor:
                 hint="start a new monitor after a recalibration; this state is of the old policy",
             )
         kept, own = (found.window, found.live), (self._window, self._given is None)
-        same = kept == own and self._may_hold(found.detector)
-        same = same and _are_same(found.risks, self._risks)
-        if not (same and _are_same(found.rises, self._rises)):
+        same = found.risks.keys() == self._risks.keys() and all(
+            _are_close(one.settings, self._risks[name].settings)
+            for name, one in found.risks.items()
+        )
+        if not (same and kept == own and self._may_hold(found.detector)):
             raise InputError(
                 "the saved state is of a monitor with other settings",
                 hint="give window, risk, delta and alarms as then",
@@ -288,7 +268,7 @@ class DecisionMonitor:
         if block.decisions >= self._window or (last and last.decisions != self._window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
-            self._risks, self._detector, self._rises = found.risks, found.detector, found.rises
+            self._risks, self._detector = found.risks, found.detector
             self._block, self._last, self._decisions = block, last, found.decisions
             self._judged = None
 
@@ -316,15 +296,6 @@ def _detector(
     return RateChangeDetector.from_counts(*baseline, run_length=run_length)
 
 
-def _are_same(
-    found: Mapping[str, RiskMonitor | RateChangeDetector],
-    watched: Mapping[str, RiskMonitor | RateChangeDetector],
-) -> bool:
-    return found.keys() == watched.keys() and all(
-        _are_close(one.settings, watched[name].settings) for name, one in found.items()
-    )
-
-
 def _are_close(found: tuple[float, ...], watched: tuple[float, ...]) -> bool:
     """Whether settings are the same; another version may derive rates that differ at 1e-12."""
-    return all(map(math.isclose, found, watched))
+    return len(found) == len(watched) and all(map(math.isclose, found, watched))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -16,14 +16,10 @@ from ...guard.decision import Route, SignalName
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
-from .. import Interval
-from ..distributions import chi_squared_cdf, normal_quantile, root, student_quantile
 
 Counts = NDArray[np.float64]
 
 DRAWS = 999
-# That each interval holds what it is of.
-_CONFIDENCE = 0.95
 _MOST_COUNTED = 500_000_000
 
 
@@ -32,44 +28,28 @@ class Distance:
     """A distance between calibration and live traffic.
 
     Attributes:
-        value: the distance measured; None where one side is empty. It is above 0 even
-            without any drift, by `without_drift` on average.
-        low: lower end of the interval of the true distance.
-        high: its upper end.
+        value: the distance measured. It is above 0 even without any drift, by `without_drift`
+            on average.
         without_drift: mean of the distance where both sides come from one distribution.
         p_value: share of the draws without drift that lie at least as far apart.
-        n_calibration: questions of the calibration side.
-        n_live: live values.
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
-    without_drift: float | None
-    p_value: float | None
-    n_calibration: int
-    n_live: int
+    value: float
+    without_drift: float
+    p_value: float
+
+    @classmethod
+    def of(cls, value: Counts | float, draws: Counts) -> Distance:
+        """A distance among draws without drift, of which it counts as one."""
+        found = float(value)
+        # Equal splits must compare as equal, whatever the order of summation did to the last digit.
+        beyond = np.sum(draws >= found * (1 - 1e-9))
+        return cls(found, float(draws.mean()), float((1 + beyond) / (1 + len(draws))))
 
     @property
-    def excess(self) -> float | None:
-        """The distance less what chance alone gives, never below 0; None where undefined."""
-        if self.value is None or self.without_drift is None:
-            return None
+    def excess(self) -> float:
+        """The distance less what chance alone gives, never below 0."""
         return max(0.0, self.value - self.without_drift)
-
-    @classmethod
-    def undefined(cls, n_calibration: int, n_live: int) -> Distance:
-        """Where one side is empty."""
-        return cls(None, None, None, None, None, n_calibration, n_live)
-
-    @classmethod
-    def within(
-        cls, value: float, half: float, without: Counts, n_calibration: int, n_live: int
-    ) -> Distance:
-        """A distance in [0, 1], with half the width of its interval and draws without drift."""
-        low, high = max(0.0, value - half), min(1.0, value + half)
-        p = p_value(value, without)
-        return cls(value, low, high, float(without.mean()), p, n_calibration, n_live)
 
 
 def checked_counts(expected: Histogram, observed: Sequence[int]) -> tuple[Counts, Counts]:
@@ -111,17 +91,6 @@ def largest_gap(expected: Counts, observed: Counts) -> Counts:
     first = np.cumsum(expected, axis=-1) / expected.sum(axis=-1, keepdims=True)
     second = np.cumsum(observed, axis=-1) / observed.sum(axis=-1, keepdims=True)
     return np.asarray(np.abs(first - second).max(axis=-1))
-
-
-def p_value(found: float, draws: Counts) -> float:
-    """Share of `draws` at least as large as `found`, which counts as one of them."""
-    # Equal splits must compare as equal, whatever the order of summation did to the last digit.
-    return float((1 + np.sum(draws >= found * (1 - 1e-9))) / (1 + len(draws)))
-
-
-def band(n: float, miss: float) -> float:
-    """Half width of the band that holds a whole distribution function, but for `miss`."""
-    return math.sqrt(math.log(2 / miss) / (2 * n))
 
 
 _EDGES = tuple(i / 20 for i in range(21))
@@ -209,7 +178,7 @@ def compare(
     *,
     draws: int = DRAWS,
     seed: int = 0,
-) -> tuple[Distance, Distance, Interval]:
+) -> tuple[Distance, Distance, float | None]:
     """Compare live counts with a calibration histogram of the same bins: PSI, KS and no share.
 
     The population stability index (PSI) is the sum over bins of (q - p) ln(q / p), p and q being
@@ -217,20 +186,18 @@ def compare(
     question is added to each bin on each side; bins that are empty on both sides are left out.
     Finite samples of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m) for B well
     filled bins, n calibration questions and m live values. The rules of thumb ".1 is a change,
-    .25 a large one" are for `excess`. The interval inverts the noncentral chi-square distribution
-    that PSI / (1/n + 1/m) has near no drift, widened to the delta method's further away.
+    .25 a large one" are for `excess`.
 
     KS is the largest gap between the cumulative shares (Kolmogorov–Smirnov). It is measured at the
     bin edges, the only places where a histogram tells the shares, so it is a lower bound of the
-    distance of the values themselves. The interval (Dvoretzky–Kiefer–Wolfowitz on both sides, with
-    Massart's constant) covers the binned distance at any sample size, and is wide.
+    distance of the values themselves.
 
     p-values and means without drift come from random splits of all values into sides of the same
     sizes, which is exact however thin the bins are.
 
     Args:
-        expected: of the calibration questions.
-        observed: live values per bin, shape (bins,).
+        expected: of the calibration questions, at least one.
+        observed: live values per bin, shape (bins,); at least one.
         draws: random splits.
         seed: of these.
 
@@ -244,97 +211,21 @@ def compare(
         (0.159, 0.02, 0.2)
     """
     calibration, live = checked_counts(expected, observed)
-    n, m = int(calibration.sum()), int(live.sum())
-    if not n or not m:
-        nothing = Distance.undefined(n, m)
-        return nothing, nothing, Interval()
     pooled = (calibration + live).astype(np.int64)
     if pooled.sum() > _MOST_COUNTED:
         raise InputError(f"more than {_MOST_COUNTED:,} values cannot be compared")
     rng = np.random.default_rng(seed)
-    drawn = rng.multivariate_hypergeometric(pooled, m, size=draws, method="marginals").astype(
-        np.float64
-    )
+    drawn = rng.multivariate_hypergeometric(
+        pooled, int(live.sum()), size=draws, method="marginals"
+    ).astype(np.float64)
     split, occupied = (pooled - drawn, drawn), pooled > 0
-    p, q = (smoothed_shares(side, occupied)[occupied] for side in (calibration, live))
-    half = band(n, (1 - _CONFIDENCE) / 2) + band(m, (1 - _CONFIDENCE) / 2)
-    gap = float(largest_gap(calibration, live))
-    return (
-        _index(
-            float(stability_index(calibration, live, occupied)),
-            stability_index(*split, occupied),
-            (p, q),
-            (n, m),
-            Distance.undefined(n, m),
-        ),
-        Distance.within(gap, half, largest_gap(*split), n, m),
-        Interval(),
-    )
-
-
-def _index(
-    value: float,
-    drawn: Counts,
-    shares: tuple[Counts, Counts],
-    sizes: tuple[float, float],
-    counted: Distance,
-) -> Distance:
-    """A PSI with its interval.
-
-    Args:
-        value: the PSI.
-        drawn: of draws without drift.
-        shares: of calibration and live values in the bins that are occupied.
-        sizes: how many values the shares are worth, of calibration and live ones.
-        counted: how many there are.
-    """
-    mean = float(drawn.mean())
-    low, high = index_interval(value, mean, *shares, sizes)
-    p = p_value(value, drawn)
-    return replace(counted, value=value, low=low, high=high, without_drift=mean, p_value=p)
-
-
-def index_interval(
-    value: float,
-    without_drift: float,
-    p: Counts,
-    q: Counts,
-    sizes: tuple[float, float],
-) -> tuple[float, float]:
-    """Interval of the true PSI; `p` and `q` are shares per bin, none of them 0."""
-    scale = 1 / sizes[0] + 1 / sizes[1]
-    if without_drift <= 0.0:  # one bin: both sides are the same whatever happens
-        return 0.0, value
-    tail = (1 - _CONFIDENCE) / 2
-    freedom = without_drift / scale
-    low = scale * _noncentrality(value / scale, freedom, 1 - tail)
-    high = scale * _noncentrality(value / scale, freedom, tail)
-    slope_p, slope_q = -np.log(q / p) - (q - p) / p, np.log(q / p) + (q - p) / q
-    variance = _variance(slope_p, p) / sizes[0] + _variance(slope_q, q) / sizes[1]
-    half = normal_quantile(1 - tail) * math.sqrt(variance)
-    # The bias is `without_drift` near no drift and less further away: each end takes the worse.
-    return max(0.0, min(low, value - without_drift - half)), max(high, value + half)
-
-
-def _variance(slope: Counts, shares: Counts) -> float:
-    return float(shares @ slope**2 - (shares @ slope) ** 2)
-
-
-def _noncentrality(x: float, freedom: float, level: float) -> float:
-    """The noncentrality under which a value of at most `x` has probability `level`."""
-    if chi_squared_cdf(x, freedom) <= level:
-        return 0.0
-    z = normal_quantile(level)
-    if x > 1e4:  # where the distribution is normal to all digits that matter
-        return max(0.0, x - freedom - z * math.sqrt(2 * (2 * x - freedom)))
-    above = x + 10 * (1 + abs(z)) * math.sqrt(x + 1) + 50
-    return root(lambda c: chi_squared_cdf(x, freedom, c) - level, 0.0, above, within=1e-6)
+    psi = stability_index(calibration, live, occupied), stability_index(*split, occupied)
+    ks = largest_gap(calibration, live), largest_gap(*split)
+    return Distance.of(*psi), Distance.of(*ks), None
 
 
 _DRAWS = 499
 _HALVINGS = 40
-# Shares that Fieller's set is told in.
-_SHARES = 1001
 
 
 def compare_with_mixture(
@@ -344,7 +235,7 @@ def compare_with_mixture(
     *,
     draws: int = _DRAWS,
     seed: int = 0,
-) -> tuple[Distance, Distance, Interval]:
+) -> tuple[Distance, Distance, float]:
     """Fit the share of `first` by maximum likelihood, then compare with the mixture.
 
     Leave-one-out calibration measures each question twice, with its source and without.
@@ -354,12 +245,11 @@ def compare_with_mixture(
 
     p-values and means without drift come from a parametric bootstrap that refits each time
     (approximate, unlike those of a single histogram; the two histograms count as independent).
-    The interval of the share holds the fit and Fieller's set of shares (`_fieller`).
 
     Args:
         first: for example of questions with their source in place.
-        second: of the same bins.
-        observed: live values per bin, shape (bins,).
+        second: of the same bins; both hold a question at least.
+        observed: live values per bin, shape (bins,); at least one.
         draws: of the bootstrap.
         seed: of these.
 
@@ -371,56 +261,10 @@ def compare_with_mixture(
     a, live = checked_counts(first, observed)
     b = np.asarray(second.counts, dtype=np.float64)
     sizes = int(a.sum()), int(b.sum()), int(live.sum())
-    if not all(sizes):
-        nothing = Distance.undefined(min(sizes[:2]), sizes[2])
-        return nothing, nothing, Interval()
     occupied = (a + b + live) > 0
-    fitted, psi, ks = (float(found) for found in _fitted(a, b, live, occupied))
-    _, drawn_psi, drawn_ks = _without_drift(a, b, sizes, fitted, occupied, draws, seed)
-    p_a, p_b, q = (smoothed_shares(side, occupied)[occupied] for side in (a, b, live))
-    effective = 1 / (fitted**2 / sizes[0] + (1 - fitted) ** 2 / sizes[1])
-    miss = (1 - _CONFIDENCE) / 3
-    bands = [band(size, miss) for size in sizes]
-    n, m = min(sizes[:2]), sizes[2]
-    return (
-        _index(
-            psi,
-            drawn_psi,
-            (fitted * p_a + (1 - fitted) * p_b, q),
-            (effective, float(m)),
-            Distance.undefined(n, m),
-        ),
-        Distance.within(ks, fitted * bands[0] + (1 - fitted) * bands[1] + bands[2], drawn_ks, n, m),
-        Interval(fitted, *_fieller(first.edges, (a, b, live)), m).around(fitted),
-    )
-
-
-def _fieller(edges: Sequence[float], counts: tuple[Counts, Counts, Counts]) -> tuple[float, float]:
-    """The shares of which the live mean may be that of the mixture, by the middles of the bins.
-
-    The mean of a mixture is linear in its share, and a middle is fixed by the calibration, so that
-    neither few counts per bin nor heavy tails of raw scores matter. Standard errors of the two
-    calibration means are added, as if the histograms, which are of the same questions, moved
-    together: that is the most.
-
-    Returns:
-        The ends of the set; where no share explains the mean, the one that comes nearest.
-
-    Source: Fieller 1954, Some problems in interval estimation.
-    """
-    middles = (np.asarray(edges[:-1]) + np.asarray(edges[1:])) / 2
-    means = [float(side @ middles / side.sum()) for side in counts]
-    errors = [
-        math.sqrt(float(side @ (middles - mean) ** 2) / side.sum() / max(1.0, side.sum() - 1.0))
-        for side, mean in zip(counts, means, strict=True)
-    ]
-    shares = np.linspace(0.0, 1.0, _SHARES)
-    off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
-    error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
-    fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
-    beyond = off - student_quantile(0.5 + _CONFIDENCE / 2, fewest) * error
-    held = shares[beyond <= max(0.0, float(beyond.min()))]
-    return float(held[0]), float(held[-1])
+    fitted, psi, ks = _fitted(a, b, live, occupied)
+    _, drawn_psi, drawn_ks = _without_drift(a, b, sizes, float(fitted), occupied, draws, seed)
+    return Distance.of(psi, drawn_psi), Distance.of(ks, drawn_ks), float(fitted)
 
 
 def _fitted(

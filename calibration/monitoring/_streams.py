@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, astuple, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,10 @@ Direction = Literal["up", "down"]
 _CHANGE_STAKES: Array = np.geomspace(0.02, 0.9, 10)
 _Inside = Annotated[float, Field(strict=True, gt=0, lt=1)]
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+# Keys of objects are texts in JSON.
+_Weight = Annotated[float, Field(allow_inf_nan=False)]
 _Ten = Field(min_length=10, max_length=10)
 if TYPE_CHECKING:
-    _Counts = dict[float, int]
     _Capital = Array
     _Begun = NDArray[np.int64]
 else:
@@ -45,11 +46,6 @@ else:
     _Gamblers, _Steps = Annotated[list[_Number], _Ten], Annotated[list[Count], _Ten]
     _Capital = Annotated[tuple[_Gamblers, _Gamblers], AfterValidator(np.array), _Listed]
     _Begun = Annotated[tuple[_Steps, _Steps], AfterValidator(np.array), _Listed]
-    _Counts = Annotated[
-        list[tuple[_Number, Count]],
-        AfterValidator(dict),
-        PlainSerializer(lambda counts: [list(pair) for pair in counts.items()]),
-    ]
 
 SAVED_HINT = "give what to_dict() returned"
 
@@ -60,10 +56,15 @@ def is_number(value: object) -> bool:
 
 
 STAKES: Array = np.geomspace(0.001, 0.95, 32)
+_TINY = 1e-12
+_MOST_RATES = 64
 
 
 def log_evidence_above(values: Array, counts: Array, mean: float) -> Array:
-    """Natural logarithm of the evidence that the mean lies above `mean`.
+    """Natural logarithm of the evidence that a mean lies above `mean`; 0 before the first value.
+
+    That it lies below is the evidence that the mean of what is missing to the largest value
+    lies above what `mean` misses.
 
     Args:
         values: distinct values, at least 0, shape (v,).
@@ -71,253 +72,36 @@ def log_evidence_above(values: Array, counts: Array, mean: float) -> Array:
         mean: above 0.
 
     Returns:
-        Shape (...,); 0 before the first value.
+        Shape (...,).
     """
-    factors = 1 - STAKES + STAKES * (values / mean)[:, None]
-    return _averaged(counts, factors)
+    return log_mean(counts @ np.log(1 - STAKES + STAKES * (values / mean)[:, None]))
 
 
-def log_evidence_below(values: Array, counts: Array, mean: float, largest: float) -> Array:
-    """Natural logarithm of the evidence that the mean lies below `mean`.
-
-    Args:
-        values: distinct values in [0, `largest`], shape (v,).
-        counts: how often each was seen, shape (..., v).
-        mean: below `largest`.
-        largest: the largest value possible.
-    """
-    factors = 1 - STAKES + STAKES * ((largest - values) / (largest - mean))[:, None]
-    return _averaged(counts, factors)
+def log_mean(logs: Array) -> Array:
+    """Logarithm of the mean over the last axis, of numbers given by their logarithms."""
+    largest = logs.max(axis=-1, keepdims=True)
+    return np.asarray(np.log(np.mean(np.exp(logs - largest), axis=-1)) + largest[..., 0])
 
 
 def confidence_sequence(
     values: Array, counts: Array, delta: float, largest: float = 1.0
 ) -> tuple[float, float]:
-    """Bounds of the mean in [0, 1] that hold at all times together but with probability `delta`.
+    """Bounds of a mean in [0, 1] that hold at all times together but with probability `delta`.
 
     All means are left that neither gambler, each starting with half of the capital,
-    has made 1/δ against. Arguments as above, `counts` of shape (v,).
+    has made 1/δ against. No value is above `largest`.
     """
-    if not counts.sum():
-        return 0.0, 1.0
-    against = float(np.log(2 / delta))
-    tiny = 1e-12
+    against = math.log(2 / delta)
 
-    def above(mean: float) -> float:
-        return float(log_evidence_above(values, counts, mean)) - against
+    def bound(values: Array, least: float) -> float:
+        def beyond(share: float) -> float:
+            return float(log_evidence_above(values, counts, least + share)) - against
 
-    def below(mean: float) -> float:
-        return float(log_evidence_below(values, counts, mean, largest)) - against
+        if beyond(_TINY) <= 0.0:
+            return 0.0
+        return 1.0 if beyond(1.0) >= 0.0 else root(beyond, _TINY, 1.0)
 
-    low = 0.0 if above(tiny) < 0 else 1.0 if above(1.0) >= 0 else root(above, tiny, 1.0)
-    last = 1.0 - tiny
-    high = 1.0 if below(last) < 0 else 0.0 if below(0.0) >= 0 else root(below, 0.0, last)
-    return float(low), float(high)
-
-
-def _averaged(counts: Array, factors: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(factors)
-    logs = np.asarray(counts, dtype=np.float64) @ logs
-    largest = logs.max(axis=-1, keepdims=True)
-    return np.asarray(np.log(np.mean(np.exp(logs - largest), axis=-1)) + largest[..., 0])
-
-
-_MOST_RATES = 64
-
-
-@checked_dataclass(config=ConfigDict(extra="forbid"), eq=False)
-class RiskMonitor(CheckedSettings):
-    """Watches the share of wrong replies among those let through, label by label.
-
-    Two statements, each valid at all times at once, however often one looks:
-
-    - `alarm`: the evidence against "the risk is at most α" has reached 1/δ. If every
-      reply is wrong with probability at most α given all before it, that ever
-      happens with probability δ at most.
-    - `estimate`: the share of wrong replies so far with bounds that cover a constant
-      risk at all times together but with probability δ.
-
-    After a long good time it takes as much bad news to raise an alarm as the good news
-    has outweighed: start again after a recalibration, and watch the estimate too.
-    Not for several threads at once; `DecisionMonitor` sees to that.
-
-    Args:
-        risk: the promised bound α, in (0, 1).
-        delta: probability δ of a false alarm, ever; in (0, 1).
-        least_rate: the smallest sampling rate that will occur. Where labels are asked for
-            at one rate, whatever the reply, leave it at 1 and report labelled replies only.
-            Where the rate depends on what is known of a reply, report every reply: labelled
-            ones with `observe(wrong, rate=…)`, the others with `skip(rate=…)`; labels
-            then weigh 1/rate. At most 64 different rates.
-        kind: of a saved state.
-        counts: how often each weight was seen.
-        labels: labelled replies among those reported.
-        alarmed_at: replies reported when the evidence first reached 1/δ; None before.
-
-    Raises:
-        InputError: a number is out of range.
-
-    Source: Waudby-Smith and Ramdas 2024; Howard, Ramdas, McAuliffe and Sekhon 2021.
-
-    Example:
-        >>> monitor = RiskMonitor(0.1, 0.1)
-        >>> for wrong in [False] * 20 + [True] * 12:
-        ...     monitor.observe(wrong)
-        >>> monitor.alarm, monitor.replies, monitor.alarmed_at
-        (True, 32, 29)
-    """
-
-    risk: _Inside
-    delta: _Inside = 0.1
-    _: KW_ONLY
-    least_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
-    kind: Literal["risk_monitor"] = "risk_monitor"
-    counts: _Counts = field(default_factory=lambda: {0.0: 0})
-    labels: Count = 0
-    alarmed_at: Annotated[Count, Field(ge=1)] | None = None
-
-    def __post_init__(self) -> None:
-        self.counts = {0.0: 0} | self.counts
-        if any(value and not 1 <= value <= 1 / self.least_rate for value in self.counts):
-            raise InputError("a weight in counts does not go with least_rate")
-        if max(self.labels, self.alarmed_at or 0) > self.replies:
-            raise InputError("labels or alarmed_at exceed the replies")
-
-    @property
-    def settings(self) -> tuple[float, float, float]:
-        """What it was made with."""
-        return self.risk, self.delta, self.least_rate
-
-    @property
-    def replies(self) -> int:
-        """Replies reported, labelled or not."""
-        return sum(self.counts.values())
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the evidence has ever reached 1/δ."""
-        return self.alarmed_at is not None
-
-    def observe(self, wrong: bool, *, rate: float = 1.0) -> None:
-        """Take in one label.
-
-        Args:
-            wrong: whether the reply that was let through is wrong.
-            rate: probability with which this reply was picked for labelling.
-
-        Raises:
-            InputError: `wrong` is no bool, or the rate is not within [`least_rate`, 1].
-        """
-        if not isinstance(wrong, bool):
-            raise InputError("feedback is neither true nor false")
-        rate = self._checked(rate)
-        self.labels += 1
-        value = 1 / rate if wrong else 0.0
-        if value not in self.counts and len(self.counts) > _MOST_RATES:
-            self.labels -= 1
-            raise InputError(
-                f"more than {_MOST_RATES} different sampling rates", hint="round them to a few"
-            )
-        self.counts[value] = self.counts.get(value, 0) + 1
-        # A right reply never adds evidence.
-        if wrong and self.alarmed_at is None and self.log_evidence >= -math.log(self.delta):
-            self.alarmed_at = self.replies
-
-    def skip(self, *, rate: float) -> None:
-        """Take in that a reply was let through and, at this rate, not picked for labelling.
-
-        Raises:
-            InputError: the rate is not within [`least_rate`, 1).
-        """
-        if self._checked(rate) == 1:
-            raise InputError(
-                "a reply that was certain to be picked has no label",
-                hint="leave it out, or tell the rate at which such replies are picked",
-            )
-        self.counts[0.0] += 1
-
-    @property
-    def log_evidence(self) -> float:
-        """Natural logarithm of the evidence against "the risk is at most α", as of now."""
-        values, counts = self._arrays()
-        return float(log_evidence_above(values, counts, self.risk))
-
-    @property
-    def estimate(self) -> Interval:
-        """Share of wrong replies with bounds valid at all times; `n` counts replies."""
-        values, counts = self._arrays()
-        n = self.replies
-        if not n:
-            return Interval(None, None, None, 0)
-        low, high = confidence_sequence(values, counts, self.delta, 1 / self.least_rate)
-        share = min(1.0, float(values @ counts) / n)
-        return Interval(share, low, high, n).around(share)
-
-    def _checked(self, rate: float) -> float:
-        if not is_number(rate) or not self.least_rate <= rate <= 1:
-            raise InputError(
-                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
-                hint="declare least_rate=… when the monitor is made",
-            )
-        return float(rate)
-
-    def _arrays(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        return (
-            np.array(list(self.counts), dtype=np.float64),
-            np.array(list(self.counts.values()), dtype=np.float64),
-        )
-
-
-ALL = "all"
-LET_THROUGH = (Route.FOLLOW_CONTEXT, Route.ANSWER)
-_WATCHED = {
-    "selective": ALL, "follow": Route.FOLLOW_CONTEXT.value, "answer": Route.ANSWER.value,
-}  # fmt: skip
-_NAMES = (ALL, *(route.value for route in LET_THROUGH))
-
-
-def promised_bounds(policy: Policy) -> dict[str, float]:
-    """`all` or a route → the share of wrong replies that the guarantee allows it at most.
-
-    Empty where the guarantee speaks of something else: how often unanswerable questions
-    pass (leave-one-out), costs, or abstentions; and where nothing was certified.
-    """
-    guarantee = policy.guarantee
-    if guarantee is None or not guarantee.certified or "relevance.in_kb" in policy.histograms:
-        return {}
-    if not guarantee.risks:
-        return {ALL: guarantee.risk}
-    bounds: dict[str, float] = {}
-    for risk in guarantee.risks:
-        if (name := _WATCHED.get(risk.kind)) is not None:
-            bounds[name] = min(risk.bound, bounds.get(name, 1.0))
-    return bounds
-
-
-def risk_monitors(
-    policy: Policy, risk: float | None, delta: float | None, least_rate: float
-) -> tuple[dict[str, RiskMonitor], frozenset[str]]:
-    """Monitors by name (`all`, routes), and the names of those that hold a promise.
-
-    Several promises share `delta`, so that a false alarm of any of them has that
-    probability. The others, each at `delta`, are reported but not promised: routes are
-    compared with the bound of all replies, all replies against the laxest bound of the routes.
-    """
-    bounds = promised_bounds(policy) if risk is None else {ALL: risk}
-    if delta is None:
-        delta = 0.1 if policy.guarantee is None else policy.guarantee.delta
-    # Also where nothing is watched: to find a bad number now.
-    RiskMonitor(0.5, delta, least_rate=least_rate)
-    found = {}
-    for name in _NAMES:
-        share = delta / len(bounds) if name in bounds else delta
-        bound = bounds.get(name, bounds.get(ALL))
-        if name == ALL and bound is None and len(bounds) == len(LET_THROUGH):
-            bound = max(bounds.values())
-        if bound is not None:
-            found[name] = RiskMonitor(bound, share, least_rate=least_rate)
-    return found, frozenset(bounds)
+    return bound(values, 0.0), 1.0 - bound(largest - values, largest - 1.0)
 
 
 _LONGEST = 10**15
@@ -435,8 +219,7 @@ class RateChangeDetector(CheckedSettings):
         log(2 · `run_length`), as each direction has half of the whole.
         """
         logs = self.capital[0 if direction == "up" else 1]
-        largest = float(logs.max())
-        return largest + math.log(float(np.mean(np.exp(logs - largest))))
+        return float(log_mean(logs))
 
     def observe(self, event: bool) -> None:
         """Take one step; constant time and memory."""
@@ -466,3 +249,199 @@ def log_factors(low: float, high: float, event: bool) -> NDArray[np.float64]:
     up = 1 - _CHANGE_STAKES + (_CHANGE_STAKES / high if event else 0.0)
     down = 1 - _CHANGE_STAKES + (0.0 if event else _CHANGE_STAKES / (1 - low))
     return np.asarray(np.log(np.stack([up, down])))
+
+
+@checked_dataclass(config=ConfigDict(extra="forbid"), eq=False)
+class RiskMonitor(CheckedSettings):
+    """Watches the share of wrong replies among those let through, label by label.
+
+    Two statements, each valid at all times at once, however often one looks:
+
+    - `alarm`: the evidence against "the risk is at most α" has reached 1/δ. If every
+      reply is wrong with probability at most α given all before it, that ever
+      happens with probability δ at most.
+    - `estimate`: the share of wrong replies so far with bounds that cover a constant
+      risk at all times together but with probability δ.
+
+    After a long good time it takes as much bad news to raise an alarm as the good news
+    has outweighed: start again after a recalibration, and watch the estimate and `rise` too.
+    Not for several threads at once; `DecisionMonitor` sees to that.
+
+    Args:
+        risk: the promised bound α, in (0, 1).
+        delta: probability δ of a false alarm, ever; in (0, 1).
+        rise: also told each label, to see a risk that rises late, where all weigh alike; only
+            where the risk is promised.
+        least_rate: the smallest sampling rate that will occur. Where labels are asked for
+            at one rate, whatever the reply, leave it at 1 and report labelled replies only.
+            Where the rate depends on what is known of a reply, report every reply with its
+            rate; labels then weigh 1/rate. At most 64 different rates.
+        kind: of a saved state.
+        counts: how often each weight of a wrong reply was seen; 0 for all other replies.
+        labels: labelled replies among those reported.
+        alarmed_at: replies reported when the evidence first reached 1/δ; None before.
+
+    Raises:
+        InputError: a number is out of range.
+
+    Source: Waudby-Smith and Ramdas 2024; Howard, Ramdas, McAuliffe and Sekhon 2021.
+
+    Example:
+        >>> monitor = RiskMonitor(0.1, 0.1)
+        >>> for wrong in [False] * 20 + [True] * 12:
+        ...     monitor.observe(wrong)
+        >>> monitor.alarm, monitor.replies, monitor.alarmed_at
+        (True, 32, 29)
+    """
+
+    risk: _Inside
+    delta: _Inside = 0.1
+    rise: RateChangeDetector | None = None
+    _: KW_ONLY
+    least_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
+    kind: Literal["risk_monitor"] = "risk_monitor"
+    counts: dict[_Weight, Count] = field(default_factory=lambda: {0.0: 0})
+    labels: Count = 0
+    alarmed_at: Annotated[Count, Field(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        if any(weight and not 1 <= weight <= 1 / self.least_rate for weight in self.counts):
+            raise InputError("a weight in counts does not go with least_rate")
+        if max(self.labels, self.alarmed_at or 0) > self.replies:
+            raise InputError("labels or alarmed_at exceed the replies")
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """What it was made with."""
+        return self.risk, self.delta, self.least_rate, *(self.rise.settings if self.rise else ())
+
+    @property
+    def replies(self) -> int:
+        """Replies reported, labelled or not."""
+        return sum(self.counts.values())
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the evidence has ever reached 1/δ."""
+        return self.alarmed_at is not None
+
+    @property
+    def promised(self) -> bool:
+        """Whether the guarantee speaks of this very risk, or it is the one asked for."""
+        return self.rise is not None
+
+    def observe(self, wrong: bool | None, *, rate: float = 1.0) -> None:
+        """Take in whether a reply that was let through is wrong.
+
+        Args:
+            wrong: None where it was not picked for labelling, which is certain at rate 1.
+            rate: probability with which this reply was picked.
+
+        Raises:
+            InputError: the rate is not within [`least_rate`, 1], or is 1 without a label;
+                more than 64 different rates.
+        """
+        if not is_number(rate) or not self.least_rate <= rate <= 1:
+            raise InputError(
+                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
+                hint="declare least_rate=… when the monitor is made",
+            )
+        if wrong is None and rate == 1:
+            raise InputError(
+                "a reply that was certain to be picked has no label",
+                hint="leave it out, or tell the rate at which such replies are picked",
+            )
+        weight = 1 / float(rate) if wrong else 0.0
+        if weight not in self.counts and len(self.counts) > _MOST_RATES:
+            raise InputError(
+                f"more than {_MOST_RATES} different sampling rates", hint="round them to a few"
+            )
+        self.counts[weight] = self.counts.get(weight, 0) + 1
+        self.labels += wrong is not None
+        # A right reply never adds evidence.
+        if wrong and self.alarmed_at is None and self.log_evidence >= -math.log(self.delta):
+            self.alarmed_at = self.replies
+        if self.rise is not None and self.least_rate == 1:
+            self.rise.observe(bool(wrong))
+
+    def reset(self) -> None:
+        """Forget all replies."""
+        self.counts, self.labels, self.alarmed_at = {0.0: 0}, 0, None
+        if self.rise is not None:
+            self.rise.reset()
+
+    @property
+    def log_evidence(self) -> float:
+        """Natural logarithm of the evidence against "the risk is at most α", as of now."""
+        return float(log_evidence_above(*self._arrays, self.risk))
+
+    @property
+    def estimate(self) -> Interval:
+        """Share of wrong replies with bounds valid at all times; `n` counts replies."""
+        n, (weights, counts) = self.replies, self._arrays
+        if not n:
+            return Interval(None, None, None, 0)
+        low, high = confidence_sequence(weights, counts, self.delta, 1 / self.least_rate)
+        share = min(1.0, float(weights @ counts) / n)
+        return Interval(share, low, high, n).around(share)
+
+    @property
+    def _arrays(self) -> tuple[Array, Array]:
+        return np.array(list(self.counts)), np.array(list(self.counts.values()), np.float64)
+
+
+ALL = "all"
+LET_THROUGH = (Route.FOLLOW_CONTEXT, Route.ANSWER)
+_WATCHED = {
+    "selective": ALL, "follow": Route.FOLLOW_CONTEXT.value, "answer": Route.ANSWER.value,
+}  # fmt: skip
+_NAMES = (ALL, *(route.value for route in LET_THROUGH))
+
+
+def promised_bounds(policy: Policy) -> dict[str, float]:
+    """`all` or a route → the share of wrong replies that the guarantee allows it at most.
+
+    Empty where the guarantee speaks of something else: how often unanswerable questions
+    pass (leave-one-out), costs, or abstentions; and where nothing was certified.
+    """
+    guarantee = policy.guarantee
+    if guarantee is None or not guarantee.certified or "relevance.in_kb" in policy.histograms:
+        return {}
+    if not guarantee.risks:
+        return {ALL: guarantee.risk}
+    bounds: dict[str, float] = {}
+    for risk in guarantee.risks:
+        if (name := _WATCHED.get(risk.kind)) is not None:
+            bounds[name] = min(risk.bound, bounds.get(name, 1.0))
+    return bounds
+
+
+def risk_monitors(
+    policy: Policy, risk: float | None, delta: float | None, run_length: float, least_rate: float
+) -> dict[str, RiskMonitor]:
+    """Monitors by name (`all`, routes); those that hold a promise watch for a rise, too.
+
+    Several promises share `delta`, so that a false alarm of any of them has that
+    probability, and so do their rises, which are `run_length` labels apart together. The others,
+    each at `delta`, are reported but not promised: routes are compared with the bound of all
+    replies, all replies against the laxest bound of the routes.
+    """
+    bounds = promised_bounds(policy) if risk is None else {ALL: risk}
+    if delta is None:
+        delta = 0.1 if policy.guarantee is None else policy.guarantee.delta
+    RiskMonitor(
+        0.5, delta, least_rate=least_rate
+    )  # also where nothing is watched: to find a bad number now
+    found = {}
+    for name in _NAMES:
+        bound = bounds.get(name, bounds.get(ALL))
+        if name == ALL and bound is None and len(bounds) == len(LET_THROUGH):
+            bound = max(bounds.values())
+        if bound is None:
+            continue
+        found[name] = RiskMonitor(bound, delta, least_rate=least_rate)
+        if name in bounds:
+            # A CUSUM of its own: evidence from the beginning would outweigh a late change for long.
+            rise = RateChangeDetector(0.0, bound, run_length=run_length * len(bounds))
+            found[name] = RiskMonitor(bound, delta / len(bounds), rise, least_rate=least_rate)
+    return found

@@ -13,7 +13,6 @@ from pydantic_core import to_jsonable_python
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from .. import Interval
 from ._distance import (
     DRAWS,
     Distance,
@@ -65,7 +64,7 @@ class SignalDrift:
     missing: int
     psi: Distance | None
     ks: Distance | None
-    share_in_kb: Interval | None
+    share_in_kb: float | None
     p_value: float | None
     verdict: DriftVerdict
     words: str
@@ -313,16 +312,14 @@ def _compared(
         return replace(found, words=found.words + words)
     smallest = min(sum(histogram.counts) for histogram in histograms)
     if n and smallest:
-        mixed = len(histograms) == 2
         alpha, seed = settings
         # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
         draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure: Any = compare_with_mixture if mixed else compare
+        measure: Any = compare_with_mixture if len(histograms) == 2 else compare
         psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
-        found = replace(found, psi=psi, ks=ks, share_in_kb=share if mixed else None)
+        found = replace(found, psi=psi, ks=ks, share_in_kb=share)
         if n >= least and smallest >= least:
-            p_values = psi.p_value or 0.0, ks.p_value or 0.0
-            return replace(found, p_value=min(1.0, 2 * min(p_values)))
+            return replace(found, p_value=min(1.0, 2 * min(psi.p_value, ks.p_value)))
     words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
     return replace(found, verdict="too few", words=found.words + words)
 
@@ -330,7 +327,7 @@ def _compared(
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
     if signal.p_value is None or signal.psi is None or signal.ks is None:
         return signal
-    excess = max(signal.psi.excess or 0.0, signal.ks.excess or 0.0)
+    excess = max(signal.psi.excess, signal.ks.excess)
     verdict: DriftVerdict = "not judged yet" if alpha is None else "no drift seen"
     if alpha is not None and signal.p_value <= alpha:
         verdict = "drifted" if excess >= _MATERIAL else "slight drift"
@@ -339,9 +336,9 @@ def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
         f"which {signal.psi.without_drift:.3f} is chance; KS {signal.ks.value:.3f}; "
         f"p {signal.p_value:.3f})."
     )
-    if signal.share_in_kb is not None and signal.share_in_kb.value is not None:
+    if signal.share_in_kb is not None:
         words += (
-            f" The best mixture has {100 * signal.share_in_kb.value:.0f}% of questions with "
+            f" The best mixture has {100 * signal.share_in_kb:.0f}% of questions with "
             "their answer in the knowledge base."
         )
     return replace(signal, verdict=verdict, words=words)

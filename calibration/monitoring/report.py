@@ -6,7 +6,7 @@ import logging
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
@@ -17,57 +17,11 @@ from pydantic_core import to_jsonable_python
 
 from ...guard.errors import InputError
 from .. import Interval
-from ._distance import Distance
 from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
 from .drift import SIGNALS, DriftReport
 
 _logger = logging.getLogger("knowgate.calibration")
 _LOG_TEN = math.log(10)
-
-
-@dataclass(frozen=True, slots=True)
-class RiskState:
-    """The risk of one route, or of all routes together.
-
-    Attributes:
-        risk: the bound α.
-        delta: probability of a false alarm, ever, and of bounds that ever fail.
-        estimate: share of wrong replies, with bounds valid at all times.
-        labels: labelled replies.
-        log10_evidence: against "the risk is at most α"; an alarm at -log10(δ).
-        alarm: whether it ever got there.
-        alarmed_at: replies reported when it did.
-        promised: whether the guarantee speaks of this very risk, or it is the one asked for.
-        rise: the alarm that a promised risk has risen above its bound at some time, as a
-            detector of changes sees it, in steps of labels; None where there is none.
-    """
-
-    risk: float
-    delta: float
-    estimate: Interval
-    labels: int
-    log10_evidence: float
-    alarm: bool
-    alarmed_at: int | None
-    promised: bool = True
-    rise: RateChange | None = None
-
-    @classmethod
-    def of(
-        cls, monitor: RiskMonitor, promised: bool, detector: RateChangeDetector | None
-    ) -> RiskState:
-        """What `monitor`, and the detector of changes beside it, say now."""
-        return cls(
-            monitor.risk,
-            monitor.delta,
-            monitor.estimate,
-            monitor.labels,
-            monitor.log_evidence / _LOG_TEN,
-            monitor.alarm,
-            monitor.alarmed_at,
-            promised,
-            None if detector is None else detector.alarm,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +71,8 @@ class MonitorReport:
             one; if not, of the first decisions, of which there are fewer.
         drift: per signal, against calibration.
         abstention: rate and change.
-        risks: `all` and the routes that let through → state; empty where no risk is watched.
+        risks: `all` and the routes that let through → monitor as of then; empty where no risk
+            is watched.
     """
 
     decisions: int
@@ -125,12 +80,13 @@ class MonitorReport:
     complete: bool
     drift: DriftReport
     abstention: AbstentionState
-    risks: Mapping[str, RiskState] = field(default_factory=dict)
+    risks: Mapping[str, RiskMonitor] = field(default_factory=dict)
 
     @property
     def risk_rise(self) -> RateChange | None:
         """The first of the risks' alarms of a rise; None where there is none."""
-        return next((s.rise for s in self.risks.values() if s.rise is not None), None)
+        rises = (state.rise for state in self.risks.values())
+        return next((rise.alarm for rise in rises if rise and rise.alarm), None)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -165,17 +121,36 @@ class MonitorReport:
         ]
         lines += [
             f"ALARM: the {_risk_name(route)} has risen above its bound, probably after label "
-            f"{state.rise.began_after} (seen at {state.rise.seen_at})."
+            f"{state.rise.alarm.began_after} (seen at {state.rise.alarm.seen_at})."
             for route, state in self.risks.items()
-            if state.rise is not None
+            if state.rise and state.rise.alarm
         ]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
-        found: dict[str, Any] = to_jsonable_python(self)
-        alarms = {"alarms": list(self.alarms), "drift": self.drift.to_dict()}
-        return {**found, **alarms, "risk_rise": to_jsonable_python(self.risk_rise)}
+        found: dict[str, Any] = to_jsonable_python(replace(self, risks={}))
+        further = {
+            "alarms": self.alarms,
+            "drift": self.drift.to_dict(),
+            "risks": {route: _fields(state) for route, state in self.risks.items()},
+            "risk_rise": self.risk_rise,
+        }
+        return {**found, **to_jsonable_python(further)}
+
+
+def _fields(state: RiskMonitor) -> dict[str, Any]:
+    return {
+        "risk": state.risk,
+        "delta": state.delta,
+        "estimate": state.estimate,
+        "labels": state.labels,
+        "log10_evidence": state.log_evidence / _LOG_TEN,
+        "alarm": state.alarm,
+        "alarmed_at": state.alarmed_at,
+        "promised": state.promised,
+        "rise": state.rise and state.rise.alarm,
+    }
 
 
 def _abstention_words(state: AbstentionState) -> str:
@@ -200,7 +175,7 @@ def _risk_name(route: str) -> str:
     return "risk" if route == "all" else f"risk of {route}"
 
 
-def _risk_words(route: str, state: RiskState) -> str:
+def _risk_words(route: str, state: RiskMonitor) -> str:
     name = _risk_name(route)
     estimate = state.estimate
     if estimate.value is None or estimate.low is None or estimate.high is None:
@@ -287,10 +262,11 @@ class MonitorCollector(Collector):
     @staticmethod
     def _fill(families: Mapping[str, GaugeMetricFamily], report: MonitorReport) -> None:
         for signal in report.drift.signals:
-            _add_interval(families["knowgate_drift_psi"], [signal.signal], signal.psi)
-            _add_interval(families["knowgate_drift_ks"], [signal.signal], signal.ks)
-            without = None if signal.psi is None else signal.psi.without_drift
-            _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
+            if signal.psi is not None and signal.ks is not None:
+                estimate, without = [signal.signal, "estimate"], signal.psi.without_drift
+                _add(families["knowgate_drift_psi"], estimate, signal.psi.value)
+                _add(families["knowgate_drift_ks"], estimate, signal.ks.value)
+                _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
             _add(families["knowgate_drift_p_value"], [signal.signal], signal.p_value)
             _add(families["knowgate_drift_values"], [signal.signal], signal.n)
         _add_interval(families["knowgate_abstention_rate"], [], report.abstention.rate)
@@ -300,7 +276,7 @@ class MonitorCollector(Collector):
             _add_interval(families["knowgate_risk"], [route], state.estimate)
             _add(families["knowgate_risk_target"], [route], state.risk)
             _add(families["knowgate_risk_labels"], [route], state.labels)
-            _add(families["knowgate_risk_evidence_log10"], [route], state.log10_evidence)
+            _add(families["knowgate_risk_evidence_log10"], [route], state.log_evidence / _LOG_TEN)
             _add(families["knowgate_risk_alarm"], [route], float(state.alarm))
         # Of a cascade also whether its costly scorer is asked as often.
         for kind in dict.fromkeys((*ALARMS, *(f"{s.signal}_drift" for s in report.drift.signals))):
@@ -319,10 +295,6 @@ def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> N
         family.add_metric(labels, value)
 
 
-def _add_interval(
-    family: GaugeMetricFamily, labels: list[str], interval: Interval | Distance | None
-) -> None:
-    if interval is None:
-        return
+def _add_interval(family: GaugeMetricFamily, labels: list[str], interval: Interval) -> None:
     for bound, value in zip(_BOUNDS, (interval.low, interval.value, interval.high), strict=True):
         _add(family, [*labels, bound], value)

@@ -1,18 +1,15 @@
-"""LoRA adapters in peft's file format: begun on a base model, stored while trained, written."""
+"""LoRA adapters in peft's file format: begun on a base model, and written."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...guard.engine.causal_model import choose_device, load_causal
-from ...guard.engine.model_folder import ModelFolder
-from ...guard.errors import DeviceError, InputError, optional_import
+from ...guard.errors import DeviceError, optional_import
 from ...guard.files import file_sha256, read_json, write_json
 
 _WEIGHTS_FILE, _CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
@@ -69,22 +66,12 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, An
     return found if same and whole else None
 
 
-def training_device(asked: str, *, quantise: bool) -> Any:
+def training_device(asked: str) -> Any:
     """The torch device to train on.
 
     Raises:
-        DeviceError: it is not there, or 4-bit weights are asked for without CUDA.
-        MissingDependencyError: 4-bit weights are asked for without bitsandbytes.
+        DeviceError: it is not there.
     """
-    if quantise:
-        cuda = bool(optional_import("torch").cuda.is_available())
-        if not cuda or asked == "cpu":
-            raise DeviceError(
-                "4-bit weights (quantise) need a CUDA device"
-                + (", and the device asked for is cpu" if cuda else ", and there is none here")
-                + " — train without quantise, or on a machine with CUDA"
-            )
-        optional_import("bitsandbytes")
     device = choose_device(asked)
     if device.type not in {"cpu", "cuda"}:
         raise DeviceError(f"cannot train on {asked!r} — use 'auto', 'cpu' or 'cuda'")
@@ -92,12 +79,12 @@ def training_device(asked: str, *, quantise: bool) -> Any:
 
 
 def trainable_model(
-    folder: Path, device: Any, *, dtype: str, quantise: bool, rank: int, alpha: int
+    folder: Path, device: Any, *, dtype: str, rank: int, alpha: int
 ) -> tuple[Any, Any]:
     """Load a base model, put a fresh LoRA adapter on it, and return it with its tokenizer.
 
     Only the adapter is trained, in float32; the frozen weights have the precision of
-    `dtype`, or 4 bits. Random numbers come from torch.
+    `dtype`. Random numbers come from torch.
 
     Raises:
         ModelFolderError: the folder cannot be read as a causal LM with a tokenizer.
@@ -106,24 +93,7 @@ def trainable_model(
     torch, peft = optional_import("torch"), optional_import("peft")
     wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
     named = ("float32" if wide else "bfloat16") if dtype == "auto" else dtype
-    precision = getattr(torch, named)
-    options: dict[str, Any] = {}
-    if quantise:
-        quantised = optional_import("transformers").BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=precision,
-        )
-        options = {"quantization_config": quantised, "device_map": {"": device}}
-    model, tokenizer = load_causal(folder, precision, device, **options)
-    if quantise:
-        hint = "check that config, weights and tokenizer belong together"
-        try:
-            with ModelFolder(folder).reading("cannot be prepared for training in 4 bits", hint):
-                model = peft.prepare_model_for_kbit_training(model)
-        except torch.OutOfMemoryError as error:
-            raise DeviceError(f"{folder} does not fit on {device} — use another device") from error
+    model, tokenizer = load_causal(folder, getattr(torch, named), device)
     config = peft.LoraConfig(
         task_type="CAUSAL_LM",
         r=rank,
@@ -135,76 +105,5 @@ def trainable_model(
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("ignore", FutureWarning)  # between the libraries
         grown = peft.get_peft_model(model, config)
-    # Dropout stays off: a few epochs of a small adapter need none. Only 4-bit models train in
-    # training mode, in which alone they save memory by computing activations twice.
-    return (grown.train() if quantise else grown.eval()), tokenizer
-
-
-# Between two checkpoints of a training.
-SECONDS = 60.0
-_STATE = "state.json"
-_MOMENTS = ("exp_avg", "exp_avg_sq")
-# A step's summed loss, and what it was divided by.
-History = list[tuple[float, float]]
-
-
-class Checkpoint:
-    """Stores weights and optimiser of a training about once a minute, beside its folder.
-
-    The folder `.NAME.unfinished` is removed when the training is finished, and read when the same
-    training is started again after it was killed.
-
-    Args:
-        out: the folder that the training writes.
-        identity: of the training; what another one stored is left alone.
-    """
-
-    def __init__(self, out: Path, identity: Mapping[str, Any]) -> None:
-        self._folder = out.with_name(f".{out.name}.unfinished")
-        self._identity = json.loads(json.dumps(identity))
-        self._saved_at = time.monotonic()
-
-    def restore(self, trained: Sequence[Any], optimiser: Any) -> History:
-        """Load what a killed training stored; return its steps, none if it stored nothing."""
-        try:
-            state = read_json(self._folder / _STATE)
-            path = self._folder / state["weights"]
-            if state["identity"] != self._identity or file_sha256(path) != state["sha256"]:
-                return []
-        except (InputError, OSError, KeyError, TypeError):
-            return []
-        torch = optional_import("torch")
-        tensors = optional_import("safetensors.torch").load_file(path)
-        history = [(float(loss), float(weight)) for loss, weight in state["history"]]
-        slots = {}
-        for number, one in enumerate(trained):
-            one.data.copy_(tensors[f"{number}.weight"])
-            slots[number] = {name: tensors[f"{number}.{name}"] for name in _MOMENTS}
-            slots[number]["step"] = torch.tensor(float(len(history)))
-        groups = optimiser.state_dict()["param_groups"]
-        optimiser.load_state_dict({"state": slots, "param_groups": groups})
-        return history
-
-    def save_when_due(self, trained: Sequence[Any], optimiser: Any, history: History) -> None:
-        """Store the state if the last time was a minute ago."""
-        if time.monotonic() - self._saved_at < SECONDS:
-            return
-        tensors = {}
-        for number, one in enumerate(trained):
-            slot = optimiser.state[one]
-            tensors[f"{number}.weight"] = one.detach()
-            tensors |= {f"{number}.{name}": slot[name] for name in _MOMENTS}
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"step_{len(history)}.safetensors"
-        kept = {name: one.contiguous().cpu() for name, one in tensors.items()}
-        path.write_bytes(optional_import("safetensors.torch").save(kept))
-        state = {"identity": self._identity, "history": history, "weights": path.name}
-        write_json(self._folder / _STATE, {**state, "sha256": file_sha256(path)})
-        for other in self._folder.glob("step_*.safetensors"):
-            if other != path:
-                other.unlink()
-        self._saved_at = time.monotonic()
-
-    def remove(self) -> None:
-        """Remove the state: the training is finished."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+    # Dropout stays off: a few epochs of a small adapter need none.
+    return grown.eval(), tokenizer

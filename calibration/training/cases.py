@@ -78,13 +78,7 @@ class SetCase:
 
 
 def retrieval_cases(
-    questions: Sequence[TrainingQuestion],
-    pools: Mapping[str, Sequence[str]],
-    embed: Embed,
-    *,
-    seed: int = 0,
-    sizes: Sequence[int] = (_TOP,),
-    compound_share: float = 0.0,
+    questions: Sequence[TrainingQuestion], pools: Mapping[str, Sequence[str]], embed: Embed
 ) -> list[SetCase]:
     """Two cases per question: its passage among the nearest others, and these alone.
 
@@ -92,30 +86,12 @@ def retrieval_cases(
         questions: each with the passage that suffices.
         pools: passages per topic, the candidates of its questions.
         embed: unit-length embeddings of texts.
-        seed: of sizes and compounds.
-        sizes: how many passages a set has, drawn for each question.
-        compound_share: share of questions, in [0, 1], that give two more cases: joined
-            with another question of the topic, once with both passages and once with
-            one of the two, which is half an answer.
     """
-    rng = random.Random(seed)
     found: list[SetCase] = []
     for question in questions:
         rivals = nearest_insufficient(question, pools[question.topic], embed, _TOP)
-        size = rng.choice(list(sizes))
-        if len(rivals) < size:
-            continue
-        found += _pair(question, question.passage, rivals, size)
-        # A passage that answers both would make half an answer a whole one.
-        others = [
-            o
-            for o in questions
-            if o.topic == question.topic
-            and o.id != question.id
-            and not {o.passage, *o.others} & {question.passage, *question.others}
-        ]
-        if others and rng.random() < compound_share:
-            found += _compound(question, rng.choice(others), rivals)
+        if len(rivals) == _TOP:
+            found += pair_of_cases(question, rivals)
     return found
 
 
@@ -143,25 +119,11 @@ def nearest_insufficient(
     return [texts[i] for i in order[:count]]
 
 
-def _pair(
-    question: TrainingQuestion, passage: str, rivals: Sequence[str], size: int
-) -> list[SetCase]:
+def pair_of_cases(question: TrainingQuestion, rivals: Sequence[str]) -> list[SetCase]:
+    """The rivals with the question's passage in place of the last one, and the rivals alone."""
     return [
         SetCase(question.id, question.text, tuple(texts), sufficient, question.source)
-        for texts, sufficient in (([passage, *rivals[: size - 1]], True), (rivals[:size], False))
-    ]
-
-
-def _compound(
-    question: TrainingQuestion, other: TrainingQuestion, rivals: Sequence[str]
-) -> list[SetCase]:
-    text = f"{question.text} {other.text}"
-    kept = [rival for rival in rivals if rival not in (other.passage, *other.others)]
-    both = (question.passage, other.passage, *kept[:3])
-    half = (question.passage, *kept[:4])
-    return [
-        SetCase(question.id, text, both, True, question.source, True),
-        SetCase(question.id, text, half, False, question.source, True),
+        for texts, sufficient in (([question.passage, *rivals[:-1]], True), (rivals, False))
     ]
 
 
@@ -254,44 +216,28 @@ def _fit(
 _ROUND = 16
 
 
-def mix_examples(
-    scorer: SufficiencyScorer,
-    cases: Sequence[SetCase],
-    *,
-    balance: float = 0.5,
-    source_weights: dict[str, float] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> list[MixExample]:
-    """The features of each case, with weights that even out the sources.
+def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[MixExample]:
+    """The features of each case.
 
     Args:
         scorer: computes the features of its model.
         cases: sets with labels.
-        balance: 0 weighs every case alike, 1 every source alike.
-        source_weights: factor per source.
-        on_progress: called with cases done and in all.
     """
-    counts = Counter(case.source for case in cases)
-    weights = source_weights or {}
     found: list[MixExample] = []
     for start in range(0, len(cases), _ROUND):
         part = cases[start : start + _ROUND]
         rows = scorer.match_features(
             [case.question for case in part], [case.passages for case in part]
         )
-        for case, (vectors, joined) in zip(part, rows, strict=True):
-            weight = weights.get(case.source, 1.0) * (len(cases) / counts[case.source]) ** balance
-            found.append(
-                MixExample(
-                    tuple(tuple(vector) for vector in vectors),
-                    tuple(joined),
-                    case.sufficient,
-                    weight,
-                    not case.compound,
-                )
+        found += [
+            MixExample(
+                tuple(map(tuple, vectors)),
+                tuple(joined),
+                case.sufficient,
+                whole=not case.compound,
             )
-        if on_progress is not None:
-            on_progress(len(found), len(cases))
+            for case, (vectors, joined) in zip(part, rows, strict=True)
+        ]
     return found
 
 

@@ -1,6 +1,6 @@
 """Train a language model on what to do in each knowledge scenario.
 
-LoRA adapters by supervised examples (`TrainingExample`) or by preferences (`PreferenceExample`),
+LoRA adapters by supervised examples, or by preferred replies against rejected ones,
 in peft's file format, with safetensors weights and a `training.json` that says what they were
 made of.
 """
@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,7 +28,6 @@ from ...guard.read_models import CheckedSettings
 from ._adapters import (
     SCHEMA,
     TRAINING_FILE,
-    Checkpoint,
     finished_training,
     trainable_model,
     training_device,
@@ -71,7 +70,6 @@ class ScenarioTrainingSettings(CheckedSettings):
         dtype: of the frozen weights: `auto` (bfloat16 on CUDA devices that have it, float32
             elsewhere), `float32` or `bfloat16`.
         chat_template: whether prompts are wrapped by the chat template of a model that has one.
-        quantise: keep the base model in 4 bits (QLoRA); on CUDA only.
 
     Raises:
         InputError: a value is out of its range.
@@ -91,7 +89,6 @@ class ScenarioTrainingSettings(CheckedSettings):
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     chat_template: bool = True
-    quantise: bool = False
 
     def steps(self, examples: int) -> int:
         """Return how many steps of the optimiser a training on so many examples takes."""
@@ -109,7 +106,7 @@ class ScenarioTrainingSettings(CheckedSettings):
 
     @classmethod
     def for_embedded_preferences(cls) -> ScenarioTrainingSettings:
-        """The same for `PreferenceExample`, which needs fewer and smaller steps."""
+        """The same for examples with a rejected reply, which need fewer and smaller steps."""
         return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
 
 
@@ -120,38 +117,20 @@ class TrainingExample:
     Attributes:
         prompt: as the model is asked later, without a chat template.
         target: the reply, without the white space before it and without an end token.
+        rejected: the reply that tempts, where the other one is to be preferred to it.
     """
 
     prompt: str
     target: str
+    rejected: str | None = None
 
     @property
     def replies(self) -> tuple[str, ...]:
-        """The reply."""
-        return (self.target,)
+        """The wanted reply, and the rejected one."""
+        return (self.target,) if self.rejected is None else (self.target, self.rejected)
 
 
-@dataclass(frozen=True, slots=True)
-class PreferenceExample:
-    """A prompt and two replies.
-
-    Attributes:
-        prompt: as the model is asked later, without a chat template.
-        chosen: the reply that is wanted.
-        rejected: the one that tempts.
-    """
-
-    prompt: str
-    chosen: str
-    rejected: str
-
-    @property
-    def replies(self) -> tuple[str, ...]:
-        """Both replies, the wanted one first."""
-        return self.chosen, self.rejected
-
-
-def examples_sha256(examples: Sequence[TrainingExample] | Sequence[PreferenceExample]) -> str:
+def examples_sha256(examples: Sequence[TrainingExample]) -> str:
     """Identifies the examples, their order included.
 
     >>> one = TrainingExample("Q: Who?\\nA:", "Ada")
@@ -160,7 +139,8 @@ def examples_sha256(examples: Sequence[TrainingExample] | Sequence[PreferenceExa
     """
     digest = hashlib.sha256()
     for example in examples:
-        digest.update(json.dumps(astuple(example), ensure_ascii=True).encode() + b"\n")
+        texts = [example.prompt, *example.replies]
+        digest.update(json.dumps(texts, ensure_ascii=True).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -212,16 +192,15 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
 
     Raises:
         InputError: `out` is there and not an empty folder.
-        DeviceError: the device is not there; 4-bit weights without CUDA.
-        MissingDependencyError: bitsandbytes, where 4-bit weights are asked for.
+        DeviceError: the device is not there.
     """
-    training_device(settings.device, quantise=settings.quantise)
+    training_device(settings.device)
     require_new_folder(out)
 
 
 def train_scenarios(
     model_path: str | Path,
-    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
+    examples: Sequence[TrainingExample],
     out: str | Path,
     *,
     settings: ScenarioTrainingSettings | None = None,
@@ -230,10 +209,9 @@ def train_scenarios(
 ) -> ScenarioTrainingReport:
     """Train a LoRA adapter on the replies that are wanted, or on preferred ones (DPO).
 
-    For `TrainingExample` the loss is on the replies' tokens and their end token only. For
-    `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
-    reference. The same examples, settings, seed, versions and thread count give the same adapter;
-    a training that was killed continues from what it stored beside `out` about once a minute.
+    The loss is on the replies' tokens and their end token only. For examples with a rejected
+    reply it is `preference_loss` with the base model, its adapter off, as
+    reference. The same examples, settings, seed, versions and thread count give the same adapter.
 
     Args:
         model_path: folder of the base model, with safetensors weights.
@@ -247,21 +225,21 @@ def train_scenarios(
     Raises:
         InputError: no examples, an empty one, all too long, or `out` holds something else.
         ModelFolderError: no model that can be trained.
-        DeviceError: the device is not there or too small; 4-bit weights without CUDA.
-        MissingDependencyError: peft, or bitsandbytes where 4-bit weights are asked for.
+        DeviceError: the device is not there or too small.
+        MissingDependencyError: peft is not installed.
         KnowgateError: the loss is NaN or infinite; nothing is written.
     """
     chosen, out = settings or ScenarioTrainingSettings(), Path(out)
-    kinds = {type(one) for one in examples}
+    kinds = {one.rejected is None for one in examples}
     if len(kinds) != 1:
         raise InputError(
             "are of two kinds" if kinds else "there are none",
             where="examples",
             hint="train on one kind at a time" if kinds else "give at least one",
         )
-    device = training_device(chosen.device, quantise=chosen.quantise)
+    device = training_device(chosen.device)
     identity: dict[str, Any] = {
-        "objective": "preference" if kinds == {PreferenceExample} else "supervised",
+        "objective": "supervised" if kinds == {True} else "preference",
         "examples_sha256": examples_sha256(examples),
         "settings": asdict(chosen),
         "seed": seed,
@@ -278,7 +256,6 @@ def train_scenarios(
                 Path(model_path),
                 device,
                 dtype=chosen.dtype,
-                quantise=chosen.quantise,
                 rank=chosen.rank,
                 alpha=chosen.alpha,
             )
@@ -397,7 +374,7 @@ def shuffled_batches(lengths: Sequence[int], size: int, seed: str) -> list[list[
 def _encode(
     model: Any,
     tokenizer: Any,
-    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
+    examples: Sequence[TrainingExample],
     settings: ScenarioTrainingSettings,
 ) -> _Rows:
     """Token rows of all examples that are not too long.
@@ -516,8 +493,8 @@ class _Training:
             KnowgateError: a loss or a gradient is NaN or infinite.
             DeviceError: a batch does not fit into memory.
         """
-        started, checkpoint = time.monotonic(), Checkpoint(out, self._identity)
-        losses = self._losses(checkpoint, on_progress)
+        started = time.monotonic()
+        losses = self._losses(on_progress)
         names = ("torch", "transformers", "peft")
         stored: dict[str, Any] = {
             "schema": SCHEMA,
@@ -534,10 +511,9 @@ class _Training:
         with new_folder(out, last=TRAINING_FILE) as work:
             stored["adapter_sha256"] = write_adapter(self._model, work)
             write_json(work / TRAINING_FILE, stored)
-        checkpoint.remove()
         return stored
 
-    def _losses(self, checkpoint: Checkpoint, on_progress: Progress | None) -> list[float]:
+    def _losses(self, on_progress: Progress | None) -> list[float]:
         """Train the adapter; returns the mean loss of each epoch."""
         torch, settings = self._torch, self._settings
         trained = [one for one in self._model.parameters() if one.requires_grad]
@@ -549,8 +525,8 @@ class _Training:
             for epoch in range(settings.epochs)
             for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
         ][: settings.steps(len(lengths))]
-        history = checkpoint.restore(trained, optimiser)
-        for done, (_, batch) in enumerate(batches[len(history) :], start=len(history)):
+        history: list[tuple[float, float]] = []
+        for done, (_, batch) in enumerate(batches):
             share = learning_rate_share(done, len(batches), settings.warm_up)
             for group in optimiser.param_groups:
                 group["lr"] = rate * share
@@ -564,7 +540,6 @@ class _Training:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             history.append((summed, weight))
-            checkpoint.save_when_due(trained, optimiser, history)
             if on_progress is not None:
                 on_progress(done + 1, len(batches))
         steps: dict[int, list[tuple[float, float]]] = {}
@@ -586,8 +561,7 @@ class _Training:
                 total += float(loss.detach())
         except self._torch.OutOfMemoryError as error:
             raise DeviceError(
-                f"{size} examples do not fit into memory at one time — lower rows_at_once, "
-                "or use quantise"
+                f"{size} examples do not fit into memory at one time — lower rows_at_once"
             ) from error
         return total, weight
 

@@ -223,7 +223,7 @@ class _Work:
         pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}
         # The scorer that comes of it gives other questions no score.
         known = [question for question in questions if self._bundled.supports(question.text)]
-        cases = retrieval_cases(known, pools, self._embed, seed=seed)
+        cases = retrieval_cases(known, pools, self._embed)
         self._cases: dict[str, list[SetCase]] = {}
         for case in cases:
             self._cases.setdefault(case.question_id, []).append(case)
@@ -353,7 +353,7 @@ class _Work:
         self, scorer: SufficiencyScorer, questions: Sequence[TrainingQuestion]
     ) -> Examples:
         cases = [case for question in questions for case in self._cases[question.id]]
-        examples = mix_examples(scorer, cases, balance=0.0)
+        examples = mix_examples(scorer, cases)
         found: dict[str, list[MixExample]] = {}
         for case, example in zip(cases, examples, strict=True):
             found.setdefault(case.question_id, []).append(example)

@@ -257,12 +257,6 @@ class TokenEncoder:
 
     def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on this encoder."""
-        if self._store is not None and self._store.dtype != "float16":
-            # Scores then differ by more than a policy tolerates.
-            settings["passages"] = self._store.dtype
-        return self._fingerprint(kind, **settings)
-
-    def _fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         read = {"max_windows": MAX_WINDOWS, "stride": self._stride}
         return self._loaded.fingerprint(kind, self._max_length, {**read, **settings})
 
@@ -276,7 +270,7 @@ class TokenEncoder:
         if self._adapter is not None:
             files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
             adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
-        return self._fingerprint("encoder", adapter_sha256=adapter).probed(
+        return self.fingerprint("encoder", adapter_sha256=adapter).probed(
             SimpleNamespace(score=self._cosines)
         )
 
@@ -297,14 +291,9 @@ class TokenEncoder:
         self._store = PassageStore(folder, self.identity)
         self._cache = self._new_cache()
 
-    def passage_writer(
-        self,
-        folder: str | os.PathLike[str],
-        dtype: str | None = None,
-        reuse: str | os.PathLike[str] | None = None,
-    ) -> PassageWriter:
+    def passage_writer(self, folder: str | os.PathLike[str]) -> PassageWriter:
         """What appends passages to a folder for `use_passages`. Arguments, errors as there."""
-        return PassageWriter(folder, self.identity, dtype, reuse)
+        return PassageWriter(folder, self.identity)
 
     def encode(
         self, texts: Sequence[str], *, max_windows: int = MAX_WINDOWS

@@ -14,6 +14,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -208,7 +209,7 @@ def _quantize(path: Path, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
         quantization.quantize_static(
             str(path),
             str(path),
-            _Rows(rows),
+            SimpleNamespace(get_next=lambda: next(rows, None)),
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
             # Weights of seven bits: those of eight saturate on processors without VNNI, which
@@ -220,17 +221,6 @@ def _quantize(path: Path, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
             op_types_to_quantize=["MatMul", "Gemm"],
             extra_options={"OpTypesToExcludeOutputQuantization": ["MatMul", "Gemm"]},
         )
-
-
-class _Rows:
-    """Rows as the quantiser reads them, one by one."""
-
-    def __init__(self, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
-        self._rows = rows
-
-    def get_next(self) -> dict[str, NDArray[np.int64]] | None:
-        """The inputs of the next row; None after the last."""
-        return next(self._rows, None)
 
 
 def _version(name: str) -> str:

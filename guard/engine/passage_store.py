@@ -22,17 +22,15 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import InputError, ModelFolderError, first_fault, require_known
+from ..errors import InputError, ModelFolderError, first_fault
 from ..files import open_regular
 from ..fingerprint import Fingerprint
-
-StoredDtype = Literal["float16", "int8"]
 
 STORE_VERSION = 2
 STORE_FILE = "passages.sqlite"
@@ -48,7 +46,6 @@ _BUSY_SECONDS = 60.0
 _KEY_BYTES = 16
 # Of a float16 that was widened to 32 bits and moved left by 13.
 _SIGN_EXPONENT_FRACTION = np.uint32(0x8FFFE000).astype(np.int32)
-_NUMPY_DTYPES: Mapping[StoredDtype, str] = {"float16": "<f2", "int8": "i1"}
 
 
 class EncodedText:
@@ -87,7 +84,7 @@ class _About(BaseModel):
 
     schema_version: int = STORE_VERSION
     encoder: Fingerprint
-    dtype: StoredDtype
+    dtype: Literal["float16"] = "float16"
 
 
 class PassageStore:
@@ -109,7 +106,7 @@ class PassageStore:
         self._opened = threading.local()
         _require_store(self.path)
         with self._reading() as connection:
-            self.dtype = _read_about(connection, encoder, self.path).dtype
+            _require_about(connection, encoder, self.path)
             [(self._last, self._count)] = connection.execute(
                 "SELECT ifnull(max(rowid), 0), count(*) FROM passages"
             )
@@ -127,7 +124,7 @@ class PassageStore:
             ModelFolderError: the vectors of a passage are damaged.
         """
         raws = ((key, self.raw(key)) for key in keys)
-        return {key: _unpacked(raw, self.dtype) for key, raw in raws if raw is not None}
+        return {key: _unpacked(raw) for key, raw in raws if raw is not None}
 
     def raw(self, key: bytes) -> bytes | None:
         """The checked bytes of one passage, None where it is not there. Raises as `found`."""
@@ -141,22 +138,10 @@ class PassageStore:
             raise _damaged(self.path, "the vectors of a passage are not as written")
         return raw
 
-    def rounded(self, windows: Sequence[EncodedText]) -> list[EncodedText]:
+    @staticmethod
+    def rounded(windows: Sequence[EncodedText]) -> list[EncodedText]:
         """Windows as they would be read from here."""
-        return _unpacked(_packed(windows, self.dtype), self.dtype)
-
-    def require_dtype(self, dtype: str) -> None:
-        """Reject a store in another precision.
-
-        Raises:
-            InputError: it is another.
-        """
-        if dtype != self.dtype:
-            raise InputError(
-                f"the passages are stored in {self.dtype}, not in {dtype}",
-                where=str(self.path.parent),
-                hint=f"use --dtype {self.dtype}, or another folder",
-            )
+        return _unpacked(_packed(windows))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -182,42 +167,26 @@ class PassageWriter:
     Args:
         folder: new, empty or a store.
         encoder: the fingerprint of the encoder that gives the vectors.
-        dtype: `float16` or `int8`; None for what the store has, and float16 for a new one.
-        reuse: folder of another store of the same encoder and dtype, to copy from.
 
     Raises:
-        InputError: the folder has other files, cannot be written, another process writes it,
-            or a store has another dtype.
+        InputError: the folder has other files, cannot be written, or another process writes it.
         ModelFolderError: as for `PassageStore`.
     """
 
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        encoder: Fingerprint,
-        dtype: str | None = None,
-        reuse: str | os.PathLike[str] | None = None,
-    ) -> None:
-        if dtype is not None:
-            require_known(dtype, get_args(StoredDtype), "dtype")
+    def __init__(self, folder: str | os.PathLike[str], encoder: Fingerprint) -> None:
         self._path = Path(folder) / STORE_FILE
         _prepare_folder(self._path)
         with self._writing():
             self._connection = sqlite3.connect(self._path, isolation_level=None, timeout=0.0)
         try:
             with self._writing():
-                self._begin(encoder, cast(StoredDtype, dtype or "float16"))
-            self._store = PassageStore(folder, encoder)
-            self._store.require_dtype(dtype or self._store.dtype)
-            self._old = None
-            if reuse is not None:
-                self._old = PassageStore(reuse, encoder)
-                self._old.require_dtype(self._store.dtype)
+                self._begin(encoder)
+            PassageStore(folder, encoder)  # which checks what is there
         except BaseException:
             self._connection.close()
             raise
 
-    def _begin(self, encoder: Fingerprint, dtype: StoredDtype) -> None:
+    def _begin(self, encoder: Fingerprint) -> None:
         run = self._connection.execute
         run(f"PRAGMA page_size = {_PAGE_BYTES}")
         # Readers wait only while a commit is written, not while passages are appended.
@@ -229,7 +198,7 @@ class PassageWriter:
         if not tables:
             for statement in _SCHEMA:
                 run(statement)
-            about = _About(encoder=encoder, dtype=dtype)
+            about = _About(encoder=encoder)
             run("INSERT INTO about VALUES (?)", (about.model_dump_json(),))
             self.commit()
 
@@ -251,21 +220,12 @@ class PassageWriter:
     def append(self, encoded: Mapping[bytes, Sequence[EncodedText]]) -> None:
         """Write passages; those that are there already stay as they are."""
         for key, windows in encoded.items():
-            self._append(key, _packed(windows, self._store.dtype))
-
-    def copy(self, key: bytes) -> bool:
-        """Whether a passage was there to be copied from the store to reuse."""
-        raw = None if self._old is None else self._old.raw(key)
-        if raw is not None:
-            self._append(key, raw)
-        return raw is not None
-
-    def _append(self, key: bytes, raw: bytes) -> None:
-        with self._writing():
-            self._connection.execute(
-                "INSERT OR IGNORE INTO passages VALUES (?, ?, ?)",
-                (key[:_KEY_BYTES], zlib.crc32(raw), raw),
-            )
+            raw = _packed(windows)
+            with self._writing():
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO passages VALUES (?, ?, ?)",
+                    (key[:_KEY_BYTES], zlib.crc32(raw), raw),
+                )
 
     def commit(self) -> None:
         """Make what was appended count."""
@@ -323,7 +283,7 @@ def _require_store(path: Path) -> None:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
 
 
-def _read_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> _About:
+def _require_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> None:
     schema = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
     # A view or a trigger could name functions to run.
     if [statement for (statement,) in schema] != list(_SCHEMA):
@@ -346,33 +306,24 @@ def _read_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path
             where=str(path.parent),
             hint="encode them for this one with `knowgate index KB --scorer NAME --out DIR`",
         )
-    return about
 
 
 def _damaged(path: Path, what: str) -> ModelFolderError:
     return ModelFolderError(what, where=str(path), hint=_HINT)
 
 
-def _packed(windows: Sequence[EncodedText], dtype: StoredDtype) -> bytes:
-    """One passage as bytes: sizes, then per window its embedding, ids and token vectors.
-
-    int8 has a scale for each token, whose largest number is 127.
-    """
+def _packed(windows: Sequence[EncodedText]) -> bytes:
+    """One passage as bytes: sizes, then per window its embedding, ids and token vectors."""
     widths = windows[0].embedding.size, windows[0].vectors.shape[1]
     sizes = np.array([*widths, len(windows), *(len(window.ids) for window in windows)], "<u4")
     parts = [sizes.tobytes()]
     for window in windows:
         parts += [window.embedding.astype("<f4").tobytes(), window.ids.astype("<i4").tobytes()]
-        vectors = window.vectors
-        if dtype == "int8":
-            scales = np.abs(vectors).max(axis=1, keepdims=True) / np.float32(127)
-            vectors = np.rint(vectors / np.maximum(scales, np.float32(1e-12)))
-            parts.append(scales.astype("<f4").tobytes())
-        parts.append(vectors.astype(_NUMPY_DTYPES[dtype]).tobytes())
+        parts.append(window.vectors.astype("<f2").tobytes())
     return b"".join(parts)
 
 
-def _unpacked(raw: bytes, dtype: StoredDtype) -> list[EncodedText]:
+def _unpacked(raw: bytes) -> list[EncodedText]:
     place = 0
 
     def take(dtype: str, count: int) -> NDArray[Any]:
@@ -386,9 +337,7 @@ def _unpacked(raw: bytes, dtype: StoredDtype) -> list[EncodedText]:
     for length in take("<u4", count).tolist():
         embedding = take("<f4", embedded).astype(np.float32)
         ids = take("<i4", length).astype(np.int32)
-        scales = take("<f4", length) if dtype == "int8" else None
-        stored = take(_NUMPY_DTYPES[dtype], length * width).reshape(length, width)
-        vectors = from_float16(stored) if scales is None else stored * scales[:, None]
+        vectors = from_float16(take("<f2", length * width).reshape(length, width))
         windows.append(EncodedText(ids, vectors, embedding))
     return windows
 

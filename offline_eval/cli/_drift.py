@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...calibration import Interval
 from ...calibration.monitoring import DecisionMonitor
@@ -59,12 +59,6 @@ class _Label(BaseModel):
     right: bool | None
     rate: float = Field(1.0, gt=0, le=1)
 
-    @model_validator(mode="after")
-    def _is_picked(self) -> _Label:
-        if self.right is None and self.rate == 1:
-            raise ValueError("a reply without a label needs a 'rate' below 1, or is to be left out")
-        return self
-
 
 @prints_figures
 def drift(
@@ -82,8 +76,8 @@ def drift(
     those that the policy takes on a run of `knowgate measure`, where a log of questions of which
     nothing is known suffices.
     Relevance and confidence are compared with the policy's histograms (PSI and KS, with
-    intervals and with what chance alone gives), the abstention rate against its
-    baseline, and feedback, if given, against the promised risk.
+    what chance alone gives), the abstention rate against its baseline, and feedback, if
+    given, against the promised risk.
 
     Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
 
@@ -147,21 +141,14 @@ def _judged(
 def _lines(report: MonitorReport) -> list[str]:
     lines = [f"{report.decisions} decisions"]
     rows = [
-        (signal.signal, name, distance)
+        f"{signal.signal:<12}{name:<5}{distance.value:>7.3f}"
+        f"{distance.without_drift:>11.3f}{distance.p_value:>8.3f}{signal.n:>9}"
         for signal in report.drift.signals
         for name, distance in (("PSI", signal.psi), ("KS", signal.ks))
-        if distance is not None and distance.value is not None
+        if distance is not None
     ]
     if rows:
-        lines.append(
-            f"{'signal':<17}{'value':>7}  {'95 % interval':<16}{'by chance':>9}{'p':>8}{'n':>9}"
-        )
-        lines += [
-            f"{signal:<12}{name:<5}{distance.value:>7.3f}  "
-            f"{f'{distance.low:.3f} to {distance.high:.3f}':<16}"
-            f"{distance.without_drift:>9.3f}{distance.p_value:>8.3f}{distance.n_live:>9}"
-            for signal, name, distance in rows
-        ]
+        lines += [f"{'signal':<17}{'value':>7}{'by chance':>11}{'p':>8}{'n':>9}", *rows]
     lines += report.words.split("\n")
     alarms = ", ".join(report.alarms)
     lines.append(f"alarms: {alarms}" if alarms else "no alarm")

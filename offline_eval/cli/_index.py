@@ -25,8 +25,6 @@ def index(
     out_dir: Path,
     *,
     scorer: str = DEFAULT_SCORER,
-    dtype: str | None = None,
-    reuse: Path | None = None,
     chunks: ChunkOptions,
 ) -> None:
     """Encode passages ahead of time, so that a guard does not encode them for a request.
@@ -34,7 +32,7 @@ def index(
     `Guard.load("policy.json", passages=DIR)` and `--scorer NAME,passages=DIR` use the folder.
     Passages are found by their text: give them as your retriever returns them. Others are
     encoded when they come. Start the command again to resume, and to add passages. To drop
-    passages that are gone, write a new folder and `--reuse` the old one.
+    passages that are gone, write a new folder.
 
     Example: `knowgate index passages.jsonl --out passages`
 
@@ -43,9 +41,6 @@ def index(
             cut into chunks.
         out_dir: Folder to write; what is in it is not encoded again.
         scorer: Scorer by name, or a tuned or exported folder.
-        dtype: `float16`, for scores as without the folder; `int8`, half as large, for scores
-            to calibrate on. By default what the folder has, float16 for a new one.
-        reuse: Older folder to copy from what is still needed.
     """
     if scorer.startswith("judge:"):
         # Not loaded: that may take minutes, or a key.
@@ -63,14 +58,11 @@ def index(
             given,
             out_dir,
             loaded,
-            dtype=dtype,
-            reuse=reuse,
             progress=lambda read: advance(read, len(given)),
         )
     print_figures({**asdict(report), "folder": out_dir})
-    reused = f", {report.reused} copied" if reuse is not None else ""
     out.print(
-        f"{report.read} passages read, {report.encoded} texts encoded{reused}; "
+        f"{report.read} passages read, {report.encoded} texts encoded; "
         f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}"
     )
 

@@ -44,7 +44,6 @@ class TrainingOptions(Pairs):
     learning_rate: float | None = None
     rank: int | None = None
     device: str | None = None
-    quantise: bool | None = None
 
 
 @prints_figures
@@ -93,7 +92,7 @@ def tune(
         knowledge: File that keeps what the model knows, so that it is asked once.
         limit: At most that many questions.
         training: epochs, learning_rate, rank (of the LoRA adapter), device (auto, cpu, cuda,
-            cuda:N), quantise=true (4 bits, QLoRA; CUDA only). By default what suits.
+            cuda:N). By default what suits.
     """
     relevance = {"questions": questions, "passage": passage}
     scenarios = {

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.matching import (
     AnswerMatcher,
-    MeaningMatcher,
     canonical_answer,
     normalise_answer,
     same_answer,
@@ -123,67 +117,3 @@ def test_aliases_keep_sameness_symmetric(first: str, second: str) -> None:
     assert matcher(first, second) is (
         bool(normalise_answer(first)) and bool(normalise_answer(second))
     )
-
-
-# -- meaning --------------------------------------------------------------------------
-
-
-class Compass:
-    """Vectors by angle, in degrees; unknown texts point away."""
-
-    fingerprint = "compass"
-
-    def __init__(self, **angles: float) -> None:
-        self._angles = angles
-        self.asked: list[list[str]] = []
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.asked.append(list(texts))
-        angles = np.radians([self._angles.get(text.split()[0], 180.0) for text in texts])
-        found = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        return 3 * found.astype(np.float32)
-
-
-def test_vectors_that_point_the_same_way_are_one_answer() -> None:
-    compass = Compass(car=0, automobile=20, bicycle=40)
-    matcher = MeaningMatcher(compass, threshold=0.9)  # cos 26° = 0.9
-
-    assert matcher("the car", "automobile")
-    assert matcher("Automobile", "a bicycle")
-    assert not matcher("car", "bicycle")
-    assert matcher("bicycle", "automobile")
-
-
-def test_equal_letters_need_no_vectors() -> None:
-    compass = Compass()
-
-    assert MeaningMatcher(compass)("Car!", "a car")
-    assert compass.asked == []
-
-
-def test_answers_with_different_numbers_are_never_one_by_their_vectors() -> None:
-    compass = Compass(car=0)
-
-    assert not MeaningMatcher(compass)("car 23", "car 24")
-    assert MeaningMatcher(compass)("car 23 red", "car twenty-three blue")
-    assert not MeaningMatcher(compass)("", "car")
-
-
-def test_vectors_of_length_zero_are_nothing() -> None:
-    class Nowhere(Compass):
-        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-            return np.zeros((len(texts), 2), dtype=np.float32)
-
-    assert not MeaningMatcher(Nowhere())("a b", "c d")
-
-
-def test_its_fingerprint_names_embedder_and_threshold() -> None:
-    assert MeaningMatcher(Compass(), threshold=0.8).fingerprint == "meaning:Compass:compass:0.8"
-
-
-def test_the_embedded_scorer_tells_meanings_apart(bi_encoder: BiEncoderScorer) -> None:
-    matcher = MeaningMatcher(bi_encoder, threshold=0.75)
-
-    assert matcher("New York City", "the city of New York")
-    assert matcher("the city of New York", "New York City")
-    assert not matcher("New York City", "Los Angeles")

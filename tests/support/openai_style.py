@@ -24,20 +24,18 @@ class Server:
     Attributes:
         say: text of the k-th reply to a request (from 0), by its body.
         fault: decides which requests are rejected.
-        most_replies: of one request, whatever its `n`.
         bodies, started: of every request, in order; times are monotonic.
     """
 
     say: Callable[[Mapping[str, Any], int], str] = lambda body, k: "Paris"
     fault: Fault = lambda server, body: None
-    most_replies: int = 128
     bodies: list[dict[str, Any]] = field(default_factory=list)
     started: list[float] = field(default_factory=list)
     url: str = ""
 
     def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A chat completion as OpenAI writes it."""
-        count = min(body.get("n") or 1, self.most_replies)
+        count = body.get("n") or 1
         choices = []
         for index in range(count):
             text = self.say(body, index)

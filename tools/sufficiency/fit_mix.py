@@ -22,11 +22,11 @@ from knowgate.calibration.training.cases import (
     TrainingQuestion,
     fit_match_model,
     mix_examples,
-    retrieval_cases,
 )
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
+from tools.sufficiency.drawing import drawn_cases, weighed
 from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06
@@ -52,12 +52,7 @@ def main() -> None:
     cases = development_cases(questions)
     probe = feature_probe(LENGTH_PENALTY)
     scorer = SufficiencyScorer(arguments.folder, model=probe)
-    examples = mix_examples(
-        scorer,
-        cases,
-        source_weights=FIT_WEIGHTS,
-        on_progress=lambda done, total: print(f"{done}/{total}", end="\r", flush=True),
-    )
+    examples = weighed(mix_examples(scorer, cases), cases, source_weights=FIT_WEIGHTS)
     _print_left_out(cases, examples, probe.features)
     note = f"{len(cases)} sets from {len({c.source for c in cases})} sources of the pack"
     mix = fit_match_model(
@@ -95,7 +90,7 @@ def development_cases(
             pool = pool if len(pool) >= _SMALL_TOPIC else whole
             pools[topic] = rng.sample(pool, min(_MOST_CANDIDATES, len(pool)))
         once = list({q.id: q for q in chosen}.values())[:per_source]
-        cases += retrieval_cases(
+        cases += drawn_cases(
             once, pools, embedder.embed, seed=_SEED, sizes=(2, 3, 4, 5, 5, 5), compound_share=0.4
         )
         print(source, len(cases), flush=True)

@@ -47,6 +47,7 @@ from knowgate.guard.signals.relevance.sufficiency import (
     MultilingualScorer,
 )
 from tools.multilingual_model import PROJECTED, matched_vectors
+from tools.sufficiency.drawing import weighed
 from tools.sufficiency.fit_mix import feature_probe, joint
 from tools.sufficiency.pairs import read_pairs
 
@@ -241,7 +242,8 @@ def write_mix(xquad: Path, pack: Path) -> None:
     probe = feature_probe(0.0).model_copy(update={"told": _TOLD})
     scorer = MultilingualScorer(encoder=encoder, model=probe)
     print(f"{len(labelled)} sets", flush=True)
-    examples = mix_examples(scorer, [one.case for one in labelled])
+    sets = [one.case for one in labelled]
+    examples = weighed(mix_examples(scorer, sets), sets)
     rows = list(zip(labelled, examples, strict=True))
     _print_held_out(rows, probe.features)
     note = f"{len(rows)} sets of DRCD and of XQuAD in {len(LANGUAGES)} languages"

@@ -15,7 +15,7 @@ from ...contracts import (
     PartialGenerationsError,
 )
 from ...errors import InputError, LanguageModelError
-from ...matching import MeaningMatcher, SentenceMatcher
+from ...matching import SentenceMatcher
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from ._single_answers import settled_by_greedy
@@ -31,6 +31,10 @@ Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 
 
 _SAME = SentenceMatcher()
+
+
+# So many samples decide at least where the model fails.
+_FEWEST_SAMPLES = 3
 
 
 class SampledConsistency(ClosedBookEstimator):
@@ -56,14 +60,13 @@ class SampledConsistency(ClosedBookEstimator):
             policy's in the place of it.
         prompt: closed-book prompt with a `{question}` slot.
         same: when two answers count as one, e.g. `same_answer`, an `AnswerMatcher` with
-            aliases or a `MeaningMatcher`; one with a method `about(question)` is told the
+            aliases or a `SameMeaning`; one with a method `about(question)` is told the
             question by it, as the default is.
         stopping: `curtailed` (exact: the decision of all n samples), `bayesian`
             (`BayesianStopping` with its defaults), `none` (always n), or a rule.
         shortcut: from which probability in (0, 1] on the greedy answer is known without
             sampling, where n samples would hardly decide otherwise (see `settled_by_greedy`);
             None for never.
-        minimum_samples: how many samples decide at least where the model fails.
 
     Raises:
         InputError: `language_model` is not one, e.g. a bare LangChain chat model, or an
@@ -85,14 +88,11 @@ class SampledConsistency(ClosedBookEstimator):
         same: Callable[[str, str], bool] = _SAME,
         stopping: Stopping = "curtailed",
         shortcut: float | None = 0.9,
-        minimum_samples: int = 3,
     ) -> None:
         sampling = Sampling() if sampling is None else sampling
         super().__init__(language_model, prompt, sampling.seed)
         n = sampling.n
         check_rule(n, threshold)
-        if minimum_samples < 1:
-            raise InputError("must be at least 1", where="minimum_samples")
         self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
         self._same = same
         self._seed = sampling.seed
@@ -101,7 +101,6 @@ class SampledConsistency(ClosedBookEstimator):
         if shortcut is not None and not 0.0 < shortcut <= 1.0:
             raise InputError("must be in (0, 1] or None", where="shortcut")
         self._shortcut = shortcut
-        self._minimum_samples = min(minimum_samples, n)
 
     def deciding_at(self, threshold: float) -> SampledConsistency:
         """The same estimator, stopping once "at least `threshold`" is decided.
@@ -176,7 +175,7 @@ class SampledConsistency(ClosedBookEstimator):
     def _what_arrived(self, error: LanguageModelError, drawn: int) -> list[Generation]:
         rows = error.generations if isinstance(error, PartialGenerationsError) else ()
         arrived = [generation for row in rows for generation in row]
-        if drawn + len(arrived) < self._minimum_samples:
+        if drawn + len(arrived) < min(_FEWEST_SAMPLES, self._n):
             raise error
         return arrived
 
@@ -186,10 +185,10 @@ class SampledConsistency(ClosedBookEstimator):
         def count() -> int:
             return sum(same(answer, sample.text) for sample in samples)
 
-        if isinstance(self._same, MeaningMatcher):
-            found: int = yield Compute(count)
-            return found
-        return count()
+        if self._same is _SAME:  # too quick to be worth a thread
+            return count()
+        found: int = yield Compute(count)
+        return found
 
 
 def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:

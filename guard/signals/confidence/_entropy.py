@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
-
-import numpy as np
 
 from ..._model_steps import Compute, Draw, Steps, draw_some, log_sum_exp
 from ...contracts import (
@@ -18,13 +15,11 @@ from ...contracts import (
     EntailmentModel,
     Generation,
     LanguageModel,
-    TextEmbedder,
 )
 from ...errors import InputError, LanguageModelError, require_known
-from ...fingerprint import Fingerprint
-from ...matching import SentenceMatcher, canonical_answer, is_refusal
+from ...matching import SentenceMatcher, canonical_answer
 from ...prompts import Prompt
-from ._driver import StepwiseEstimator
+from ._driver import ClosedBookEstimator
 from ._single_answers import required_logprobs
 from .stopping import Sampling
 
@@ -43,8 +38,7 @@ class AnswerClusters(Protocol):
         """A cluster number for each answer; numbers count up from 0 as clusters appear."""
 
 
-ClustersFrom = AnswerClusters | EntailmentModel | TextEmbedder | Callable[[str, str], bool] | None
-_NUMBER = re.compile(r"\d+(?:[.:/]\d+)*")
+ClustersFrom = AnswerClusters | EntailmentModel | Callable[[str, str], bool] | None
 
 
 # Whether the answers at two places are the same.
@@ -117,38 +111,11 @@ def entailed(model: EntailmentModel) -> Clusters:
     return Clusters(settings, comparison)
 
 
-def embedded(embedder: TextEmbedder, *, similarity: float = 0.9) -> Clusters:
-    """Answers are one cluster when their embeddings are close and their numbers the same.
-
-    Weak on names, whose embeddings are alike: prefer entailment, or equality on short answers.
-
-    Args:
-        embedder: what embeds.
-        similarity: cosine in (-1, 1] from which on two answers are one.
-    """
-
-    def comparison(_: str, answers: Sequence[str]) -> _Comparison:
-        vectors = np.asarray(embedder.embed(list(answers)), dtype=np.float64)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-        # A text's cosine with itself may be rounded to just below 1.
-        close = unit @ unit.T >= similarity - 1e-6
-        numbers = [sorted(_NUMBER.findall(canonical_answer(answer))) for answer in answers]
-        return lambda one, other: numbers[one] == numbers[other] and bool(close[one, other])
-
-    settings: Settings = {
-        "clusters": "embedding",
-        "embedder": _name_of(embedder),
-        "similarity": similarity,
-    }
-    return Clusters(settings, comparison)
-
-
 def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
     """Choose the clustering for what the user gave; a `SentenceMatcher` for None.
 
     Raises:
-        InputError: it can neither cluster, judge, embed nor be called.
+        InputError: it can neither cluster, judge nor be called.
     """
     if clusters is None:
         return matched(SentenceMatcher())
@@ -156,14 +123,12 @@ def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
         return clusters
     if isinstance(clusters, EntailmentModel):
         return entailed(clusters)
-    if isinstance(clusters, TextEmbedder):
-        return embedded(clusters)
     if callable(clusters):
         return matched(clusters)
     raise InputError(
         f"a {type(clusters).__name__} cannot cluster answers",
         where="clusters",
-        hint="give an object with entails(premise, hypothesis), with embed(texts), or a function",
+        hint="give an object with entails(premise, hypothesis), or a function of two answers",
     )
 
 
@@ -175,25 +140,13 @@ def _name_of(part: object) -> str:
     return str(dump() if dump else fingerprint)
 
 
-Form = Literal["normalised", "monte_carlo"]
-
-
 def semantic_entropy(
-    cluster_ids: Sequence[int],
-    loglikelihoods: Sequence[float] | None = None,
-    *,
-    form: Form = "normalised",
+    cluster_ids: Sequence[int], loglikelihoods: Sequence[float] | None = None
 ) -> float:
-    """Entropy, in nats, of what sampled answers mean.
+    """Entropy −Σ P(c) log P(c), in nats, of what sampled answers mean.
 
-    With P(c) = the share of samples in cluster c (discrete), or
-    P(c) = Σ of the samples' likelihoods in c (likelihood-weighted, by log-sum-exp):
-
-    - `normalised`: −Σ P(c) log P(c) with P made to sum to 1; from 0 to the log of the
-      number of clusters.
-    - `monte_carlo`: −(1/n) Σ over the n samples of log P(c of the sample), P left as it
-      is. Without likelihoods this is the same number; with them it is unbounded, and
-      grows with the answers' length.
+    P(c) is the share of the samples in cluster c (discrete), or the sum of their likelihoods, by
+    log-sum-exp and made to sum to 1. So it goes from 0 to the log of the number of clusters.
 
     Every sample counts, also where two are the same text.
 
@@ -201,13 +154,12 @@ def semantic_entropy(
         cluster_ids: one per sample, at least one.
         loglikelihoods: natural-log likelihood of each sample, of the whole sequence or
             per token as the caller chooses; None for the discrete form.
-        form: as above.
 
     Raises:
         InputError: no samples, lists of different length, or likelihoods that are NaN,
             infinite upwards or all zero.
 
-    Source: Kuhn et al. 2023 (monte_carlo); Farquhar et al. 2024 (discrete; normalised).
+    Source: Farquhar et al. 2024.
 
     Example:
         >>> round(semantic_entropy([0, 0, 1, 1]), 4)
@@ -215,14 +167,13 @@ def semantic_entropy(
     """
     if not len(cluster_ids):
         raise InputError("holds no samples", where="cluster_ids")
-    require_known(form, ("normalised", "monte_carlo"), "form")
     if loglikelihoods is None:
         shares = [count / len(cluster_ids) for count in Counter(cluster_ids).values()]
         return _clean(-math.fsum(share * math.log(share) for share in shares))
-    return _weighted_entropy(cluster_ids, loglikelihoods, form)
+    return _weighted_entropy(cluster_ids, loglikelihoods)
 
 
-def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float], form: Form) -> float:
+def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float]) -> float:
     if len(loglikelihoods) != len(ids):
         raise InputError(
             f"has {len(loglikelihoods)} numbers for {len(ids)} samples", where="loglikelihoods"
@@ -232,13 +183,11 @@ def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float], form:
     members: dict[int, list[float]] = {}
     for cluster, value in zip(ids, loglikelihoods, strict=True):
         members.setdefault(cluster, []).append(value)
-    logs = {cluster: log_sum_exp(values) for cluster, values in members.items()}
-    if form == "monte_carlo":
-        return -math.fsum(len(members[cluster]) * log for cluster, log in logs.items()) / len(ids)
-    whole = log_sum_exp(list(logs.values()))
+    logs = [log_sum_exp(values) for values in members.values()]
+    whole = log_sum_exp(logs)
     if whole == -math.inf:
         raise InputError("are all zero probabilities", where="loglikelihoods")
-    parts = [log - whole for log in logs.values() if log > -math.inf]
+    parts = [log - whole for log in logs if log > -math.inf]
     return _clean(-math.fsum(math.exp(part) * part for part in parts))
 
 
@@ -248,10 +197,9 @@ def _clean(entropy: float) -> float:
 
 
 Variant = Literal["discrete", "likelihood"]
-AnswerFrom = Literal["greedy", "largest_cluster"]
 
 
-class SemanticEntropy(StepwiseEstimator):
+class SemanticEntropy(ClosedBookEstimator):
     """1 − entropy / log n of the meanings of n sampled answers, in [0, 1].
 
     1 when all samples mean the same, 0 when no two do. Strong where answers can be worded
@@ -260,21 +208,15 @@ class SemanticEntropy(StepwiseEstimator):
     something else than its greedy answer counts as sure. A refusal has confidence 0.
 
     `discrete` takes each cluster's share of the samples. `likelihood` sums the samples'
-    likelihoods in each cluster and makes the sums add up to 1; likelihoods are
-    exp(mean log p) per token by default (`length_normalised`), or of the whole sequence.
-    The entropy itself, in further forms, is `semantic_entropy`.
+    likelihoods exp(mean log p) in each cluster and makes the sums add up to 1.
 
     Args:
         language_model: what is asked; `likelihood` needs its `token_logprobs`.
         sampling: how the samples are drawn, at least 2.
         variant: as above.
         clusters: what tells which answers mean the same: an object with
-            `entails(premise, hypothesis)`, one with `embed(texts)`, a function of two
-            answers such as a `SameMeaning`, any `AnswerClusters`, or None for a
-            `SentenceMatcher`.
-        length_normalised: of the likelihoods; not used in `discrete`.
-        answer: `greedy` asks once more, for the greedy answer; `largest_cluster` takes the
-            first sample of the largest cluster.
+            `entails(premise, hypothesis)`, a function of two answers such as a
+            `SameMeaning`, any `AnswerClusters`, or None for a `SentenceMatcher`.
         prompt: closed-book prompt with a `{question}` slot.
 
     Raises:
@@ -284,6 +226,8 @@ class SemanticEntropy(StepwiseEstimator):
     language models using semantic entropy.
     """
 
+    kind = "semantic_entropy"
+
     def __init__(
         self,
         language_model: LanguageModel,
@@ -291,71 +235,47 @@ class SemanticEntropy(StepwiseEstimator):
         sampling: Sampling | None = None,
         variant: Variant = "discrete",
         clusters: ClustersFrom = None,
-        length_normalised: bool = True,
-        answer: AnswerFrom = "greedy",
         prompt: Prompt | None = None,
     ) -> None:
-        super().__init__(language_model)
+        super().__init__(language_model, prompt)
         sampling = Sampling() if sampling is None else sampling
         if sampling.n < 2:
             raise InputError("must be at least 2", where="n")
         require_known(variant, get_args(Variant), "variant")
-        require_known(answer, get_args(AnswerFrom), "answer")
-        self._n, self._variant, self._answer_from = sampling.n, variant, answer
+        self._n, self._variant = sampling.n, variant
         self._clusters = as_clusters(clusters)
         # Rules are too quick to be worth a thread.
         self._by_rules = clusters is None
-        self._length_normalised = length_normalised
         self._temperature, self._seed = sampling.temperature, sampling.seed
-        self._prompt = prompt or Prompt.bundled("closed_book")
 
     @property
     def cost(self) -> Cost:
-        """n samples, and the greedy answer unless the largest cluster gives it."""
-        return Cost(greedy_calls=int(self._answer_from == "greedy"), sampled_calls=self._n)
+        """The greedy answer and n samples."""
+        return Cost(greedy_calls=1, sampled_calls=self._n)
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this estimator is bound to."""
-        likelihood = self._variant == "likelihood"
-        return Fingerprint(
-            kind="semantic_entropy",
-            backend="language_model",
-            settings={
-                **self._clusters.settings,
-                "language_model": self._language_model.fingerprint,
-                "n": self._n,
-                "variant": self._variant,
-                "length_normalised": self._length_normalised if likelihood else None,
-                "answer": self._answer_from,
-                "temperature": self._temperature,
-                "prompt_sha256": self._prompt.sha256,
-            },
-        )
+    def _settings(self) -> Settings:
+        return {
+            **self._clusters.settings,
+            "n": self._n,
+            "variant": self._variant,
+            "length_normalised": True if self._variant == "likelihood" else None,
+            "answer": "greedy",
+            "temperature": self._temperature,
+            "prompt_sha256": self._prompt.sha256,
+        }
 
-    def _steps(self, question: str) -> Steps[Confidence]:
-        prompt = self._prompt.fill(question=question)
-        answer, calls = None, 0
-        if self._answer_from == "greedy":
-            [greedy] = yield Draw(prompt)
-            answer, calls = greedy.text.strip(), 1
-            if is_refusal(answer):
-                return Confidence(0.0, answer, samples_saved=self._n, calls=1)
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         # The very samples that `SampledConsistency` draws for the same seed.
         seed = None if self._seed is None else self._seed + 1
+        prompt = self._prompt.fill(question=question)
         draw = Draw(prompt, self._n, self._temperature, seed)
         samples, error = yield from draw_some(draw)
         if error is not None and len(samples) < 2:
             raise error
         texts = [sample.text.strip() for sample in samples]
         ids: list[int] = yield from self._clustered(question, texts)
-        if answer is None:
-            largest = Counter(ids).most_common(1)[0][0]
-            answer = texts[ids.index(largest)]
-        partial = len(samples) < self._n
-        drawn = len(samples)
-        value = 0.0 if is_refusal(answer) else self._value(ids, samples)
-        return Confidence(value, answer, drawn, calls=calls + drawn, partial=partial)
+        drawn, value = len(samples), self._value(ids, samples)
+        return Confidence(value, answer, drawn, calls=1 + drawn, partial=drawn < self._n)
 
     def _clustered(self, question: str, texts: list[str]) -> Any:
         if len(set(texts)) == 1:
@@ -368,13 +288,9 @@ class SemanticEntropy(StepwiseEstimator):
     def _value(self, ids: list[int], samples: list[Generation]) -> float:
         likelihoods = None
         if self._variant == "likelihood":
-            likelihoods = [self._likelihood(sample) for sample in samples]
+            logs = [required_logprobs(sample) for sample in samples]
+            likelihoods = [math.fsum(tokens) / len(tokens) for tokens in logs]
             if max(likelihoods) == -math.inf:
                 raise LanguageModelError("every sampled answer has probability 0")
         entropy = semantic_entropy(ids, likelihoods)
         return min(1.0, max(0.0, 1.0 - entropy / math.log(len(samples))))
-
-    def _likelihood(self, sample: Generation) -> float:
-        logprobs = required_logprobs(sample)
-        total = math.fsum(logprobs)
-        return total / len(logprobs) if self._length_normalised else total

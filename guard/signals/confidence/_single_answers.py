@@ -324,8 +324,6 @@ class PTrue(ClosedBookEstimator):
         sampling: how the k replies are drawn, five by default.
         prompt: closed-book prompt with a `{question}` slot.
         asking: prompt with the slots `{question}` and `{answer}`.
-        yes: the word for yes among the options.
-        no: the word for no among the options.
 
     Raises:
         InputError: `language_model` is not one or cannot do what `method` needs, or an
@@ -344,8 +342,6 @@ class PTrue(ClosedBookEstimator):
         sampling: Sampling | None = None,
         prompt: Prompt | None = None,
         asking: Prompt | None = None,
-        yes: str = "yes",
-        no: str = "no",
     ) -> None:
         super().__init__(language_model, prompt)
         require_known(method, get_args(Method), "method")
@@ -361,7 +357,6 @@ class PTrue(ClosedBookEstimator):
         self._samples, self._temperature = sampling.n, sampling.temperature
         self._seed = sampling.seed
         self._asking = asking or Prompt.bundled("p_true")
-        self._words = yes, no
 
     @property
     def cost(self) -> Cost:
@@ -376,7 +371,7 @@ class PTrue(ClosedBookEstimator):
             "method": self._method,
             "samples": None if options else self._samples,
             "temperature": None if options else self._temperature,
-            "words": "/".join(self._words) if options else None,
+            "words": "yes/no" if options else None,
             "prompt_sha256": self._prompt.sha256,
             "asking_sha256": self._asking.sha256,
         }
@@ -384,7 +379,7 @@ class PTrue(ClosedBookEstimator):
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         asked = self._asking.fill(question=question, answer=answer)
         if self._method == "options":
-            yes, no = self._words
+            yes, no = ("yes", "no")
             share = yield from score_yes(asked, [yes], [no])
             return Confidence(share, answer, calls=1)
         calls = 1

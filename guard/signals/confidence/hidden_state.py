@@ -6,21 +6,21 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from ..._model_steps import Draw, HiddenState, Steps
-from ...contracts import Confidence, Cost, HiddenStateLanguageModel, LanguageModel
+from ..._model_steps import HiddenState, Steps
+from ...contracts import Confidence, Cost, Generation, HiddenStateLanguageModel, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
 from ...files import read_json, write_text
 from ...fingerprint import Fingerprint
-from ...matching import is_refusal
 from ...prompts import Prompt
 from ...read_models import check_model
-from ._driver import StepwiseEstimator
+from ._driver import ClosedBookEstimator
 
 PROBE_SCHEMA_VERSION = 1
 
@@ -117,7 +117,7 @@ class FittedProbe(BaseModel):
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
-class HiddenStateProbe(StepwiseEstimator):
+class HiddenStateProbe(ClosedBookEstimator):
     """A fitted probe's probability, from the state of the prompt's last token, in [0, 1].
 
     Reads whether the model knows before it says a word: one forward pass on the
@@ -130,8 +130,6 @@ class HiddenStateProbe(StepwiseEstimator):
         language_model: a local model that shows its hidden states.
         probe: what was fitted on exactly this model, or the path of its file.
         prompt: the closed-book prompt that it was fitted with.
-        draws_answer: False spares the greedy answer: `Confidence.answer` is then
-            empty, which is enough for routing but not for finding conflicts.
 
     Raises:
         InputError: the model shows no hidden states, or the file cannot be used.
@@ -141,15 +139,16 @@ class HiddenStateProbe(StepwiseEstimator):
     Mitchell 2023, The internal state of an LLM knows when it's lying.
     """
 
+    kind = "hidden_state_probe"
+
     def __init__(
         self,
         language_model: LanguageModel,
         *,
         probe: FittedProbe | str | os.PathLike[str],
         prompt: Prompt | None = None,
-        draws_answer: bool = True,
     ) -> None:
-        super().__init__(language_model)
+        super().__init__(language_model, prompt)
         if not isinstance(language_model, HiddenStateLanguageModel):
             raise InputError(
                 f"a {type(language_model).__name__} shows no hidden states",
@@ -157,8 +156,6 @@ class HiddenStateProbe(StepwiseEstimator):
                 hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
             )
         self._probe = probe if isinstance(probe, FittedProbe) else FittedProbe.load(probe)
-        self._prompt = prompt or Prompt.bundled("closed_book")
-        self._draws_answer = draws_answer
         for what, fitted, found in (
             ("language model", self._probe.language_model, language_model.fingerprint),
             ("prompt", self._probe.prompt_sha256, self._prompt.sha256),
@@ -171,31 +168,22 @@ class HiddenStateProbe(StepwiseEstimator):
 
     @property
     def cost(self) -> Cost:
-        """One forward pass, and the greedy answer if it is drawn."""
-        return Cost(greedy_calls=int(self._draws_answer), forward_passes=1)
+        """The greedy answer and one forward pass."""
+        return Cost(greedy_calls=1, forward_passes=1)
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this estimator is bound to."""
-        return Fingerprint(
-            kind="hidden_state_probe",
-            backend="language_model",
-            weights_sha256=self._probe.sha256,
-            settings={
-                "language_model": self._probe.language_model,
-                "layer": self._probe.layer,
-                "prompt_sha256": self._prompt.sha256,
-                "draws_answer": self._draws_answer,
-            },
-        )
+        return super().fingerprint.model_copy(update={"weights_sha256": self._probe.sha256})
 
-    def _steps(self, question: str) -> Steps[Confidence]:
+    def _settings(self) -> Mapping[str, str | int | bool]:
+        return {
+            "layer": self._probe.layer,
+            "prompt_sha256": self._prompt.sha256,
+            "draws_answer": True,
+        }
+
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         prompt = self._prompt.fill(question=question)
-        answer, calls = "", 0
-        if self._draws_answer:
-            [greedy] = yield Draw(prompt)
-            answer, calls = greedy.text.strip(), 1
-            if is_refusal(answer):
-                return Confidence(0.0, answer, calls=1)
         state = yield HiddenState(prompt, self._probe.layer)
-        return Confidence(self._probe.probability(state), answer, calls=calls)
+        return Confidence(self._probe.probability(state), answer, calls=1)

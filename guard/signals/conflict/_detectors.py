@@ -35,9 +35,7 @@ Sameness = Callable[[str, str], bool]
 Said = tuple[str, tuple[int, ...], bool]
 
 
-def views_of(
-    question: str, said: Sequence[Said], same: Sameness, refuses: Callable[[str], bool]
-) -> list[View]:
+def views_of(question: str, said: Sequence[Said], same: Sameness) -> list[View]:
     """One view per meaning, in the order in which the meanings first appear.
 
     An answer joins the first view of which it is the same as every answer. So any
@@ -48,13 +46,12 @@ def views_of(
         question: that was asked; given to a `same` that has a method `about`.
         said: the answers; empty ones and refusals are nobody's view.
         same: when two answers count as one.
-        refuses: when an answer says that there is none.
     """
     about = getattr(same, "about", None)
     equal: Sameness = same if about is None else about(question)
     groups: list[list[Said]] = []
     for one in said:
-        if not one[0].strip() or refuses(one[0]):
+        if not one[0].strip() or is_refusal(one[0]):
             continue
         home = next((g for g in groups if all(equal(other[0], one[0]) for other in g)), None)
         if home is None:
@@ -76,7 +73,6 @@ class ExaminingDetector(ABC):
         language_model: what is asked.
         prompt: with the slots `{context}` and `{question}`.
         same: when two answers count as one.
-        refuses: when an answer is none.
     """
 
     def __init__(
@@ -85,12 +81,10 @@ class ExaminingDetector(ABC):
         *,
         prompt: Prompt | None = None,
         same: Sameness = same_answer,
-        refuses: Callable[[str], bool] = is_refusal,
     ) -> None:
         self._language_model = checked_language_model(language_model)
         self._prompt = prompt or Prompt.bundled("with_context")
         self._same = same
-        self._refuses = refuses
 
     @abstractmethod
     def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
@@ -131,7 +125,7 @@ class ExaminingDetector(ABC):
             for indices, [found] in zip(prompts.values(), drawn, strict=True)
         ]
         said.append((closed_book, (), True))
-        return ConflictFinding.of(views_of(question, said, self._same, self._refuses))
+        return ConflictFinding.of(views_of(question, said, self._same))
 
     def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
         """True when the finding is a conflict.
@@ -161,7 +155,6 @@ class AnswerConflict(ExaminingDetector):
         prompt: prompt with the slots `{context}` and `{question}`.
         same: when two answers count as one; by default when they are equal after
             normalisation. `SameMeaning` compares what they mean.
-        refuses: when a reply says that there is no answer.
 
     Attributes:
         compares_passages: False; a policy that asks for that rejects this detector.
@@ -191,7 +184,6 @@ class PassageConflict(ExaminingDetector):
         prompt: prompt with the slots `{context}` and `{question}`.
         same: when two answers count as one; by default when they are equal after
             normalisation. `SameMeaning` compares what they mean.
-        refuses: when a reply says that there is no answer.
 
     Attributes:
         compares_passages: True.
@@ -285,7 +277,8 @@ class CrossEncoderEntailment:
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,
 # for the same where the rules leave them open.
 DEFAULT_THRESHOLD = 0.65
-DEFAULT_FLOOR = 0.3
+# Cosine below which an entailment model is not asked, and from which probability it says yes.
+_FLOOR, _ENTAILED = 0.3, 0.5
 
 
 class SameMeaning:
@@ -299,7 +292,7 @@ class SameMeaning:
     or a negation stands in one answer only, similarity may not call them the same.
 
     What the rules leave open is decided by the cosine of the embeddings. With an
-    entailment model, that decides instead wherever the cosine reaches `floor` and
+    entailment model, that decides instead wherever the cosine reaches .3 and
     a rule left it open: the same then means that each answer entails the other.
 
     Without an embedder and an entailment model, what is left open is not the same;
@@ -311,8 +304,6 @@ class SameMeaning:
             all-MiniLM-L6-v2 (loaded on first use), None for none.
         nli: an entailment model (`CrossEncoderEntailment`, say), None for none.
         threshold: cosine in [-1, 1] from which two answers are the same.
-        floor: cosine below which an entailment model is not asked.
-        nli_threshold: probability in [0, 1] from which one answer entails the other.
 
     Raises:
         InputError: a part is not what it should be, or a number is off its scale.
@@ -331,8 +322,6 @@ class SameMeaning:
         nli: EntailmentModel | None = None,
         *,
         threshold: float = DEFAULT_THRESHOLD,
-        floor: float = DEFAULT_FLOOR,
-        nli_threshold: float = 0.5,
     ) -> None:
         if not (embedder is None or isinstance(embedder, TextEmbedder) or embedder == "bi_encoder"):
             raise InputError(
@@ -349,9 +338,9 @@ class SameMeaning:
         self._embedder = embedder
         self._by_name = embedder == "bi_encoder"
         self._nli = nli
-        self._threshold = _within(threshold, -1.0, 1.0, "threshold")
-        self._floor = _within(floor, -1.0, 1.0, "floor")
-        self._nli_threshold = _within(nli_threshold, 0.0, 1.0, "nli_threshold")
+        if isinstance(threshold, bool) or not -1.0 <= threshold <= 1.0:
+            raise InputError("must be a number from -1 to 1", where="threshold")
+        self._threshold = threshold
 
     def __call__(self, first: str, second: str) -> bool:
         """Whether `first` and `second` mean the same; empty answers never do."""
@@ -374,7 +363,7 @@ class SameMeaning:
             return self._entail_each_other(first, second, question)
         cosine = self._cosine(first, second)
         if self._nli is not None:
-            return cosine >= self._floor and self._entail_each_other(first, second, question)
+            return cosine >= _FLOOR and self._entail_each_other(first, second, question)
         return rule is Rule.OPEN and cosine >= self._threshold
 
     def _entail_each_other(self, first: str, second: str, question: str) -> bool:
@@ -390,7 +379,7 @@ class SameMeaning:
             return found
         if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
             raise SignalValueError("conflict", "the entailment is neither a bool nor a probability")
-        return found >= self._nli_threshold
+        return found >= _ENTAILED
 
     def _cosine(self, first: str, second: str) -> float:
         embedder: Any = _bi_encoder() if self._by_name else self._embedder
@@ -410,9 +399,3 @@ def _latin(text: str) -> bool:
     letters = [character for character in text if character.isalpha()]
     # Beyond Latin Extended-B and its additions; an accent does not make a language foreign.
     return all(ord(letter) < 0x250 or 0x1E00 <= ord(letter) < 0x1F00 for letter in letters)
-
-
-def _within(value: float, low: float, high: float, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InputError(f"must be a number from {low:g} to {high:g}", where=name)
-    return float(value)

@@ -158,14 +158,12 @@ class IndexReport:
     Attributes:
         read: passages that were given, blank ones left out.
         encoded: texts that were encoded now.
-        reused: texts whose vectors were copied from another folder.
         stored: texts in the folder. A passage with a question in it has two: with it, without.
         bytes: of the folder's files.
     """
 
     read: int
     encoded: int
-    reused: int
     stored: int
     bytes: int
 
@@ -175,8 +173,6 @@ def index_passages(
     folder: str | os.PathLike[str],
     scorer: RelevanceScorer,
     *,
-    dtype: str | None = None,
-    reuse: str | os.PathLike[str] | None = None,
     progress: Callable[[int], None] = lambda read: None,
 ) -> IndexReport:
     """Encode passages into a folder, for `Guard.load(…, passages=folder)`.
@@ -184,41 +180,35 @@ def index_passages(
     What the folder has already is not encoded again, so a build that was stopped goes on when
     it is started again, and new passages are appended. Passages are found by their text, to the
     last character: give them as the retriever will. Those that are gone stay until a new
-    folder is written; `reuse` the old one then, and nothing is encoded twice.
+    folder is written.
 
     Args:
         passages: texts, LangChain documents or mappings with `text`; read once, in parts.
         folder: new, empty, or written for the same scorer.
         scorer: of `load_scorer`; one that encodes tokens (`sufficiency`,
             `sufficiency_cross`, `late_interaction`).
-        dtype: `float16` for scores within the tolerance of a policy; `int8` for half the size
-            and scores to calibrate on (`load_scorer(name, passages=folder)`). By default what
-            the folder has, and float16 for a new one.
-        reuse: another folder for the same scorer and dtype.
         progress: called with the number of passages read.
 
     Raises:
         InputError: the scorer encodes no tokens, a passage has no text, the folder has other
-            files or another dtype, or another process writes it.
+            files, or another process writes it.
         ModelFolderError: a folder is damaged, or was written for another scorer.
     """
     encoder = token_encoder(scorer)
-    read = encoded = reused = 0
-    with encoder.passage_writer(folder, dtype, reuse) as writer:
+    read = encoded = 0
+    with encoder.passage_writer(folder) as writer:
         given = _texts(passages)
         while part := list(islice(given, _PASSAGES_PER_COMMIT)):
             texts = [text for passage in part for text in _encoded_texts(scorer, passage)]
             new = {key: text for text in texts if (key := content_key(text)) not in writer}
-            missing = {key: text for key, text in new.items() if not writer.copy(key)}
-            windows = encoder.encode(list(missing.values()))
-            writer.append(dict(zip(missing, windows, strict=True)))
+            windows = encoder.encode(list(new.values()))
+            writer.append(dict(zip(new, windows, strict=True)))
             writer.commit()
-            read, encoded = read + len(part), encoded + len(missing)
-            reused += len(new) - len(missing)
+            read, encoded = read + len(part), encoded + len(new)
             progress(read)
         stored = len(writer)
     size = sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file())
-    return IndexReport(read, encoded, reused, stored, size)
+    return IndexReport(read, encoded, stored, size)
 
 
 def _encoded_texts(scorer: RelevanceScorer, passage: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -55,13 +55,6 @@ class Support:
         """
         values = [one.support for one in sentences if one.support is not None]
         return cls(min(values, default=1.0), tuple(sentences))
-
-    def shifted(self, places: int) -> Support:
-        """Return the same with each sentence so many characters further on."""
-        moved = (
-            replace(one, start=one.start + places, end=one.end + places) for one in self.sentences
-        )
-        return Support(self.value, tuple(moved))
 
     def unsupported(self, threshold: float) -> tuple[SentenceSupport, ...]:
         """Return the sentences whose support is below the threshold."""

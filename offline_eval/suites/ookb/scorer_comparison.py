@@ -25,7 +25,7 @@ from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
-from ...report.document import Document, Facts, Prose, Section, as_json
+from ...report.document import Document, Prose, Section, as_json
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
@@ -417,10 +417,6 @@ def scorers_document(found: ScorerComparison) -> Document:
             Section(
                 "How to read this",
                 (*_WORDS.paragraphs("how_to_read"), Prose(explained("leak"), small=True)),
-            ),
-            Section(
-                "What was compared",
-                (Facts(tuple((one.name, one.unfit or "compared") for one in found.scorers)),),
             ),
         ],
         values=found.to_dict(),

@@ -10,6 +10,7 @@ import heapq
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from random import Random
 
@@ -210,7 +211,9 @@ def _head(text: str) -> str | None:
     return named[-1] if len(words) > 1 and len(named[-1]) > 2 else None
 
 
-_ARTICLE_BEFORE = re.compile(r"\b([Aa])(n?)(\s+)$")
+# A capital within a sentence is a name, such as "vitamin A".
+_ARTICLE_BEFORE = re.compile(r"(\ba|(?:^|[.!?]\s+)A)n?(\s+)$")
+_OWN_ARTICLE = re.compile(r"^([Aa])n?(\s+)(?=\S)")
 _LEADING = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
 _DETERMINED = re.compile(
     r"(?:the|an?|its|his|her|their|our|this|that|these|those|some|any|every)\s", re.IGNORECASE
@@ -219,12 +222,10 @@ _DETERMINER_BEFORE = re.compile(
     r"\b(?:the|an?|its|his|her|their|our|this|that|these|those)\s+$", re.IGNORECASE
 )
 _SENTENCE_BEFORE = re.compile(r"(?:^|[.!?][\"'”)]*\s+)[\"'“(]*$")
-_VOWEL_SOUND = re.compile(r"[aeiou]|8|11(?!\d)|18(?!\d)|honest|honou?r|hour|heir", re.IGNORECASE)
-_CONSONANT_SOUND = re.compile(
-    r"eu|uni(?!n|m)|us[aeiu]|ut[ei]|ubi|one\b|once\b|U[A-Z]|[B-DGJKPQTV-Z][A-Z]"
+_VOWEL_SOUND = re.compile(
+    r"(?!eu|uni(?!n|m)|us[aeiu]|ut[ei]|ubi|one\b|once\b)[aeiou]|8|11(?!\d)|18(?!\d)|hono|hour|heir",
+    re.IGNORECASE,
 )
-# Initials are pronounced letter by letter: an FBI agent.
-_VOWEL_LETTER = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)(?![a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ def replace_answer(
         new = _in_place(text[:start], stated, alternative, kind)
         if new is None:
             return None
-        pieces += [_corrected_article(before, new), new]
+        pieces += [_ARTICLE_BEFORE.sub(partial(_suited, new), before), new]
         position = end
     pieces.append(text[position:])
     if kind is AnswerKind.PERSON:
@@ -296,7 +297,7 @@ def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKi
             new = leading.group() + new  # its own article stays
         elif _DETERMINED.match(new) and _DETERMINER_BEFORE.search(before):
             new = _DETERMINED.sub("", new, count=1)
-        new = _corrected_own_article(new)
+        new = _OWN_ARTICLE.sub(lambda found: _suited(new[found.end() :], found), new)
         if stated.endswith(".") and not new.endswith("."):
             new += "."
     if _SENTENCE_BEFORE.search(before):
@@ -310,37 +311,9 @@ def _spelt_like(found: re.Match[str], number: str) -> str:
     return number.capitalize() if found.group()[:1].isupper() else number.lower()
 
 
-def _corrected_own_article(text: str) -> str:
-    found = re.match(r"([Aa])n?\s+(?=\S)", text)
-    if not found:
-        return text
-    rest = text[found.end() :]
-    return f"{found.group(1)}{'n' if takes_an(rest) else ''} {rest}"
-
-
-def _corrected_article(before: str, new: str) -> str:
-    """Return the text before an answer, with `a` or `an` to suit the new answer."""
-    found = _ARTICLE_BEFORE.search(before)
-    # A capital within a sentence is a name, such as "vitamin A".
-    if not found or (
-        found.group(1) == "A" and not _SENTENCE_BEFORE.search(before[: found.start()])
-    ):
-        return before
-    article = found.group(1) + ("n" if takes_an(new) else "")
-    return before[: found.start()] + article + found.group(3)
-
-
-def takes_an(text: str) -> bool:
-    """Return whether the indefinite article before `text` is `an`, by its sound.
-
-    Example:
-        >>> [takes_an(word) for word in ("hour", "unit", "FBI agent", "8", "uncle", "UN envoy")]
-        [True, False, True, True, True, False]
-    """
-    if len(text) > 1 and text[1].isupper() and _VOWEL_LETTER.match(text):
-        return True
-    lowered = text if text[:2].isupper() else text[:1].lower() + text[1:]
-    return bool(_VOWEL_SOUND.match(text)) and not _CONSONANT_SOUND.match(lowered)
+def _suited(following: str, found: re.Match[str]) -> str:
+    """Return an article and its space, `a` or `an` by the sound of what follows."""
+    return f"{found[1]}{'n' if _VOWEL_SOUND.match(following) else ''}{found[2]}"
 
 
 def _other_surname(text: str, answers: tuple[str, ...], alternative: str) -> str:

@@ -89,7 +89,7 @@ _Column = tuple[str, str, str, int]
 def _table(methods: Methods, columns: Sequence[_Column], notes: tuple[Text, ...] = ()) -> Table:
     """Make a table of shares, a line per method."""
     found = [
-        (heading, [one.scenarios[scenario][share] for one in methods.values()], share, better)
+        (heading, [one[scenario][share] for one in methods.values()], share, better)
         for heading, scenario, share, better in columns
     ]
     cells = [
@@ -121,7 +121,7 @@ def published_table(methods: Methods) -> Table:
 
     def cell(name: str, scenario: str, value: float | None, share: str = "em") -> Cell:
         text: Callable[[float | None], str] = decimal if share == "rely" else percent
-        own = methods[name].scenarios[scenario][share].value if name in methods else None
+        own = methods[name][scenario][share].value if name in methods else None
         return Cell(text(value), "" if own is None else f"here {text(own)}")
 
     columns = {**_TITLES, ALL: "Mean of the four"}
@@ -162,7 +162,7 @@ def situations_plot(methods: Methods) -> Plot | None:
     marks = [_MARKS[shown_method(name)[0]] for name in methods]
     panels = {}
     for one in SITUATIONS:
-        shares = [found.scenarios[one["name"]]["em"] for found in methods.values()]
+        shares = [found[one["name"]]["em"] for found in methods.values()]
         lines = enumerate(zip(marks, shares, strict=True))
         series = [("", *mark, [*[None] * line, share]) for line, (mark, share) in lines]
         panels[f"{one['title']}\n({one['letter']})"] = series
@@ -197,17 +197,17 @@ def headline(summary: UniKnowSummary) -> list[str]:
 def _best(summary: UniKnowSummary, *, shut: bool) -> str:
     """Name the method with the highest Rely, guards that always abstain left out."""
     rely = {
-        name: found.overall["rely"]
+        name: found[ALL]["rely"]
         for name, found in summary.methods.items()
-        if found.overall.cases
-        and found.failed <= _MOST_FAILED * (found.failed + found.overall.cases)
+        if found[ALL].cases
+        and summary.failed(name) <= _MOST_FAILED * (summary.failed(name) + found[ALL].cases)
         and not (shut and name.startswith("guard_"))
     }
     if not rely:
         return TEXTS.text("best", None, None, None)
     best = min(rely, key=lambda name: (-(rely[name].value or 0.0), name))
     naive = summary.methods.get("naive")
-    beside = None if naive is None or best == "naive" else naive.overall["rely"].value
+    beside = None if naive is None or best == "naive" else naive[ALL]["rely"].value
     return TEXTS.text("best", best, estimate_text(rely[best], decimal), beside)
 
 
@@ -216,7 +216,7 @@ def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
     if guard not in summary.methods or base not in summary.methods:
         return ""
     ours, theirs = (
-        {name: rates["em"].value for name, rates in summary.methods[method].scenarios.items()}
+        {name: rates["em"].value for name, rates in summary.methods[method].items()}
         for method in (guard, base)
     )
     return TEXTS.text("guarded", base, ours, theirs)
@@ -226,7 +226,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
     asked = grouped(summary.run.rows, lambda row: row.method)
     found = {
-        title: [method.scenarios[name] for method in summary.methods.values()]
+        title: [method[name] for method in summary.methods.values()]
         for name, title in _TITLES.items()
     }
     sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
@@ -259,7 +259,7 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
 
 
 def _sections(summary: UniKnowSummary) -> list[Section | None]:
-    shown = {name: found for name, found in summary.methods.items() if found.overall.cases}
+    shown = {name: found for name, found in summary.methods.items() if found[ALL].cases}
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
@@ -307,7 +307,7 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
 def _tested(summary: UniKnowSummary) -> Section:
     lines = []
     for one in SITUATIONS:
-        found = [method.scenarios[one["name"]] for method in summary.methods.values()]
+        found = [method[one["name"]] for method in summary.methods.values()]
         questions = max((shares.questions for shares in found), default=0)
         cases = max((shares.cases for shares in found), default=0)
         lines.append((_LETTERED[one["name"]], one["what"], one["wanted"], questions, cases))

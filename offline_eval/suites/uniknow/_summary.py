@@ -14,7 +14,7 @@ from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
 from ..parts import run_values
 from ._cases import Knowledge
-from ._metrics import MethodMetrics, paired_difference, uniknow_metrics
+from ._metrics import MethodShares, method_values, paired_difference, uniknow_metrics
 from .plan import UniKnowRun
 
 CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ _ORDER = {name: position for position, name in enumerate(_METHODS)}
 PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     name: {"rely_nq": None, **found} for name, found in CONTENT["published"]["methods"].items()
 }
-Methods = Mapping[str, MethodMetrics]
+Methods = Mapping[str, MethodShares]
 
 
 def shown_method(name: str) -> tuple[str, str]:
@@ -84,14 +84,24 @@ class UniKnowSummary:
         """The guarantee of the guards' policy; None where no guard took part."""
         return None if self.run.policy is None else self.run.policy.guarantee
 
+    @property
+    def method_values(self) -> dict[str, dict[str, Any]]:
+        """The metrics of each method, for JSON."""
+        return {name: method_values(own, self.failed(name)) for name, own in self.methods.items()}
+
+    def failed(self, method: str) -> int:
+        """Return the number of rows of a method with an error."""
+        return sum(self.failures.get(method, {}).values())
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         differences: dict[str, dict[str, Any]] = {}
         for (method, base), (cases, intervals) in self.differences.items():
             differences.setdefault(method, {})[base] = {"cases": cases, **intervals}
-        names = ("questions", "groups", "knowledge", "failures", "methods")
+        names = ("questions", "groups", "knowledge", "failures")
         values = {
             **{name: getattr(self, name) for name in names},
+            "methods": self.method_values,
             "rows": len(self.run.rows),
             "rows_planned": self.run.plan.rows,
             "contexts_not_built": self.problems,

@@ -27,7 +27,6 @@ from typing import Any
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios import (
-    PreferenceExample,
     ScenarioTrainingSettings,
     TrainingExample,
     train_scenarios,
@@ -310,7 +309,7 @@ def training_examples(
     *,
     per_side: int = _QUESTIONS_PER_SIDE,
     seed: int = 0,
-) -> list[TrainingExample] | list[PreferenceExample]:
+) -> list[TrainingExample]:
     """Make examples for training, shuffled; for `dpo` the wanted reply and a wrong one.
 
     Their number is that of the paper's four contexts of the questions taken, whatever the
@@ -350,7 +349,7 @@ def training_examples(
         if case.scenario is not Scenario.UNKNOWN or (case.question_id, case.scenario) in wrong
     ]
     return [
-        PreferenceExample(
+        TrainingExample(
             case.fill(template),
             wanted_reply(method, case),
             wrong.get((case.question_id, case.scenario or Scenario.AGREEMENT), _UNKNOWN_REPLY),

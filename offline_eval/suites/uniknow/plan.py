@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ....calibration.training.scenarios import PreferenceExample, TrainingExample
+from ....calibration.training.scenarios import TrainingExample
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json
@@ -372,7 +372,7 @@ def tuning_examples(
     per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> list[TrainingExample] | list[PreferenceExample]:
+) -> list[TrainingExample]:
     """Make examples of the training half of a data set; preferences for `dpo`.
 
     Args:

@@ -12,7 +12,7 @@ import pytest
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import retry_after
 from knowgate.guard import LanguageModelError
-from knowgate.guard.signals.confidence import SampledConsistency, Sampling
+from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import draw
 from tests.support.openai_style import Server, busy, chat_model, serving
 
@@ -26,86 +26,21 @@ def server() -> Iterator[Server]:
         yield running
 
 
-# -- several replies to one request ------------------------------------------------------------
-
-
-@WAYS
-async def test_ten_samples_are_one_request(server: Server, asynchronous: bool) -> None:
-    lm = ChatModelLM(chat_model(server), n_option="n")
-
-    [found] = await draw(lm, asynchronous, "q", n=10, temperature=0.7)
-
-    assert [one.text for one in found] == [f"answer {k}" for k in range(10)]
-    [body] = server.bodies
-    assert (body["n"], body["temperature"]) == (10, 0.7)
-    assert not body.get("stream")
-    assert (lm.usage.calls, lm.usage.input_tokens, lm.usage.output_tokens) == (1, 12, 30)
-
-
-@WAYS
-async def test_each_prompt_is_one_request(server: Server, asynchronous: bool) -> None:
-    server.say = lambda body, k: f"{body['messages'][-1]['content']}{k}"
-    lm = ChatModelLM(chat_model(server), n_option="n")
-
-    rows = await draw(lm, asynchronous, "a", "b", "c", n=3, temperature=1.0)
-
-    assert [[one.text for one in row] for row in rows] == [
-        ["a0", "a1", "a2"], ["b0", "b1", "b2"], ["c0", "c1", "c2"]
-    ]  # fmt: skip
-    assert [body["n"] for body in server.bodies] == [3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("settings", "options", "requests"),
-    [
-        ({"logprobs": True}, {}, [None]),
-        ({}, {"shortcut": None}, [None, 4, 3]),
-        ({}, {"shortcut": None, "stopping": "none"}, [None, 10]),
-    ],
-    ids=["probability of the greedy answer", "curtailed", "all samples"],
-)
-def test_consistency_takes_few_requests(
-    server: Server, settings: dict[str, Any], options: dict[str, Any], requests: list[int | None]
-) -> None:
-    server.say = lambda body, k: "Paris"
-    lm = ChatModelLM(chat_model(server, **settings), n_option="n")
-    estimator = SampledConsistency(lm, sampling=Sampling(n=10), **options)
-
-    assert estimator.estimate("What is the capital of France?").value >= 0.7
-    assert [body.get("n") for body in server.bodies] == requests
-
-
-@WAYS
-async def test_a_server_that_ignores_n_is_asked_for_the_rest(
-    server: Server, asynchronous: bool
-) -> None:
-    server.most_replies = 1
-    lm = ChatModelLM(chat_model(server), n_option="n")
-
-    [found] = await draw(lm, asynchronous, "q", n=4, temperature=0.7)
-
-    assert [one.text for one in found] == ["answer 0"] * 4
-    assert [body.get("n") for body in server.bodies] == [4, 3, 2, None]
-
-
-def test_bound_options_go_along_with_n(server: Server) -> None:
-    lm = ChatModelLM(chat_model(server).bind(stop=["\n"], top_p=0.5), n_option="n")
-
-    lm.generate(["q"], n=2, temperature=0.7)
-
-    [body] = server.bodies
-    assert (body["n"], body["stop"], body["top_p"]) == (2, ["\n"], 0.5)
-
-
 @pytest.mark.parametrize("seeded", [False, True])
-def test_without_the_option_and_with_seeds_each_sample_is_a_request(
-    server: Server, seeded: bool
-) -> None:
-    options: dict[str, Any] = {"n_option": "n", "seed_option": "seed"} if seeded else {}
+def test_each_sample_is_a_request(server: Server, seeded: bool) -> None:
+    options: dict[str, Any] = {"seed_option": "seed"} if seeded else {}
     ChatModelLM(chat_model(server), **options).generate(["q"], n=3, temperature=0.7, seed=1)
 
-    assert [body.get("n") for body in server.bodies] == [None] * 3
+    assert len(server.bodies) == 3
     assert {body.get("seed") for body in server.bodies} == ({1, 2, 3} if seeded else {None})
+
+
+def test_the_probability_of_the_greedy_answer_settles_a_question(server: Server) -> None:
+    server.say = lambda body, k: "Paris"
+    estimator = SampledConsistency(ChatModelLM(chat_model(server, logprobs=True)))
+
+    assert estimator.estimate("What is the capital of France?").value >= 0.7
+    assert len(server.bodies) == 1
 
 
 # -- retries ---------------------------------------------------------------------------------

@@ -91,14 +91,9 @@ async def test_control_characters_are_decided(plain: FastAPI, text: str) -> None
     assert found.json()["decision"]["route"] == "follow_context"
 
 
-async def test_the_page_of_the_endpoints_loads_nothing_from_elsewhere() -> None:
+async def test_the_endpoints_are_described() -> None:
     async with client_of(make_app()) as client:
-        page = await client.get("/docs")
         described = (await client.get("/openapi.json")).json()
-    assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert "<script" not in page.text
-    assert "http" not in page.text.replace("http_", "").replace("HTTP", "")
-    assert "/v1/decide/batch" in page.text
     assert set(described["paths"]) >= {"/v1/decide", "/v1/score", "/healthz", "/readyz", "/metrics"}
 
 
@@ -153,5 +148,5 @@ def test_no_request_gets_a_5xx_or_an_undocumented_response(
             case.validate_response(response)
 
         check()
-    assert len(operations) == 9
+    assert len(operations) == 8
     assert statuses <= ({200} if mode == "positive" else {400, 422})

@@ -13,7 +13,6 @@ from knowgate.calibration.monitoring._streams import (
     RiskMonitor,
     confidence_sequence,
     log_evidence_above,
-    log_evidence_below,
 )
 from knowgate.guard import InputError
 
@@ -48,7 +47,7 @@ def test_the_monitor_says_what_the_formula_says() -> None:
     # The bounds are where half the capital has grown to 1/δ.
     against = math.log(2 / 0.05)
     assert float(log_evidence_above(RIGHT_OR_WRONG, counts, low)) == pytest.approx(against)
-    assert float(log_evidence_below(RIGHT_OR_WRONG, counts, high, 1.0)) == pytest.approx(against)
+    assert float(log_evidence_above(1 - RIGHT_OR_WRONG, counts, 1 - high)) == pytest.approx(against)
 
 
 @pytest.mark.parametrize("wrong", [True, False])
@@ -85,7 +84,7 @@ def test_the_bounds_cover_the_risk_at_all_times_together(risk: float) -> None:
         counts = streams(seed, risk, 50, 1500)
         against = math.log(2 / delta)
         above = log_evidence_above(RIGHT_OR_WRONG, counts, risk) >= against
-        below = log_evidence_below(RIGHT_OR_WRONG, counts, risk, 1.0) >= against
+        below = log_evidence_above(1 - RIGHT_OR_WRONG, counts, 1 - risk) >= against
         missed += int((above | below).any(axis=1).sum())
     assert missed / 300 <= delta + 2 * math.sqrt(delta * (1 - delta) / 300)
 
@@ -111,7 +110,7 @@ def test_labels_picked_at_known_rates_give_the_risk_of_all_replies() -> None:
             if picked < rate:
                 monitor.observe(bool(luck < (0.4 if doubtful else 0.05)), rate=rate)
             else:
-                monitor.skip(rate=rate)
+                monitor.observe(None, rate=rate)
         found = monitor.estimate
         assert found.value is not None
         assert found.low is not None
@@ -137,7 +136,7 @@ def test_an_alarm_stays_whatever_comes_after() -> None:
 def test_labels_and_rates_that_cannot_be_are_refused_and_leave_no_trace() -> None:
     monitor = RiskMonitor(0.1, 0.1, least_rate=0.5)
     before = monitor.counts.copy(), monitor.labels
-    for wrong, rate in ((1, 1.0), (True, 0.4), (True, 1.1), (True, math.nan), (False, True)):
+    for wrong, rate in ((None, 1.0), (True, 0.4), (True, 1.1), (True, math.nan), (False, True)):
         with pytest.raises(InputError):
-            monitor.observe(wrong, rate=rate)  # type: ignore[arg-type]
+            monitor.observe(wrong, rate=rate)
     assert (monitor.counts, monitor.labels) == before

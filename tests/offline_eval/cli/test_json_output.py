@@ -121,7 +121,7 @@ def _replace_what_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("_demo", "write_report", SimpleNamespace(html=folder / "report.html")),
         ("_demo", "Guard", SimpleNamespace(load=lambda *_, **__: None)),
         ("_demo", "live_answers", [answer]),
-        ("_index", "index_passages", _made(read=1, encoded=1, reused=0, stored=1, bytes=9)),
+        ("_index", "index_passages", _made(read=1, encoded=1, stored=1, bytes=9)),
         ("_tune", "tune_relevance",
          TuningReport(40, 0.7, 0.9, Interval(0.2, 0.1, 0.3, 40), 7)),
         ("_tune", "train_scenarios", _made(folder=folder, losses=(1.0, 0.5))),

@@ -5,10 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry, start_http_server
 
 from knowgate.calibration.monitoring import DecisionMonitor
@@ -23,12 +19,7 @@ DASHBOARD, RULES = render_dashboards(AlertLimits())
 
 @needs_prometheus
 @pytest.mark.enable_socket
-def test_the_abstention_ratio_is_what_the_guard_decided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+def test_the_abstention_ratio_is_what_the_guard_decided(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     policy = calibrated_policy()
     monitor = DecisionMonitor(policy, registry=registry)
@@ -54,17 +45,10 @@ def test_the_abstention_ratio_is_what_the_guard_decided(
             # Targets are found five seconds after the start.
             there.wait_until(lambda: there.value(decided) == 40)
             decide(60, 20)
-            spans = {f"{one.context.trace_id:032x}" for one in kept.get_finished_spans()}
             there.wait_until(lambda: there.value(decided) == 120)
             ratio = "knowgate:abstention_ratio:rate5m"
             there.wait_until(lambda: (there.value(ratio) or 0) == pytest.approx(0.25, abs=0.05))
 
-            named = there.get(
-                "query_exemplars", query="knowgate_decisions_total", start="0", end="9999999999"
-            )
-            ids = {one["labels"]["trace_id"] for series in named for one in series["exemplars"]}
-            assert ids
-            assert ids <= spans
             # A scrape that a busy machine is late with leaves a gap until the next one.
             info = 'count(knowgate_policy_info{calibrated="true", alpha="0.1"} == 1)'
             there.wait_until(lambda: there.value(info) == 1)

@@ -9,22 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training import _adapters
 from knowgate.calibration.training import scenarios as training_module
 from knowgate.calibration.training.scenarios import (
-    PreferenceExample,
     ScenarioTrainingReport,
     ScenarioTrainingSettings,
     TrainingExample,
-    check_training,
     examples_sha256,
     train_scenarios,
 )
-from knowgate.guard import InputError, KnowgateError, MissingDependencyError
-from knowgate.guard.errors import DeviceError, ModelFolderError
+from knowgate.guard import InputError, KnowgateError
 from knowgate.guard.files import file_sha256
 
 FAST = ScenarioTrainingSettings(
@@ -32,7 +27,7 @@ FAST = ScenarioTrainingSettings(
 )
 REPLIES = ["red", "blue", "unknown", "green"]
 EXAMPLES = [TrainingExample(f"Colour of item {n}?\nA:", REPLIES[n]) for n in range(4)]
-PAIRS = [PreferenceExample(f"Item {n}?\nA:", "unknown", REPLIES[n]) for n in (0, 1, 3)]
+PAIRS = [TrainingExample(f"Item {n}?\nA:", "unknown", REPLIES[n]) for n in (0, 1, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -90,33 +85,6 @@ def test_the_same_seed_gives_the_same_adapter_and_another_seed_another(
     assert adapters[2].adapter_sha256 != adapters[0].adapter_sha256
 
 
-def test_a_killed_training_continues_and_gives_the_same_adapter(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = replace(FAST, epochs=4, batch_size=2, most_steps=5)
-    whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
-    monkeypatch.setattr(_adapters, "SECONDS", 0.0)
-    steps: list[int] = []
-
-    def killed_at_three(done: int, total: int) -> None:
-        steps.append(done)
-        if steps == [1, 2, 3]:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=few, on_progress=killed_at_three)
-    assert not (tmp_path / "out").exists()
-    resumed = train_scenarios(
-        base, EXAMPLES, tmp_path / "out", settings=few, on_progress=killed_at_three
-    )
-
-    assert steps == [1, 2, 3, 4, 5]
-    assert resumed.steps == whole.steps == 5
-    assert resumed.losses == pytest.approx(whole.losses, abs=0)
-    assert resumed.adapter_sha256 == whole.adapter_sha256
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "whole"]
-
-
 def test_a_batch_in_parts_gives_the_sums_of_a_whole_one(base: Path, tmp_path: Path) -> None:
     few = replace(FAST, epochs=1)
     whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
@@ -164,29 +132,6 @@ def test_examples_that_are_too_long_are_left_out_and_counted(base: Path, tmp_pat
         train_scenarios(base, EXAMPLES, tmp_path / "none", settings=replace(few, max_tokens=10))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-def test_4_bit_weights_are_refused_without_cuda(base: Path, tmp_path: Path) -> None:
-    settings = ScenarioTrainingSettings(quantise=True)
-
-    with pytest.raises(DeviceError, match=r"need a CUDA device.*without quantise"):
-        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=settings)
-    with pytest.raises(DeviceError, match="need a CUDA device"):
-        check_training(tmp_path / "out", settings)
-
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_4_bit_training_on_cuda_lowers_the_loss(base: Path, tmp_path: Path) -> None:
-    settings = replace(FAST, quantise=True, device="cuda")
-    try:
-        report = train_scenarios(base, EXAMPLES, tmp_path / "out", settings=settings)
-    except MissingDependencyError as error:
-        pytest.skip(str(error))
-
-    assert report.losses[-1] < report.losses[0]
-
-
 def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
     base: Path, tmp_path: Path
 ) -> None:
@@ -196,7 +141,7 @@ def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
         total = 0.0
         for pair in PAIRS:
             [[chosen, rejected]] = lm.score_options(
-                [pair.prompt], [f" {pair.chosen}", f" {pair.rejected}"]
+                [pair.prompt], [f" {pair.target}", f" {pair.rejected}"]
             )
             total += chosen - rejected
         return total
@@ -206,28 +151,6 @@ def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
     assert report.losses[0] == pytest.approx(math.log(2), rel=1e-4)
     assert report.losses[-1] < 0.3
     assert margin(HuggingFaceLM(base, adapter=report.folder)) > margin(HuggingFaceLM(base)) + 10
-
-
-@pytest.mark.parametrize(
-    ("raised", "told"),
-    [(torch.OutOfMemoryError("full"), DeviceError), (ValueError("x"), ModelFolderError)],
-)
-def test_what_fails_in_preparing_4_bits_is_a_typed_error(
-    base: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: type[Exception]
-) -> None:
-    def fail(_: Any) -> None:
-        raise raised
-
-    def load(*_: Any, **__: Any) -> tuple[Any, Any]:
-        return None, None
-
-    monkeypatch.setattr("peft.prepare_model_for_kbit_training", fail)
-    monkeypatch.setattr("transformers.BitsAndBytesConfig", dict)
-    monkeypatch.setattr(_adapters, "load_causal", load)
-    with pytest.raises(told):
-        _adapters.trainable_model(
-            base, torch.device("cpu"), dtype="auto", quantise=True, rank=2, alpha=4
-        )
 
 
 def test_a_misspelt_setting_is_refused() -> None:

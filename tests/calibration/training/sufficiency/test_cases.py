@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from knowgate.calibration.training.cases import (
@@ -15,7 +14,6 @@ from knowgate.calibration.training.cases import (
     nearest_insufficient,
     retrieval_cases,
 )
-from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 # Degrees from the question; the passage of the question lies at 0.
 ANGLES = {
@@ -66,49 +64,3 @@ def test_each_question_gives_a_set_with_its_passage_and_one_without() -> None:
         SetCase("q", "question", ("own", "near", "other", "middle", "far"), True, "s"),
         SetCase("q", "question", ("near", "other", "middle", "far", "farther"), False, "s"),
     ]
-
-
-def test_two_questions_in_one_need_both_passages() -> None:
-    other = TrainingQuestion("o", "question", "other", "t", source="s")
-    pool = ["own", "near", "middle", "far", "farther", "other"]
-
-    found = retrieval_cases(
-        [replace(QUESTION, text="question"), other], {"t": pool}, turned, compound_share=1.0
-    )
-
-    both, half = [case for case in found if case.compound]
-    assert [case.sufficient for case in found if not case.compound] == [True, False]
-    assert both == SetCase(
-        "q", "question question", ("own", "other", "near", "middle", "far"), True, "s", True
-    )
-    assert half == SetCase(
-        "q", "question question", ("own", "near", "middle", "far", "farther"), False, "s", True
-    )
-
-
-def test_questions_with_one_passage_are_never_joined() -> None:
-    pool = ["own", "near", "middle", "far", "farther", "farthest"]
-    for other in (
-        TrainingQuestion("o", "question", "own", "t"),
-        TrainingQuestion("o", "question", "near", "t", others=("own",)),
-    ):
-        found = retrieval_cases([QUESTION, other], {"t": pool}, turned, compound_share=1.0)
-        assert not any(case.compound for case in found)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_same_seed_gives_the_same_cases(seed: int) -> None:
-    questions = made_up_questions()
-    pools = {"town": [question.passage for question in questions]}
-    first, second = (
-        retrieval_cases(
-            questions, pools, hash_embedding, seed=seed, sizes=(2, 3, 4, 5), compound_share=0.3
-        )
-        for _ in range(2)
-    )
-    assert first == second
-    assert len({len(case.passages) for case in first}) > 1
-    for case in first:
-        own = next(q.passage for q in questions if q.id == case.question_id)
-        assert (own in case.passages) == (case.sufficient or case.compound)
-        assert len(set(case.passages)) == len(case.passages)

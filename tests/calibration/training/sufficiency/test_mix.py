@@ -109,7 +109,7 @@ def test_a_heavier_example_counts_like_several() -> None:
     assert _fit(twice).single.top == pytest.approx(_fit(examples * 2).single.top, abs=1e-4)
 
 
-def test_examples_hold_the_scorers_features_and_even_out_the_sources(
+def test_examples_hold_the_scorers_features(
     scorer: SufficiencyScorer,
 ) -> None:
     cases = [
@@ -118,20 +118,11 @@ def test_examples_hold_the_scorers_features_and_even_out_the_sources(
         SetCase("b", "Who?", ("Residents.", "No."), True, "large"),
         SetCase("c", "Who? When?", ("Residents.", "No."), True, "small", compound=True),
     ]
-    progress: list[tuple[int, int]] = []
 
-    found = mix_examples(
-        scorer,
-        cases,
-        balance=1.0,
-        source_weights={"small": 2.0},
-        on_progress=lambda done, total: progress.append((done, total)),
-    )
+    found = mix_examples(scorer, cases)
 
     [(vectors, together)] = scorer.match_features([cases[0].question], [cases[0].passages])
     assert found[0].vectors == tuple(tuple(vector) for vector in vectors)
     assert found[0].joined == tuple(together)
     assert [one.sufficient for one in found] == [True, False, True, True]
-    assert [one.weight for one in found] == pytest.approx([4 / 3] * 3 + [8.0])
     assert [one.whole for one in found] == [True, True, True, False]
-    assert progress == [(4, 4)]

@@ -73,18 +73,6 @@ def test_discrete_entropy_is_lm_polygraphs_empirical_one(case: dict[str, Any]) -
     assert found == pytest.approx(polygraph["SemanticEntropyEmpirical"], abs=1e-12)
 
 
-@every_case
-def test_the_monte_carlo_form_is_lm_polygraphs_semantic_entropy(case: dict[str, Any]) -> None:
-    polygraph = case["lm_polygraph"]
-    found = semantic_entropy(polygraph["clusters"], whole(case), form="monte_carlo")
-    assert found == pytest.approx(polygraph["SemanticEntropy"])
-    alone = list(range(len(case["samples"])))
-    found = semantic_entropy(alone, whole(case), form="monte_carlo")
-    assert found == pytest.approx(polygraph["MonteCarloSequenceEntropy"])
-    found = semantic_entropy(alone, per_token(case), form="monte_carlo")
-    assert found == pytest.approx(polygraph["MonteCarloNormalizedSequenceEntropy"])
-
-
 @pytest.mark.parametrize("case", CASES[:-1], ids=lambda case: str(case["greedy"]["text"]))
 def test_entropies_are_uqlms_where_its_clusters_are_ours(case: dict[str, Any]) -> None:
     uqlm, ids = case["uqlm"], matched(same_answer).cluster("", texts_of(case))

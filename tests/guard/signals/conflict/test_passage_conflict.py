@@ -72,12 +72,6 @@ def test_without_passages_the_model_is_not_asked() -> None:
     assert model.calls == 0
 
 
-def test_what_counts_as_a_refusal_can_be_chosen() -> None:
-    found = detector(refuses=lambda text: "nine" in text).examine("When?", "", [NINE, TEN])
-
-    assert [view.answer for view in found.views] == ["10"]
-
-
 def test_a_vaguer_answer_does_not_join_two_that_differ() -> None:
     model = Scripted({"[a]": "14 December 1972", "[b]": "December 1972", "[c]": "15 December 1972"})
     watched = PassageConflict(model, same=SameMeaning())

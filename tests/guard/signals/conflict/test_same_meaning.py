@@ -78,7 +78,7 @@ def test_what_a_rule_decides_asks_no_model() -> None:
 @pytest.mark.parametrize("verdict", [True, 0.5, 0.9, np.float32(0.9), np.bool_(True)])
 def test_entailment_both_ways_decides_from_the_floor_on(verdict: Any) -> None:
     nli = Entails(verdict)
-    same = SameMeaning(Angles({"the Big Apple": 60}), nli, floor=0.4)
+    same = SameMeaning(Angles({"the Big Apple": 60}), nli)
 
     assert same.about("Which city?")("New York", "the Big Apple")
     assert nli.asked == [

@@ -14,7 +14,6 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, Policy
 from knowgate.guard.engine.encoder import TokenEncoder
-from knowgate.guard.errors import FingerprintMismatchError
 from knowgate.guard.signals.relevance import index_passages, load_scorer
 
 QUESTION = "How many books may I borrow?"
@@ -129,34 +128,16 @@ def test_threads_and_forked_processes_get_the_same_scores(folder: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_int8_is_another_scorer_for_a_policy(plain: Any, tmp_path: Path) -> None:
-    report = index_passages(PASSAGES, tmp_path / "int8", plain, dtype="int8")
-    scorer = _loaded(tmp_path / "int8")
-
-    assert report.stored == 5
-    assert scorer.score(QUESTION, PASSAGES) == pytest.approx(
-        plain.score(QUESTION, PASSAGES), abs=0.1
-    )
-    with pytest.raises(FingerprintMismatchError, match=r"\.passages: nothing against 'int8'"):
-        Guard.load(Policy.for_scorer(plain), passages=tmp_path / "int8", metrics=False)
-    policy = Policy.for_scorer(scorer)
-    assert Guard.load(policy, passages=tmp_path / "int8", metrics=False).scorer is not None
-    with pytest.raises(FingerprintMismatchError, match=r"\.passages: 'int8' against nothing"):
-        Guard.load(policy, metrics=False)
-
-
 def test_a_second_build_encodes_only_what_is_new(
     plain: Any, tmp_path: Path, encoded: list[str]
 ) -> None:
-    index_passages(PASSAGES[:2], tmp_path / "old", plain)
+    index_passages(PASSAGES[:2], tmp_path / "new", plain)
     plain.encoder._cache.forget()
     encoded.clear()
 
     seen: list[int] = []
-    report = index_passages(
-        iter(PASSAGES[:3]), tmp_path / "new", plain, reuse=tmp_path / "old", progress=seen.append
-    )
-    assert (report.encoded, report.reused, seen) == (2, 2, [3])
+    report = index_passages(iter(PASSAGES[:3]), tmp_path / "new", plain, progress=seen.append)
+    assert (report.encoded, seen) == (2, [3])
     assert not set(PASSAGES[:2]) & set(encoded)
 
     encoded.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from knowgate.calibration.training.scenarios import PreferenceExample, TrainingExample
+from knowgate.calibration.training.scenarios import TrainingExample
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
     ContextKind,
@@ -125,8 +125,8 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
             rejected.split()[0],
         )
         for one in training_examples("dpo", CASES, PROMPTS)
-        if isinstance(one, PreferenceExample)
-        for prompt, chosen, rejected in [(one.prompt, one.chosen, one.rejected)]
+        if one.rejected is not None
+        for prompt, chosen, rejected in [(one.prompt, one.target, one.rejected)]
     )
 
     assert found == {
