@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -30,14 +30,6 @@ _WITHOUT_PROJECT = ("doctor", "init")
 _NAMED_FILE = "knowgate.project_file"
 # Typer carries its own copy of click or uses the installed one: this is either's.
 _UsageError: Any = typer.BadParameter.__base__
-
-
-class Entry(NamedTuple):
-    """Where a command is: the function `name`, or the group beside it, of a module."""
-
-    panel: str
-    module: str
-    name: str
 
 
 # Group of the help → command → module.
@@ -61,14 +53,15 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 # A function cannot be called `import`, and one called `eval` would hide Python's.
 _FUNCTIONS = {"eval": "eval_", "import": "import_"}
-COMMANDS: Mapping[str, Entry] = MappingProxyType(
+COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
-        name: Entry(panel, f"_{module}", _FUNCTIONS.get(name, name.replace("-", "_")))
+        name: (panel, f"_{module}", _FUNCTIONS.get(name, name.replace("-", "_")))
         for panel, modules in _MODULES.items()
         for name, module in modules.items()
     }
 )
-"""The commands and groups of the command line, in the order of the help."""
+"""The commands and groups of the command line, in the order of the help: of each the panel, and
+where it is: the function of that name, or the group beside it, of a module."""
 
 _FIRST = (
     "demo", "init", "check", "measure", "calibrate", "report", "serve", "play", "drift", "doctor",
@@ -113,7 +106,7 @@ class CommandGroup(TyperGroup):
     def _listed(self, names: Any) -> TyperGroup:
         """Return a group of commands that only have a name and a summary."""
         commands = [
-            TyperCommand(name, help=summary_of(name), rich_help_panel=COMMANDS[name].panel)
+            TyperCommand(name, help=summary_of(name), rich_help_panel=COMMANDS[name][0])
             for name in names
         ]
         return TyperGroup(
@@ -130,10 +123,10 @@ class CommandGroup(TyperGroup):
 @cache
 def summary_of(name: str) -> str:
     """Return the first paragraph of a command's docstring, which is read and not imported."""
-    entry = COMMANDS[name]
-    source = Path(__file__).with_name(f"{entry.module}.py").read_text(encoding="utf-8")
+    _, module, function_name = COMMANDS[name]
+    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    [function] = (node for node in functions if node.name == entry.name)
+    [function] = (node for node in functions if node.name == function_name)
     return (ast.get_docstring(function) or "").partition("\n\n")[0]
 
 

@@ -373,7 +373,7 @@ def _fit(asked: _Asked) -> None:
     ).accepting(*asked.accepted)
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
-    lines = [mix.line()] if mix is not None else chosen
+    lines = _lines("mix", mix) if mix is not None else chosen
     shown = _calibration_lines(found, anyway=asked.write_anyway)
     _write_or_explain(found, [*lines, *shown], asked)
     # The run's own report knows nothing of a second run.

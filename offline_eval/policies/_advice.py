@@ -23,9 +23,9 @@ from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk, questions_to_test
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ._attempts import Asked
-from ._calibrated import WORDS, Calibrated
+from ._calibrated import Calibrated
 from ._rates import passing
-from .records import CalibrationSet
+from .records import WORDS, CalibrationSet
 
 Trial = Callable[[Risk], Calibrated]
 _BETTER_SCORER = "sufficiency_cross"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
@@ -16,12 +15,9 @@ from ...calibration.risk.leak import populations_of
 from ...calibration.risk.risks import Risk
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
-from ..report.prose import Templates
 from ..run.measured_run import Review
 from ._rates import LeakRates, Rates
 from .records import CalibrationSet
-
-WORDS = Templates(Path(__file__).parent / "calibration.txt")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from ._rates import (
     path_steps,
     signal_values,
 )
-from .records import CalibrationSet, require_both_kinds
+from .records import WORDS, CalibrationSet, require_both_kinds
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
 _FEWEST_SETS = 20
@@ -349,14 +349,7 @@ def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
     update = {"confidence_threshold": float(threshold), "allowed_routes": _ALL_ROUTES}
     if guarantee is None:
         return policy.model_copy(update=update)
-    # Without a certificate the statement says that the policy always abstains.
-    lead = "Apart from that" if guarantee.certified else "There is one exception to abstaining"
-    statement = (
-        f"{guarantee.statement} {lead}: where the context does not pass, the model answers "
-        f"from memory, without the context, if its confidence is at least {float(threshold)}. "
-        "That threshold was declared and is not certified: nothing is promised about how "
-        "often such an answer is right."
-    )
+    statement = f"{guarantee.statement} {WORDS.text('from_memory', guarantee, float(threshold))}"
     said = guarantee.model_copy(update={"statement": statement})
     return policy.model_copy(update={**update, "guarantee": said})
 

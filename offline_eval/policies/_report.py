@@ -17,8 +17,9 @@ from ..report.document import Document, Facts, Prose, Section, as_json
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
-from ._calibrated import WORDS, Calibrated
+from ._calibrated import Calibrated
 from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
+from .records import WORDS
 
 _SCHEMA_VERSION = 1
 _Rows = Mapping[str, Mapping[str, Any]]

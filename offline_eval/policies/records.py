@@ -23,12 +23,15 @@ from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator, stric
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
+from ..report.prose import Templates
 from ..run import Question, Stored
 from ..run.grouping import grouped
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
-from ..run.questions import CaseKind, LeaveOut, MeasuredRow
+from ..run.questions import CaseKind, MeasuredRow
 from ..suites.uniknow.plan import uniknow_signals
+
+WORDS = Templates(Path(__file__).parent / "calibration.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +47,6 @@ class MixChoice:
     names: tuple[str, ...]
     sources: tuple[str, ...]
     fit: MixFit
-
-    def line(self) -> str:
-        """What `knowgate calibrate` prints."""
-        fit, best = self.fit, self.names[self.fit.best]
-        taken = "the mix is taken" if fit.is_better else f"the mix is not taken, but {best} alone"
-        apart = fit.difference
-        return (
-            f"mix of {', '.join(self.names)}: AUROC {fit.mix.value:.3f} against "
-            f"{fit.alone.value:.3f} of {best} alone, difference {apart.value:+.3f} "
-            f"[{apart.low:+.3f}, {apart.high:+.3f}], on {fit.cases} cases that take no part in "
-            f"the test: {taken}"
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -145,7 +136,7 @@ class CalibrationSet:
         kept, beside = (tuple(parts.get(aside, ())) for aside in (False, True))
         population = self.population
         if population and missing != "left_out":
-            population = f"{population}; {_UNANSWERABLE}"
+            population = f"{population}; {WORDS.text('of_users')}"
         return replace(self, records=kept, beside=beside, missing=missing, population=population)
 
     @property
@@ -371,18 +362,6 @@ def hash_of_texts(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
 
 
-_POPULATION = (
-    "questions on this knowledge base, each asked twice: with the whole of it and with {left_out} "
-    "left out, both counting the same; a context counts as right if the passage that holds the "
-    "answer was retrieved"
-)
-_LEFT_OUT = {
-    LeaveOut.SOURCE: "the passage that holds the answer",
-    LeaveOut.PAGE: "the whole page of the passage that holds the answer",
-    LeaveOut.TOPIC: "all pages on the topic of the passage that holds the answer",
-}
-
-
 def records_from_ookb(run: AnyPath) -> CalibrationSet:
     """Two cases per question: with the whole knowledge base, and with its source left out.
 
@@ -411,7 +390,12 @@ def records_from_ookb(run: AnyPath) -> CalibrationSet:
         source=os.fspath(run),
         scorer=found.manifest.scorer,
         aggregator=found.manifest.settings.aggregator,
-        population=_population(found),
+        population=WORDS.text(
+            "drawn_from",
+            found.manifest.settings.leave_out.value,
+            sum(row.kind is CaseKind.LEFT_OUT for row in found.rows),
+            sum(review.answered for review in found.reviews.values()),
+        ),
         reviews={
             row.question_id: review.verdict
             for row in rows
@@ -429,19 +413,6 @@ def records_from_ookb(run: AnyPath) -> CalibrationSet:
             if (scores := [one for one in row.scores if one is not None])
         },
         makers={one.question_id: one.made_by for one in found.questions.values() if one.made_by},
-    )
-
-
-def _population(run: MeasuredRun) -> str:
-    population = _POPULATION.format(left_out=_LEFT_OUT[run.manifest.settings.leave_out])
-    answered = sum(review.answered for review in run.reviews.values())
-    if not answered:
-        return population
-    left_out = sum(row.kind is CaseKind.LEFT_OUT for row in run.rows)
-    return (
-        f"{population}; of {left_out} left-out questions, {answered} "
-        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
-        "and do not count"
     )
 
 
@@ -518,9 +489,6 @@ def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
         case=CalibrationRecord.ELSEWHERE if elsewhere else row.kind.value,
         nothing_retrieved=not failed and not row.retrieved,
     )
-
-
-_UNANSWERABLE = "besides, questions of users that the documents do not answer, asked as they are"
 
 
 class _UniknowSettings(Stored):

@@ -68,14 +68,6 @@ class SystemSummary:
         """Count its replies, to unseen questions where some were seen in calibration."""
         return self.shape(unseen=self.seen)
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the system's numbers under the names that the report has for the whole run."""
-        own = self.to_dict()
-        false_abstention = own["replies"]["in_kb"]["false_abstention_rate"]
-        unsupported = self.support["unsupported"].to_dict()
-        further = {"false_abstention_rate": false_abstention, "unsupported": unsupported}
-        return {**own["replies"], **own, **further}
-
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         unseen = (one for one in self.every if one.case.held_out is not False)
