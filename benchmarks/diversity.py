@@ -23,6 +23,7 @@ import json
 import logging
 import math
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -38,12 +39,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from overhead import machine
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 
 from knowgate.guard.files import write_json
 from knowgate.offline_eval.data.diversity.filter import farthest_first
 from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
-    original_keyword_scores,
     words_of,
 )
 from knowgate.offline_eval.data.questions import KnowledgeBase, QuestionRecord
@@ -172,6 +173,29 @@ def compare(sizes: Sequence[int], original: Original | None) -> list[Compared]:
             theirs = partial(original.by_keywords, texts)
             found.append(compared("original keyword formula", n, formula, theirs))
     return found
+
+
+def original_keyword_scores(
+    texts: Sequence[str], *, prepare: Callable[[str], str] | None = None
+) -> NDArray[np.float64]:
+    """The sum of each text's TF-IDF weights, as KnowOrNot computes its "uniqueness".
+
+    Args:
+        texts: at least one with a word in it.
+        prepare: applied to each text first. By default case, punctuation and English stop words go;
+            KnowOrNot also stems and takes NLTK's stop words: give a function that does so for the
+            very same numbers.
+    """
+
+    def plain(text: str) -> str:
+        words = re.sub(r"[^\w\s]", " ", text.lower()).split()
+        return " ".join(word for word in words if word not in ENGLISH_STOP_WORDS)
+
+    vectoriser = TfidfVectorizer(
+        strip_accents="unicode", min_df=1, max_df=0.9, sublinear_tf=True, dtype=np.float64
+    )
+    weights = vectoriser.fit_transform([(prepare or plain)(text) for text in texts])
+    return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
 
 
 def by_formula(texts: Sequence[str], original: Original) -> NDArray[np.int64]:

@@ -68,18 +68,6 @@ pd.DataFrame(
 ).round(3)
 
 # %% [markdown]
-# How many questions are answered at which leak:
-
-# %%
-curves = pd.concat(
-    pd.DataFrame(
-        {"scorer": name, "leak": [p.risk for p in points], "answered": [p.coverage for p in points]}
-    )
-    for name, points in compared.curves.items()
-)
-curves.query("leak <= 0.2").groupby("scorer")["answered"].max()
-
-# %% [markdown]
 # ## Models
 #
 # Two scripted models stand in for yours, which may be any runnable of LangChain: one guesses, one

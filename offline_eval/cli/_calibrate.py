@@ -182,7 +182,6 @@ class _Asked(SimpleNamespace):
             InputError: not exactly one source is named, it cannot be used, or would be
                 overwritten.
         """
-        from ...guard.signals.relevance import load_scorer
         from ..policies.records_file import read_records
         from ..policies.writing import require_apart
 
@@ -195,9 +194,7 @@ class _Asked(SimpleNamespace):
                 "goes with one --run", where="--cascade", hint="calibrate a cascade by itself"
             )
         if self.records is not None:
-            scorer = None if self.scorer is None else load_scorer(self.scorer)
-            return [self.cascade.added_to(read_records(self.records, scorer))]
-        self.reject("scorer", why="is for --records", hint="leave it out: a run knows it")
+            return [self.cascade.added_to(read_records(self.records))]
         first, *others = map(_read, self.runs)
         return [self.cascade.added_to(first), *others]
 
@@ -233,7 +230,6 @@ def calibrate(
     out_path: Path | None = None,
     run: list[Path] | None = None,
     records: Path | None = None,
-    scorer: str | None = None,
     like: Path | None = None,
     promise: Promise | None = None,
     risk: float | None = None,
@@ -275,8 +271,6 @@ def calibrate(
             questions to choose the one that abstains least; δ is divided among them.
         records: Instead of a run, JSON lines: one per question and case, with question_id,
             relevance, confidence, context_right, closed_book_right.
-        scorer: With --records: the scorer that measured them, by name or folder, to check that
-            it was not tuned on these questions. Each record then needs its "question".
         like: Take bound, δ, loss and routes of this older policy, and measure them on newer
             questions by the same scorer.
         promise: leak: at most α of unanswerable questions pass. selective: at most α of what
@@ -311,7 +305,7 @@ def calibrate(
         mix: leak: of the runs of two to five scorers on the same questions make one scorer, by
             weights that are fitted on a third of the questions. It is taken where it is shown
             to be better than the best of them alone; the other questions are the test.
-        report: selective: write this page (.html), with plots, and JSON beside it.
+        report: selective: write this page (.html), and JSON beside it.
         max_false_abstention: Write no policy that abstains from a larger share of the
             questions that it could answer, among those that it was calibrated on (or that were
             held out).
@@ -408,13 +402,13 @@ def _refit(like: Path, asked: _Asked) -> None:
     if len(asked.runs) > 1:
         raise InputError("takes one --run", where="--like", hint="name the run of its scorer")
     [measured] = asked.measured(old_policy=like)
-    found, rates = recalibrate(old, measured, where=like, **asked.fitting)
+    found = recalibrate(old, measured, where=like, **asked.fitting)
     if isinstance(found.risk, Leak):
         hint = "leave it out, and run `knowgate report` on the run"
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
     new = found.accepting(*asked.accepted)
     shown = _calibration_lines(new, anyway=asked.write_anyway)
-    _write_or_explain(new, [*shown, *_lines("changed", old, new.policy, rates)], asked)
+    _write_or_explain(new, [*shown, *_lines("changed", old, new.policy)], asked)
 
 
 def _calibration_lines(found: Calibrated, *, anyway: bool) -> list[str]:

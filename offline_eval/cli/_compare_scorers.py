@@ -22,7 +22,6 @@ def compare(
     folder: Path,
     risk: float,
     options: RunOptions,
-    price: float | None = None,
 ) -> None:
     """Measure each scorer into a run below the folder, and print which one to take.
 
@@ -32,7 +31,6 @@ def compare(
         folder: for the runs and the report.
         risk: share of left-out questions that may pass.
         options: how they are run.
-        price: of a call of a language model; None where it is not known.
 
     Raises:
         InputError: scorers, settings or risk cannot be used.
@@ -42,7 +40,7 @@ def compare(
         raise InputError(
             f"must be between 0 and 1, not {risk:g}", where="--risk", hint="name one such as 0.1"
         )
-    found = compare_scorers(settings, scorers, folder, risk=risk, options=options, price=price)
+    found = compare_scorers(settings, scorers, folder, risk=risk, options=options)
     for line in _lines(found):
         out.print(line)
     print_figures(found.to_dict())
@@ -59,7 +57,7 @@ def _lines(found: ScorerComparison) -> list[str]:
     """The table of scorers, their differences, and which one to take."""
     columns = (
         "scorer", "AUROC", f"false abstention at {found.risk:.3g} leak", "failed", "ms/question",
-        "calls/question", *(() if found.price is None else ("cost of 1,000",)),
+        "calls/question",
     )  # fmt: skip
     scorers = [
         (
@@ -69,7 +67,6 @@ def _lines(found: ScorerComparison) -> list[str]:
             f"{one.failed} of {one.cases}" if one.failed else "0",
             "–" if one.milliseconds is None else f"{one.milliseconds:.1f}",
             f"{one.calls_per_question:.2g}",
-            *(() if found.price is None else (found.cost_of_1000(one),)),
         )
         for one in found.scorers
     ]
@@ -78,12 +75,8 @@ def _lines(found: ScorerComparison) -> list[str]:
     lines = [f"{found.questions} questions on {found.passages} passages{told}", ""]
     lines += aligned(columns, scorers)
     pairs = [
-        (
-            f"{one.first} − {one.second}",
-            _interval(one.auroc, "+.3f"),
-            _interval(one.false_abstention, "+.1%"),
-        )
-        for one in found.differences
+        (f"{first} − {second}", _interval(auroc, "+.3f"), _interval(lost, "+.1%"))
+        for first, second, auroc, lost in found.differences
     ]
     if pairs:
         lines += ["", *aligned(("difference", "AUROC", "false abstention"), pairs)]

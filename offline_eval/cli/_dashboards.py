@@ -21,8 +21,6 @@ from ._console import out
 from ._options import Pairs, documented
 
 _DASHBOARD, _RULES = "knowgate-dashboard.json", "knowgate-rules.yml"
-# How far the share of questions that reach the costly scorer may lie outside the calibrated ones.
-_COSTLY_MARGIN = 0.1
 
 
 class AlertLimits(Pairs):
@@ -88,12 +86,9 @@ def render_dashboards(
         policy: that should be served; None for any.
     """
     risks: dict[str, float] = {}
-    costly = None
     if policy is not None:
         states = DecisionMonitor(policy, metrics=False).report().risks
         risks = {route: state.risk for route, state in states.items() if state.promised}
-        costly = _asked_shares(policy)
-    low, high = costly or (0.0, 1.0)
     values = {
         name: f"{value:g}" if isinstance(value, float) else value
         for name, value in limits.model_dump().items()
@@ -101,19 +96,12 @@ def render_dashboards(
         "percentile": f"p{100 * limits.latency_quantile:g}",
         "risks": [(route, f"{bound:g}") for route, bound in risks.items()],
         "fingerprint": "" if policy is None else policy.sha256[:12],
-        "costly_share": "" if costly is None else f"{low:.0%} to {high:.0%}",
-        "costly_text": ""
-        if costly is None
-        else f" The lines are the calibrated shares, {100 * low:.0f} and {100 * high:.0f} %.",
-        "fewest_asked": f"{max(0.0, low - _COSTLY_MARGIN):.4g}",
-        "most_asked": f"{min(1.0, high + _COSTLY_MARGIN):.4g}",
     }
     dashboard: dict[str, Any] = json.loads(_filled(_DASHBOARD, values))
     lines = {
         "Risk against its bound": sorted(set(risks.values())),
         "Latency of decisions": [limits.latency],
         "Decisions due to failures": [limits.error_share],
-        "Costly scorer asked": sorted(set(costly or ())),
         "Costly scorer failed": [limits.error_share],
         "Unsupported replies": [limits.unsupported],
     }
@@ -137,14 +125,3 @@ def _filled(name: str, values: Mapping[str, Any]) -> str:
         autoescape=False,  # noqa: S701 - what is filled in are numbers and names of routes
     )
     return environment.get_template(name).render(values)
-
-
-def _asked_shares(policy: Policy) -> tuple[float, float] | None:
-    """Of a cascade, how often calibration asked the costly scorer; None for any other policy.
-
-    Live questions are a mixture of those with and without an answer, so any share between the
-    two is as in calibration.
-    """
-    found = [policy.histograms.get(f"asked.{case}") for case in ("in_kb", "left_out")]
-    shares = [one.counts[1] / sum(one.counts) for one in found if one and sum(one.counts)]
-    return (min(shares), max(shares)) if shares else None

@@ -21,9 +21,9 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import read_models
 from ..run.measured_run import MeasuredRun
-from ..suites.ookb.replayed import replayed_decisions
+from ..suites.ookb.signals import replayed_decisions
 from ._console import out, print_figures
-from ._options import prints_figures, reject
+from ._options import prints_figures
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -65,7 +65,6 @@ def drift(
     policy: Path,
     input_path: Path | None = None,
     run: Path | None = None,
-    judge_run: Path | None = None,
     feedback: Path | None = None,
     risk: float | None = None,
     delta: float | None = None,
@@ -86,7 +85,6 @@ def drift(
         policy: The policy that served.
         input_path: JSON lines: decisions in the order they were taken.
         run: In place of --input: a run of `knowgate measure`, e.g. on a log of questions.
-        judge_run: With --run, for the policy of a cascade: a run of its costly scorer.
         feedback: JSON lines: {"route", "right"} of replies let through.
         risk: Bound α on wrong replies; by default that of the policy's guarantee.
         delta: Probability of a false alarm of the risk; by default the guarantee's.
@@ -95,19 +93,13 @@ def drift(
     hint = "name a file of decisions, or a run of measured questions"
     if (input_path is None) == (run is None):
         raise InputError("one of both is needed", where="--input, --run", hint=hint)
-    if run is None:
-        reject({"judge_run": judge_run}, "goes with --run", "name the cheap scorer's run")
     loaded = Policy.load(policy)
     if input_path is not None:
         lines = read_models(input_path, _Decision, hint=_DECISION)
         taken: Iterable[Decision] = (Decision(**one.model_dump()) for _, one in lines)
     else:
-        cheap, costly = (
-            None if one is None else MeasuredRun.read(one, with_calibration=False)
-            for one in (run, judge_run)
-        )
-        assert cheap is not None
-        taken = replayed_decisions(cheap, loaded, costly)
+        assert run is not None
+        taken = replayed_decisions(MeasuredRun.read(run, with_calibration=False), loaded)
     labels = [] if feedback is None else _labels(feedback)
     least = min((one.rate for one in labels), default=1.0)
     monitor = DecisionMonitor(loaded, risk=risk, delta=delta, least_rate=least, metrics=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ..report.text import counted, range_text
+from ..report.text import range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar, tell
 from ._options import Port, prints_figures, reject
 from ._view import show
@@ -27,7 +27,7 @@ _KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
 _Page = tuple[int, bool]  # port, and whether no browser is opened
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 _OF_REPLIES = ("annotator", "consensus", "agreement", "export")
-_OF_LEAKS = ("again", "browser", "export", "import")
+_OF_LEAKS = ("again", "browser")
 _ON_PAGES = ("annotator", "consensus", "browser")
 
 
@@ -40,11 +40,9 @@ def label(
     sample: Annotated[int | None, typer.Option(min=1)] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     criterion: list[str] | None = None,
-    show_names: bool = False,
     browser: bool = False,
     again: bool = False,
     export: Path | None = None,
-    import_path: Path | None = None,
     port: Port = 0,
     no_browser: bool = False,
 ) -> None:
@@ -74,11 +72,9 @@ def label(
         seed: Of the sample and the orders.  [default: 0]
         criterion: abstention, factuality, or a .toml or .json file; repeatable.  [default:
             what was labelled before, or abstention and factuality]
-        show_names: With --consensus: say who said what.
         browser: Leaks: ask on a page in the browser.
         again: Leaks: ask about cases with a verdict, too.
-        export: Write all labels, or all left-out cases with their verdicts, .csv or .jsonl.
-        import_path: Leaks: store the verdicts of such a file, all or none.
+        export: Replies: write all labels, .csv or .jsonl.
     """
     from ..judging.labelling import Labels
     from ..judging.labelling.session import LabelSession
@@ -91,7 +87,6 @@ def label(
         "consensus": consensus,
         "agreement": agreement,
         "export": export,
-        "import": import_path,
         "again": again,
         "browser": browser,
     }
@@ -99,13 +94,11 @@ def label(
     if mode != "annotator":
         sampling = {"sample": sample, "seed": seed, "criterion": criterion}
         reject(sampling, "goes with --annotator only")
-    if mode != "consensus":
-        reject({"show_names": show_names}, "goes with --consensus only")
     if mode in _ON_PAGES:
         require_extra("serve")
     page = (port, no_browser)
     if not replies:
-        _review_leaks(run, mode, export, import_path, page)
+        _review_leaks(run, mode, page)
         return
     found = RepliesRun.read(run)
     if export is not None:
@@ -116,7 +109,7 @@ def label(
         how: Any = {"size": sample, "seed": seed, "criteria": criterion or ()}
         _show_replies(LabelSession.annotate(found, annotator, **how), page)
     elif consensus is not None:
-        _show_replies(LabelSession.consensus(found, consensus, show_names=show_names), page)
+        _show_replies(LabelSession.consensus(found, consensus), page)
     else:
         _print_agreement(found)
 
@@ -215,22 +208,12 @@ def _cells(value: Interval) -> tuple[str, str]:
 # -- leaks -------------------------------------------------------------------------
 
 
-def _review_leaks(
-    run: Path, mode: str | None, export: Path | None, import_path: Path | None, page: _Page
-) -> None:
-    if export is not None:
-        session = _opened(run)
-        verdicts = session.export(export)
-        print_figures({"left_out": len(session), "reviewed": verdicts, "output": export})
-        out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {export}")
-        return
+def _review_leaks(run: Path, mode: str | None, page: _Page) -> None:
     if mode == "browser":
         session = _opened(run)
         done = len(session) - len(session.open_positions)
         what = f"{done} of {len(session)} left-out questions reviewed"
         _show_page(session, what, "verdict", page)
-    elif import_path is not None:
-        _import(run, import_path)
     elif not only_figures():
         _ask(_opened(run), again=mode == "again")
     _finish(run)
@@ -291,16 +274,6 @@ def _decide(session: ReviewSession, position: int) -> bool:
             session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
-
-
-def _import(folder: Path, path: Path) -> None:
-    from ..judging.labelling.review_session import ReviewSession
-
-    stored, unchanged, without = ReviewSession.store_file(folder, path)
-    out.print(
-        f"{counted(stored, 'new verdict')} stored; {unchanged} stood there already; {without} rows "
-        "without a verdict"
-    )
 
 
 def _finish(folder: Path) -> None:

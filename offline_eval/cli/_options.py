@@ -167,16 +167,6 @@ class CallOptions(Pairs):
         return None
 
 
-class PricedCallOptions(CallOptions):
-    """How calls are made: concurrency=8,rate=PER_SECOND,timeout=SECONDS,attempts=3.
-
-    Of several scorers also price=PER_CALL: what a call of a language model costs, in any currency,
-    so that the comparison says what 1,000 questions cost. Any of these.
-    """
-
-    price: float | None = Field(None, ge=0, allow_inf_nan=False)
-
-
 class RayCallOptions(CallOptions):
     """How calls are made: concurrency=8,rate=PER_SECOND,timeout=SECONDS,attempts=3.
 

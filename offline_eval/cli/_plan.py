@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..data.questions import QuestionRecord
 from ..run.questions import LeaveOut
 from ..suites.ookb.leaving_out import sizes_of_units
-from ._console import out, print_figures, tell
+from ._console import aligned, out, print_figures, tell
 from ._options import required
 
 if TYPE_CHECKING:
@@ -102,15 +102,13 @@ def _table(found: LeakPlan, rows: list[LeakPlan]) -> list[str]:
     """Yours first, then 20 to 1,000 questions with as many to a passage."""
     known = [row.false_abstention for row in (*rows, found) if row.false_abstention]
     separations = list(known[-1]) if known else []
-    head = f"{'questions':>9} {'passages':>9} {'smallest --risk':>16}"
-    head += "".join(f" {f'abstains, AUROC {value:g}':>21}" for value in separations)
-    lines = [head]
+    columns = ["questions", "passages", "smallest --risk"]
+    columns += [f"abstains, AUROC {value:g}" for value in separations]
+    lines = []
     for row in (found, *rows):
         smallest = "none" if row.smallest is None else f"{row.smallest:g}"
-        line = f"{row.questions:>9} {row.passages:>9} {smallest:>16}"
-        for value in separations:
-            share = row.false_abstention.get(value)
-            line += f" {'all' if share is None else f'{share:.0%}':>21}"
-        lines.append(line)
-    lines[1] += "  ← yours"
-    return lines
+        shares = [row.false_abstention.get(value) for value in separations]
+        told = ["all" if share is None else f"{share:.0%}" for share in shares]
+        lines.append([str(row.questions), str(row.passages), smallest, *told])
+    head, own, *others = aligned(columns, lines)
+    return [head, f"{own}  ← yours", *others]

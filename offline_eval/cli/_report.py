@@ -23,7 +23,6 @@ def report(
     formats: Annotated[str, typer.Option("--format")] = "html,md,json",
     suite: str | None = None,
     fail_if: FailIf = None,
-    system: list[str] | None = None,
 ) -> None:
     """Write the report of a run, and check gates against it.
 
@@ -42,8 +41,6 @@ def report(
             junit (for CI systems).
         suite: The suite of the run, python:module:attribute, if it is neither built in nor
             installed.
-        system: Check the gates against the numbers of this system, not of all together: its id
-            in report.json. May be given more than once.
     """
     from ..suites import find_suite, write_report
 
@@ -55,15 +52,9 @@ def report(
         compare=compare or (),
         formats=[name.strip() for name in formats.split(",") if name.strip()],
         gates=fail_if or (),
-        systems=system or (),
     )
     gates = [
-        {
-            "expression": one.gate.text,
-            "value": one.value,
-            "system": one.system,
-            "failed": one.failed,
-        }
+        {name: getattr(one, name) for name in ("expression", "value", "failed")}
         for one in paths.gates
     ]
     print_figures({"written": paths.written, "gates": gates})
@@ -85,17 +76,15 @@ def _shown(paths: ReportPaths) -> list[str]:
 def shadow_report(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS")],
     labels: Path | None = None,
-    compare: list[Path] | None = None,
     guard: str | None = None,
     policy: str | None = None,
     out_dir: Path | None = None,
-    questions_out: Path | None = None,
     fail_if: FailIf = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
 
-    The share that would abstain, by reason, by route and over time, with intervals and with
-    examples by id; with labels also leak, false abstention and wrong replies. Exit code 3 where
+    The share that would abstain, by reason, by route and over time, with intervals;
+    with labels also leak, false abstention and wrong replies. Exit code 3 where
     the policy certifies nothing, 1 where decisions are missing, too many failed, or a gate fails.
 
     Example: `knowgate shadow-report decisions --labels labels.jsonl --out report`
@@ -104,26 +93,17 @@ def shadow_report(
         logs: Files or folders of knowgate.guard.DecisionLog.
         labels: JSON lines: {"question_id" or "question", "answerable" or "right": true or
             false}.
-        compare: Another log, compared on the questions that both decided. May be given more
-            than once.
         guard: Name of the guard; by default the one that decided last.
         policy: Id of its policy; by default the last one.
         out_dir: Folder for the report; without it, figures are printed only.
-        questions_out: With --labels: write the questions that they call answerable or not into
-            this folder, for `knowgate measure` (--questions answerable.jsonl --unanswerable
-            unanswerable.jsonl).
     """
-    if labels is None:
-        reject({"questions_out": questions_out}, "needs labels", "name a file with --labels")
     from .. import policies
-    from ..policies.shadow import write_labelled_questions
     from ..report.writing import ReportWriter
 
     with progress_bar("reading decisions") as advance:
         document = policies.shadow_report(
             logs,
             labels=labels,
-            compare=compare or (),
             guard=guard,
             policy_id=policy,
             on_progress=advance,
@@ -140,9 +120,6 @@ def shadow_report(
         out.print(line)
     for warning in document.warnings:
         err.print(f"warning: {warning}", style="yellow")
-    if questions_out is not None and labels is not None:
-        for line in write_labelled_questions(questions_out, labels, logs, guard, policy):
-            out.print(line)
     for line in gates:
         err.print(f"gate failed: {line}")
     if document.values["certified"] is False:

@@ -32,7 +32,6 @@ from ._console import call_progress, err, out, print_figures, print_table
 from ._options import (
     CallOptions,
     Command,
-    PricedCallOptions,
     RayCallOptions,
     prints_figures,
     reject,
@@ -357,7 +356,6 @@ def _measure_options() -> list[inspect.Parameter]:
     options["scorer"] = _parameter(
         "scorer", list[str] | None, f"{text} Named several times, the scorers are compared."
     )
-    options["calls"] = options["calls"].replace(annotation=PricedCallOptions)
     risk = "Of several scorers: the share α of left-out questions that may pass."
     options["risk"] = _parameter("risk", float, risk, 0.05)
     return list(options.values())
@@ -386,7 +384,6 @@ def measure(**given: Any) -> None:
     scorers = _parts_of_mix(named)
     settings = settings_of(MEASURE.settings, {**given, "scorer": next(iter(scorers), None)})
     if len(scorers) < 2:
-        reject({"price": given["calls"].price}, "is for several scorers", "leave it out")
         _run(MEASURE, settings, given)
         return
     from ._compare_scorers import compare
@@ -397,7 +394,7 @@ def measure(**given: Any) -> None:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
         folder = required(given["out_dir"], "--out", _NO_OUT)
-        compare(settings, scorers, folder, risk, options, given["calls"].price)
+        compare(settings, scorers, folder, risk, options)
     if scorers != named:
         each = " ".join(f"--run {quote(str(folder / folder_name(one)))}" for one in scorers)
         out.print(f"next: knowgate calibrate {each} --mix --out policy.json")

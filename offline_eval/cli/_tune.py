@@ -23,13 +23,12 @@ from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
 from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.signals.relevance.registry import scorer_names
-from ..data.facts import BuildSettings, build_questions
 from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from ..suites.uniknow.methods import TrainedMethod
 from ..suites.uniknow.plan import tuning_examples
-from ..systems.factory import EMBEDDED, load_chat_model, local_model
+from ..systems.factory import EMBEDDED, local_model
 from ._console import call_progress, out, print_figures, progress_bar, tell
-from ._options import Pairs, prints_figures, reject, require_one, required
+from ._options import Pairs, prints_figures, reject, required
 
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
@@ -57,8 +56,6 @@ def tune(
     model: str | None = None,
     seed: int = 0,
     questions: Annotated[Path | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
-    documents: Annotated[list[Path] | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
-    kb_dir: Annotated[Path | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
     passage: Annotated[PassageKind | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
     method: Annotated[TrainedMethod | None, typer.Option(rich_help_panel=_SCENARIOS)] = None,
     data: Annotated[str | None, typer.Option(rich_help_panel=_SCENARIOS)] = None,
@@ -83,17 +80,11 @@ def tune(
     Args:
         part: What is adapted.
         out_dir: Folder to write; new or empty.
-        model: relevance, with --documents: who writes questions, as for `knowgate kb build`: a
-            Hugging Face folder, `provider:model`, `python:module:attribute`, or `none` (by
-            rules). scenarios: embedded (by default), smollm2, gguf:FILE, or the folder of a
-            causal model.
+        model: scenarios: embedded (by default), smollm2, gguf:FILE, or the folder of a causal
+            model.
         seed: Random seed of splits, draws and training.
         questions: Questions of the knowledge base: a KnowOrNot question document (.json), JSON
             lines (.jsonl), or CSV.
-        documents: Where there are no questions: documents, or folders of them, on which
-            --model writes some. Repeatable.
-        kb_dir: With --documents: folder for the questions; continued if it exists.  [default:
-            OUT-kb]
         passage: What a passage of your knowledge base holds.  [default: passage where every
             question has one, else answer]
         method: Method of training.
@@ -103,17 +94,17 @@ def tune(
         training: epochs, learning_rate, rank (of the LoRA adapter), device (auto, cpu, cuda,
             cuda:N). By default what suits.
     """
-    relevance = {
-        "questions": questions, "documents": documents, "kb_dir": kb_dir, "passage": passage,
-    }  # fmt: skip
+    relevance = {"questions": questions, "passage": passage}
     scenarios = {
-        "method": method, "data": data, "knowledge": knowledge, "limit": limit,
+        "model": model, "method": method, "data": data, "knowledge": knowledge, "limit": limit,
         "training": training,
     }  # fmt: skip
     if part == "relevance":
         reject(scenarios, "goes with `tune scenarios`")
-        records, where = _records(questions, documents, model, kb_dir, out_dir)
-        _tune_relevance(records, passage, where, out_dir, seed)
+        questions = required(questions, "--questions", "`knowgate kb build` writes a file of them")
+        require_new_folder(out_dir)
+        records = QuestionRecord.read(questions)
+        _tune_relevance(records, passage, str(questions), out_dir, seed)
         return
     reject(relevance, "goes with `tune relevance`")
     names = ", ".join(one.value for one in TrainedMethod)
@@ -131,25 +122,6 @@ def tune(
     _tune_scenarios(found, model or EMBEDDED, settings, out_dir, seed)
 
 
-def _records(
-    questions: Path | None,
-    documents: list[Path] | None,
-    model: str | None,
-    kb_dir: Path | None,
-    out_dir: Path,
-) -> tuple[list[QuestionRecord], str]:
-    """Read the questions, or have them written; return them and where they are."""
-    require_one(questions, documents, where="--questions, --documents")
-    require_new_folder(out_dir)
-    if documents is not None:
-        kb = kb_dir or out_dir.with_name(f"{out_dir.name}-kb")
-        questions = _written_questions(documents, model, kb)
-    else:
-        reject({"model": model, "kb_dir": kb_dir}, "is for --documents")
-    assert questions is not None
-    return QuestionRecord.read(questions), str(questions)
-
-
 def _tune_relevance(
     records: list[QuestionRecord],
     passage: PassageKind | None,
@@ -165,28 +137,6 @@ def _tune_relevance(
         write_json(work / "tuning.json", report.as_json())
     print_figures({**report.as_json(), "folder": out_dir})
     _tell(report, out_dir)
-
-
-def _written_questions(documents: list[Path], model: str | None, folder: Path) -> Path:
-    """Have a model write questions on documents, or the rest of them; return their file.
-
-    Raises:
-        InputError: no model is named, or the documents cannot be used.
-    """
-    hint = "name who writes questions, e.g. openai:gpt-4o-mini, or none for rules"
-    model = required(model, "--model", hint)
-    settings = BuildSettings(model=model)
-    with call_progress() as show:
-        totals = build_questions(
-            documents,
-            folder,
-            model=load_chat_model(model) if settings.asks_model else None,
-            settings=settings,
-            on_progress=show,
-        )
-    path = folder / "questions.jsonl"
-    out.print(f"{totals.questions} questions → {path}")
-    return path
 
 
 def _training_questions(

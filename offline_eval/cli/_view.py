@@ -36,7 +36,7 @@ def view(
     port: Port = 0,
     no_browser: bool = False,
 ) -> None:
-    """Look through runs in the browser: filter, search, read single cases, compare two runs.
+    """Look through runs in the browser: filter, search, read single cases.
 
     Runs of every suite are read, finished or not, and not changed. The page is served on this
     machine only, under an address with a token. Reading 100,000 rows takes some seconds.

@@ -7,10 +7,9 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -18,145 +17,76 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath, read_json, read_jsonl, read_text
 from ...guard.text import clean_text
 
-_BYTE_ORDER_MARK = "\ufeff"
 # Excel writes and reads this line; it is no head.
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 
 
-@dataclass(frozen=True, slots=True)
-class CsvFile:
-    """A CSV file with a head.
+ID_FIELDS = ("id", "question_id", "identifier")
+"""Names that the id of a question may have."""
 
-    Attributes:
-        columns: the names in the head, as they are written.
-        rows: line on which a row begins, and its cells that are not empty, by `field_name` of
-            their column.
-        delimiter: between cells.
-        marked: whether the file begins with a byte order mark, which Excel needs.
+Placed = tuple[str, Mapping[str, Any]]
+"""Where the fields of one question, or of one row, stand; and these."""
+
+
+def _read_csv(path: AnyPath) -> list[Placed]:
+    """Read a file with a head, and commas, semicolons or tabs between cells.
+
+    Returns:
+        File and line of each row, and its cells that are not empty, by `field_name` of their
+        column.
+
+    Raises:
+        InputError: no column holds questions, a quote is not closed, or a row has more cells
+            than the head; the message names file and line.
     """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[int, Mapping[str, str]], ...]
-    delimiter: str
-    marked: bool
-
-    @staticmethod
-    def is_named_so(path: AnyPath) -> bool:
-        """Whether a file is CSV by its name."""
-        return Path(path).suffix.lower() in (".csv", ".tsv")
-
-    @classmethod
-    def read(
-        cls,
-        path: AnyPath,
-        *,
-        needed: str = "question",
-        others: str = "answer, and perhaps id, passage, source, topic",
-    ) -> CsvFile:
-        """Read a file with commas, semicolons or tabs between cells.
-
-        Args:
-            path: of the file.
-            needed: a column without which it is another file.
-            others: further columns, for the hint of that error.
-
-        Raises:
-            InputError: it has no such column, a quote is not closed, or a row has more cells than
-                the head; the message names file and line.
-        """
-        where, text = os.fspath(path), read_text(path)
-        marked = Path(path).read_bytes().startswith(_BYTE_ORDER_MARK.encode())
-        stated = _SEPARATOR_LINE.match(text)
-        delimiter = stated[1] if stated else delimiter_of(text, tabs=where.lower().endswith(".tsv"))
-        skipped = stated.end() if stated else 0
-        records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
-        head_line, columns = next(records, (1, []))
-        names = _names(columns, f"{where}:{head_line}")
-        if needed not in names:
-            found = ", ".join(name[:60] for name in names if name) or "nothing"
-            raise InputError(
-                f"there is no column {needed!r} (found: {found[:200]})",
-                where=f"{where}:{head_line}",
-                hint=f"the first line names the columns: {needed}, {others}",
-            )
-        rows = tuple(
-            (line, _row(names, cells, f"{where}:{line}", delimiter)) for line, cells in records
+    where, text = os.fspath(path), read_text(path)
+    stated = _SEPARATOR_LINE.match(text)
+    delimiter = stated[1] if stated else delimiter_of(text, tabs=where.lower().endswith(".tsv"))
+    skipped = stated.end() if stated else 0
+    records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
+    head_line, columns = next(records, (1, []))
+    names = _names(columns, f"{where}:{head_line}")
+    if "question" not in names:
+        found = ", ".join(name[:60] for name in names if name) or "nothing"
+        raise InputError(
+            f"there is no column 'question' (found: {found[:200]})",
+            where=f"{where}:{head_line}",
+            hint="the first line names the columns: question, answer, and perhaps id, passage, "
+            "source, topic",
         )
-        return cls(tuple(columns), rows, delimiter, marked)
-
-    def text(self, rows: Iterable[Mapping[str, str]]) -> str:
-        """Return some of the rows in the form of the file; columns that are new come last."""
-        kept = list(rows)
-        known = {field_name(column) for column in self.columns}
-        new = dict.fromkeys(name for row in kept for name in row if name not in known)
-        columns = (*self.columns, *new)
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([row.get(field_name(column), "") for column in columns] for row in kept)
-        return (_BYTE_ORDER_MARK if self.marked else "") + buffer.getvalue()
+    places = ((f"{where}:{line}", cells) for line, cells in records)
+    return [(place, _row(names, cells, place, delimiter)) for place, cells in places]
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionFile:
-    """A file of questions: JSON lines, a JSON list, a document with such a list, or CSV.
+def read_questions(path: AnyPath) -> list[Placed]:
+    """Read a file of questions: JSON lines, a JSON list, a document with such a list, or CSV.
 
-    Attributes:
-        ID_FIELDS: names that the id of a question may have.
-        rows: place of each question, for errors, and its fields.
-        csv: of a CSV file.
-        whole: all of a JSON list or document.
+    JSON lines are known by what they are, whatever the name.
+
+    Raises:
+        InputError: it cannot be read, or is none of these; names file and line or item.
     """
-
-    ID_FIELDS: ClassVar[tuple[str, ...]] = ("id", "question_id", "identifier")
-
-    rows: tuple[tuple[str, Mapping[str, Any]], ...]
-    csv: CsvFile | None = None
-    whole: Any = None
-
-    @classmethod
-    def read(cls, path: AnyPath) -> QuestionFile:
-        """Read a file; JSON lines are known by what they are, whatever the name.
-
-        Raises:
-            InputError: it cannot be read, or is none of these; names file and line or item.
-        """
-        where = os.fspath(path)
-        if CsvFile.is_named_so(path):
-            table = CsvFile.read(path)
-            return cls(tuple((f"{where}:{line}", row) for line, row in table.rows), csv=table)
-        if _is_lines(path) or _holds_lines(read_text(path)):
-            return cls(tuple((f"{where}:{line}", row) for line, row in read_jsonl(path)))
-        whole = read_json(path)
-        items = whole.get("questions") if isinstance(whole, dict) else whole
-        if not isinstance(items, list):
-            what = "expected a list of questions, or an object whose field 'questions' is one"
-            hint = "use a KnowOrNot question document, or JSON lines in a .jsonl file"
-            raise InputError(what, where=where, hint=hint)
-        rows = tuple((f"{where}: questions[{place}]", item) for place, item in enumerate(items))
-        for place, item in rows:
-            if not isinstance(item, dict):
-                raise InputError(
-                    f"expected a JSON object, found {type(item).__name__}",
-                    where=place,
-                    hint="each record is an object with its fields",
-                )
-        return cls(rows, whole=whole)
-
-    def text(self, rows: Sequence[Mapping[str, Any]], out: AnyPath) -> str:
-        """Return some rows, in the form that the name of the file promises they go to."""
-        if self.csv is not None and CsvFile.is_named_so(out):
-            return self.csv.text(rows)
-        if _is_lines(out) or (self.csv is None and self.whole is None):
-            return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        document = isinstance(self.whole, dict)
-        whole = {**self.whole, "questions": rows} if document else rows
-        return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
-
-
-def _is_lines(path: AnyPath) -> bool:
-    return Path(path).suffix.lower() in (".jsonl", ".ndjson")
+    where = os.fspath(path)
+    if Path(path).suffix.lower() in (".csv", ".tsv"):
+        return _read_csv(path)
+    if Path(path).suffix.lower() in (".jsonl", ".ndjson") or _holds_lines(read_text(path)):
+        return [(f"{where}:{line}", row) for line, row in read_jsonl(path)]
+    whole = read_json(path)
+    items = whole.get("questions") if isinstance(whole, dict) else whole
+    if not isinstance(items, list):
+        what = "expected a list of questions, or an object whose field 'questions' is one"
+        hint = "use a KnowOrNot question document, or JSON lines in a .jsonl file"
+        raise InputError(what, where=where, hint=hint)
+    rows = [(f"{where}: questions[{place}]", item) for place, item in enumerate(items)]
+    for place, item in rows:
+        if not isinstance(item, dict):
+            raise InputError(
+                f"expected a JSON object, found {type(item).__name__}",
+                where=place,
+                hint="each record is an object with its fields",
+            )
+    return rows
 
 
 def _holds_lines(text: str) -> bool:
@@ -243,16 +173,6 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff2
 def as_cell(text: str) -> str:
     """A text as a spreadsheet takes it: with an apostrophe where it looks like a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def from_cell(text: str) -> str:
-    """A text as it was before it became a cell.
-
-    Example:
-        >>> from_cell(as_cell("=1+1")), from_cell("'tis")
-        ('=1+1', "'tis")
-    """
-    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
 
 
 def _cleaned(value: Any) -> Any:

@@ -15,7 +15,7 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
-from .fields import Numbered, QuestionFile, Said, Text
+from .fields import ID_FIELDS, Numbered, Said, Text, read_questions
 
 # Words that say little about what a question is about.
 _ASIDE_TEXT = """
@@ -198,7 +198,7 @@ class QuestionRecord:
 class _Unanswered(BaseModel):
     """A question as it stands in a file."""
 
-    id: Numbered | None = Field(None, validation_alias=AliasChoices(*QuestionFile.ID_FIELDS))
+    id: Numbered | None = Field(None, validation_alias=AliasChoices(*ID_FIELDS))
     question: Said
     answer: Said | None = None
     passage: Said | None = None
@@ -222,10 +222,8 @@ def _records(
     """Read records with unique ids; one without an id gets `prefix` and its number."""
     records: list[QuestionRecord] = []
     seen: dict[str, str] = {}
-    found = QuestionFile.read(path).rows
-    taken = {
-        clean_text(str(value.get(name))) for _, value in found for name in QuestionFile.ID_FIELDS
-    }
+    found = read_questions(path)
+    taken = {clean_text(str(value.get(name))) for _, value in found for name in ID_FIELDS}
     for where, value in found:
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:

@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -44,20 +44,6 @@ class NoVerdictError(JudgeError):
 _DECORATION = " \t\r\n*_`\"'“”‘’.。!"
 _MOST_REASONING = 8_000
 _PROMPTS = Path(__file__).with_name("prompts")
-
-
-@dataclass(frozen=True, slots=True)
-class TaggedVerdict:
-    """A verdict that was found in a message.
-
-    Attributes:
-        outcome: one of those allowed, as they were given.
-        reasoning: what stands before the tag, or after it where nothing does, stripped;
-            of a very long one the end.
-    """
-
-    outcome: str
-    reasoning: str
 
 
 def folded_outcome(outcome: str) -> str:
@@ -201,7 +187,7 @@ class Criterion(LabelCriterion):
         return tuple({item.name: item for item in (*_bundled(), *further)}.values())
 
     @staticmethod
-    def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> TaggedVerdict | None:
+    def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> Verdict | None:
         """Find the last valid verdict in `text`; None where there is none.
 
         Tag and outcome are read in any case, with spaces, Markdown and quotes around the
@@ -216,8 +202,9 @@ class Criterion(LabelCriterion):
 
         Example:
             >>> reply = "It abstains.\\n<Abstention> **Yes** </Abstention>"
-            >>> Criterion.parse_tag(reply, "abstention", ["yes", "no"])
-            TaggedVerdict(outcome='yes', reasoning='It abstains.')
+            >>> found = Criterion.parse_tag(reply, "abstention", ["yes", "no"])
+            >>> found.outcome, found.reasoning
+            ('yes', 'It abstains.')
         """
         allowed = {folded_outcome(outcome): outcome for outcome in outcomes}
         longest = max(map(len, allowed), default=0) + 64
@@ -236,7 +223,7 @@ class Criterion(LabelCriterion):
             if outcome is not None:
                 before = text[: mark.start()].strip()
                 after = text[marks[index + 1].end() :].strip() if index + 1 < len(marks) else ""
-                return TaggedVerdict(outcome, (before or after)[-_MOST_REASONING:])
+                return Verdict(outcome, reasoning=(before or after)[-_MOST_REASONING:])
         return None
 
 
@@ -373,7 +360,7 @@ class LLMJudge:
             said = GuardedAnswer.text_of(output)
             found = Criterion.parse_tag(said, asked.tag, asked.outcomes)
             if found is not None:
-                return Verdict(found.outcome, reasoning=found.reasoning, **cost)
+                return replace(found, **cost)
             # Some providers reject an empty message.
             reply: list[BaseMessage] = [AIMessage(said)] if said.strip() else []
             reminder = bundled_prompt("reminder").fill(**_slots(asked))

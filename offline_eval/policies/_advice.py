@@ -28,7 +28,6 @@ from ._rates import passing
 from .records import CalibrationSet
 
 Trial = Callable[[Risk], Calibrated]
-_LARGEST = 0.99
 _BETTER_SCORER = "sufficiency_cross"
 
 
@@ -73,7 +72,7 @@ def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Itera
         found,
         asked,
         {
-            **_bounds(found, risk, limit, trial),
+            **_bounds(found, limit, lambda bound: trial(Leak(bound, risk.missing))),
             **_more_questions(found, risk, asked, limited),
             "limited": limited,
             "above": above,
@@ -83,46 +82,28 @@ def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Itera
     )
 
 
-def _bounds(found: Calibrated, risk: Leak, limit: float, trial: Trial) -> dict[str, Any]:
+def _bounds(
+    found: Calibrated, limit: float, trial: Callable[[float], Calibrated]
+) -> dict[str, Any]:
     """The smallest bound of all, and the smallest one under which little is abstained from."""
-
-    def tried(bound: float) -> Calibrated:
-        return trial(Leak(bound, risk.missing))
-
-    smallest, usable, strictest = found.smallest_risk(), None, None
+    smallest = found.smallest_risk()
+    known: dict[str, Any] = {"smallest": smallest, "strictest": None, "usable": None}
     # A cascade chooses its band anew for each bound, which takes long.
-    if smallest is not None and found.measured.cascade is None:
-        steps = [n / 100 for n in range(1, 100) if smallest < n / 100 <= _LARGEST]
-        usable = _first_usable([smallest, *steps], limit, tried)
-    if (
-        smallest is not None
-        and not found.policy.may_follow
-        and (usable is None or usable[0] > smallest)
-    ):
-        strictest = tried(smallest).false_abstention
-    return {
-        "smallest": smallest,
-        "strictest": strictest,
-        "usable": None if usable is None else usable[0],
-        "usable_abstention": None if usable is None else usable[1].false_abstention,
-    }
-
-
-def _first_usable(
-    bounds: Sequence[float], limit: float, tried: Callable[[float], Calibrated]
-) -> tuple[float, Calibrated] | None:
-    """The smallest bound whose policy abstains from no more than `limit`; laxer ones do, too."""
-    known = cache(tried)
+    if smallest is None or found.measured.cascade is not None:
+        return known
+    tried = cache(trial)
 
     def usable(bound: float) -> bool:
-        share = known(bound).false_abstention.value
-        return known(bound).policy.may_follow and share is not None and share <= limit
+        share = tried(bound).false_abstention.value
+        return tried(bound).policy.may_follow and share is not None and share <= limit
 
-    # The laxest first, which says whether there is any.
-    if not usable(bounds[-1]):
-        return None
-    best = bounds[bisect_left(bounds, True, key=usable)]
-    return best, known(best)
+    bounds = [smallest, *(n / 100 for n in range(1, 100) if n / 100 > smallest)]
+    known["strictest"] = tried(smallest).false_abstention
+    place = bisect_left(bounds, True, key=usable)  # laxer ones are usable, too
+    if place < len(bounds):
+        best = bounds[place]
+        known |= {"usable": best, "usable_abstention": tried(best).false_abstention}
+    return known
 
 
 def _more_questions(

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
-from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention
 from ...calibration.risk.costs import LeakFold
-from ...calibration.risk.fit import CascadeBand, PolicyBinding, Problem
+from ...calibration.risk.fit import CascadeBand, Problem
 from ...calibration.risk.leak import populations_of
 from ...calibration.risk.risks import Risk
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ..report.prose import Templates
 from ..run.measured_run import Review
-from ._rates import LeakRates, Rates, passing
+from ._rates import LeakRates, Rates
 from .records import CalibrationSet
 
 WORDS = Templates(Path(__file__).parent / "calibration.txt")
@@ -141,81 +141,30 @@ class Calibrated:
             return Leak.smallest(min(map(len, units)), level)
         return smallest_selective(guarantee, level)
 
-    def left_out_of_prompts(self) -> float | None:
-        """Share of the retrieved passages of answerable questions that the policy drops.
-
-        None where it keeps all.
-        """
-        if self.policy.kept_margin is None:
-            return None
-        sets = [scores for scores, _ in self.measured.kept_sets]
-        return 1.0 - sum(len(self.policy.kept(s)) for s in sets) / sum(map(len, sets))
-
-    def echoes_passing(self) -> int:
-        """How many left-out questions pass when the first passage repeats the question."""
-        calibrator, threshold = self.policy.relevance_calibrator, self.policy.relevance_threshold
-        if threshold is None:
-            return 0
-        return sum(calibrator.apply(raw) >= threshold for raw in self.measured.echoes)
-
     @property
-    def reviews(self) -> dict[str, int | None] | None:
+    def reviews(self) -> dict[str, int] | None:
         """How far left-out cases were reviewed; None where there are none to review.
 
         Numbers of cases that can be reviewed (`left_out`) and of those with a verdict; of these,
         of those that another passage answers, which do not count as left out, and of those that
-        nobody was sure of, which count as leaks. `further` are the unreviewed cases whose review
-        could change the threshold. If all that pass now turned out answered, a laxer threshold
-        would be certified: these are the unreviewed cases at or above the laxer of the two. 0
-        where nothing is certified: reviews take questions away, and there are too few already.
-        None of a cascade, and of another promise than a leak's, for which it is not known.
+        nobody was sure of, which count as leaks.
         """
-        measured, verdicts = self.measured, self.measured.reviews
+        verdicts = self.measured.reviews
         if verdicts is None:
             return None
-        cases = [r for r in measured.records if r.measured_case == "left_out"]
-        given, further = list(verdicts.values()), None
-        if isinstance(self.risk, Leak) and measured.cascade is None:
-            further = _further(self.policy, self.risk, self.certify, verdicts)
+        cases = [r for r in self.measured.records if r.measured_case == "left_out"]
+        given = list(verdicts.values())
         return {
             "left_out": sum(r.relevance is not None for r in cases),
             "reviewed": len(given),
             "answered": given.count(Review.Verdict.ANSWERED),
             "unsure": given.count(Review.Verdict.UNSURE),
-            "further": further,
         }
 
     @property
     def coverage(self) -> float | None:
         """The share that was asked to be let through, None where a risk was bounded."""
         return self.risk.share if isinstance(self.risk, Coverage) else None
-
-
-def _further(
-    policy: Policy,
-    risk: Risk,
-    certify: Sequence[CalibrationRecord],
-    reviews: Mapping[str, Review.Verdict],
-) -> int:
-    guarantee = policy.guarantee
-    if guarantee is None or not guarantee.certified:
-        return 0
-    measured = [r for r in certify if r.case == "left_out" and r.relevance is not None]
-    open_cases = [r for r in measured if r.question_id not in reviews]
-    through = passing(policy, open_cases)
-    answered = frozenset(record.question_id for record in through)
-    records = [
-        replace(record, case=record.ELSEWHERE, context_right=True)
-        if record.case == "left_out" and record.question_id in answered
-        else record
-        for record in certify
-    ]
-    binding = PolicyBinding(
-        scorer=policy.scorer, aggregator=policy.aggregator, candidates=guarantee.candidates
-    )
-    delta, attempt = guarantee.delta, guarantee.attempt
-    laxer = fit_policy(records, risk, delta=delta, attempt=attempt, binding=binding).policy
-    return max(len(through), len(passing(laxer, open_cases)))
 
 
 def smallest_selective(guarantee: Guarantee, level: float) -> float | None:

@@ -151,8 +151,7 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
         what = (
             "measured by a tuned scorer, and nothing says whether it was tuned on these questions"
         )
-        hint = 'give each record its "question" and name the tuned folder (--scorer DIR), or state '
-        hint += '"tuned_on": [] in the first line'
+        hint = 'list those questions in the first line, or state "tuned_on": [] there'
         raise InputError(what, where=measured.source, hint=hint)
     if measured.tuned_on:
         some = f"{len(measured.tuned_on)} of its {measured.questions} questions"
@@ -417,11 +416,11 @@ def choose_calibrators(
     Relevance is calibrated to "the reply from the context is right", confidence to "the
     reply from memory is right"; not known counts as wrong.
     """
-    values = {name: signal_values(name, records) for name in SIGNALS}
+    values = {name: signal_values(name, records)[0] for name in SIGNALS}
     return {
-        name: CalibratorChoice.among(one.raw, one.came_true, groups=one.units, seed=seed)
-        for name, one in values.items()
-        if one.raw
+        name: CalibratorChoice.among(raws, came_true, groups=units, seed=seed)
+        for name, (raws, came_true, units) in values.items()
+        if raws
     }
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,24 +267,13 @@ SIGNALS = {"relevance": "context_right", "confidence": "closed_book_right"}
 """Per signal the outcome that it predicts; both are attributes of a record."""
 
 
-class SignalValues(NamedTuple):
-    """What a signal said, and what came true.
-
-    Attributes:
-        raw: one per case that it was measured on.
-        came_true: likewise; not known counts as not.
-        units: likewise, the group or the question on its own.
-        failed: cases without a value.
-    """
-
-    raw: list[float]
-    came_true: list[bool]
-    units: list[str]
-    failed: int
+SignalValues = tuple[list[float], list[bool], list[str]]
+"""Of each case that a signal was measured on: its raw value, whether that came true (not known
+counts as not), and its unit, the group or the question on its own."""
 
 
-def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> SignalValues:
-    """The values of `relevance` or `confidence`.
+def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> tuple[SignalValues, int]:
+    """The values of `relevance` or `confidence`, and the number of cases without one.
 
     Where nothing was retrieved, relevance was not measured. The variants of a question
     share one closed-book answer, whose confidence counts once.
@@ -302,7 +291,7 @@ def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> SignalValues
         variant = case.case if name == "relevance" else (raw, came_true)
         found[case.question_id, variant] = (raw, came_true, ":".join(case.unit))
     raws, outcomes, units = zip(*found.values(), strict=True) if found else ((), (), ())
-    return SignalValues(list(raws), list(outcomes), list(units), failed)
+    return (list(raws), list(outcomes), list(units)), failed
 
 
 def signal_qualities(
@@ -322,21 +311,22 @@ def signal_qualities(
     """
     found = {}
     for name, choice in choices.items():
-        values = signal_values(name, cases)
-        if not values.raw:
+        values, failed = signal_values(name, cases)
+        raws, came_true, _ = values
+        if not raws:
             continue
-        pairs = list(zip(values.raw, values.came_true, strict=True))
+        pairs = list(zip(raws, came_true, strict=True))
         right, wrong = ([score for score, true in pairs if true is came] for came in (True, False))
-        stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
-        calibrated = [choice.calibrator.apply(score) for score in values.raw]
+        stated = all(0.0 <= raw <= 1.0 for raw in raws)
+        calibrated = [choice.calibrator.apply(score) for score in raws]
         found[name] = {
             "calibrator": choice.kind,
             "reason": choice.reason,
             "losses": choice.losses,
-            "cases": len(values.raw),
-            "failed": values.failed,
+            "cases": len(raws),
+            "failed": failed,
             "auroc": SelectiveCurve.auroc(right, wrong),
-            "before": _stated(values.raw, values, seed) if stated else None,
+            "before": _stated(raws, values, seed) if stated else None,
             "after": _stated(calibrated, values, seed),
         }
     return found
@@ -344,11 +334,12 @@ def signal_qualities(
 
 def _stated(probabilities: Sequence[float], values: SignalValues, seed: int) -> dict[str, Any]:
     """How probabilities compare with what came true: errors with intervals, and bins."""
-    interval = partial(_interval, probabilities, values.came_true, values.units, seed)
+    _, came_true, units = values
+    interval = partial(_interval, probabilities, came_true, units, seed)
     return {
         "calibration_error": interval(ReliabilityDiagram.debiased_error),
         "brier": interval(ReliabilityDiagram.brier_score),
-        "bins": ReliabilityDiagram.of(probabilities, values.came_true).bins,
+        "bins": ReliabilityDiagram.of(probabilities, came_true).bins,
     }
 
 
@@ -384,7 +375,7 @@ def selective_qualities(
 
     Returns:
         Per ranking the number of cases, the areas under its curves with their intervals, the
-        largest share accepted at no more than the bound, as it was seen here, and the curve.
+        largest share accepted at no more than the bound, as it was seen here.
     """
     outcomes = outcomes_under(policy, cases)
     found = {}
@@ -406,7 +397,6 @@ def selective_qualities(
             "excess_aurc": interval(SelectiveCurve.excess_aurc),
             "augrc": interval(SelectiveCurve.augrc),
             "coverage_at_risk": SelectiveCurve.coverage_at_risk(sure, wrong, risk),
-            "curve": SelectiveCurve.of(sure, wrong),
         }
     return found
 

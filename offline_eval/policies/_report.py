@@ -13,13 +13,11 @@ from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
-from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
-from ..report.plots import Plot
+from ..report.document import Document, Facts, Prose, Section, as_json
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import WORDS, Calibrated
-from ._plots import draw_reliability, draw_risk_coverage
 from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
 
 _SCHEMA_VERSION = 1
@@ -32,7 +30,8 @@ def calibration_document(found: Calibrated) -> Document:
     risk = 0.0 if guarantee is None else guarantee.risk
     signals = signal_qualities(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
-    outcomes, which = _shown_outcomes(found)
+    which = "Held-out questions" if found.test else "Questions that the certificate rests on"
+    outcomes = outcomes_under(found.policy, found.test or found.certify)
     return Document(
         name="calibration",
         title=f"Calibration on {found.measured.name}",
@@ -43,12 +42,11 @@ def calibration_document(found: Calibrated) -> Document:
         sections=(
             Section("Results", (_results(found),)),
             Section("What is promised", _promise(found)),
-            Section("How the point was chosen", _choice(found, rankings)),
             Section(
                 "What if the thresholds were others?",
-                (what_if_of(found.policy, outcomes, which) if outcomes else None,),
+                what_if_of(found.policy, outcomes, which).blocks if outcomes else (),
             ),
-            Section("The signals", _signals(signals)),
+            Section("The signals", (_signals(signals),)),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
             else None,
@@ -63,15 +61,16 @@ def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
     return guarantee is not None and any(risk.kind == "cost" for risk in guarantee.risks)
 
 
-def _results(found: Calibrated) -> Figures | str:
+def _results(found: Calibrated) -> Table | str:
     if found.rates is None:
         return "Nothing was measured on questions that the policy does not rest on."
     promised = not _bounds_a_cost(found.policy.guarantee)
-    lines = tuple(
-        Figure(title, getattr(found.rates, name), meaning if promised or name != "risk" else "")
+    lines = [
+        (title, getattr(found.rates, name), meaning if promised or name != "risk" else "", percent)
         for name, (title, meaning) in _FIGURES.items()
-    )
-    return Figures(lines, name=f"On questions {found.judged}", unit="Independent units")
+    ]
+    name = f"On questions {found.judged}"
+    return Table.of_figures(lines, name=name, unit="Independent units")
 
 
 # Of each rate what it is called, and what it says; of the first as far as it is promised.
@@ -87,13 +86,6 @@ _FIGURES = {
     "answered": ("answered from memory", "of all cases"),
     "answered_wrong": ("wrong among those from memory", "the reply from memory was not right"),
 }
-
-
-def _shown_outcomes(found: Calibrated) -> tuple[list[Outcome], str]:
-    shown, which = found.test, "Held-out questions"
-    if not shown:
-        shown, which = found.certify, "Questions that the certificate rests on"
-    return outcomes_under(found.policy, shown), which
 
 
 def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
@@ -112,22 +104,13 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
     )
 
 
-def _choice(found: Calibrated, rankings: _Rows) -> tuple[Plot | None, ...]:
-    guarantee = found.policy.guarantee
-    # A path tested for its costs has no place on an axis of wrong answers.
-    of_cost = _bounds_a_cost(guarantee)
-    shown = guarantee is not None and (guarantee.certified or found.coverage is None)
-    risk = guarantee.risk if guarantee is not None and shown and not of_cost else None
-    return (draw_risk_coverage(rankings, () if of_cost else found.steps, risk=risk),)
-
-
 def _as_bound(share: float) -> str:
     """A bound in percent: as it was asked for, or, found from data, rounded up to a tenth."""
     asked = round(share, 6) == share
     return percent(share if asked else math.ceil(1000 * share) / 1000, exact=True)
 
 
-def _signals(signals: _Rows) -> tuple[Plot | Table, ...]:
+def _signals(signals: _Rows) -> Table:
     columns = [
         (
             heading,
@@ -145,10 +128,9 @@ def _signals(signals: _Rows) -> tuple[Plot | Table, ...]:
         ("Cases", [Cell(str(one["cases"])) for one in signals.values()]),
     ]
     notes = (WORDS.text("calibrator", *one) for one in signals.items())
-    table = Table.from_columns(
+    return Table.from_columns(
         "Signal", list(signals), columns, notes=(*notes, WORDS.text("calibration_error"))
     )
-    return (*(draw_reliability(*one) for one in signals.items()), table)
 
 
 def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
@@ -171,11 +153,7 @@ def _data(found: Calibrated) -> tuple[tuple[str, str], ...]:
     return WORDS.pairs("data", found, counts, PolicyBinding.UNNAMED)
 
 
-def _values(
-    found: Calibrated,
-    signals: _Rows,
-    rankings: _Rows,
-) -> dict[str, Any]:
+def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
     parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
     rates = None if found.rates is None else vars(found.rates)
@@ -195,10 +173,7 @@ def _values(
         "certified_on": None if found.test else rates,
         "problems": found.problems,
         "signals": signals,
-        "rankings": {
-            name: {key: one for key, one in quality.items() if key != "curve"}
-            for name, quality in rankings.items()
-        },
+        "rankings": rankings,
         "warnings": found.warnings,
         "not_promised": found.not_promised,
     }
@@ -227,8 +202,6 @@ def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatI
 def _case(outcome: Outcome) -> WhatIfCase:
     case = outcome.case
     return WhatIfCase(
-        name=" · ".join(part for part in (case.question_id, case.case) if part),
-        question="",
         relevance=outcome.relevance,
         confidence=outcome.confidence,
         context_right=bool(case.context_right),

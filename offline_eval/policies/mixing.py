@@ -82,7 +82,6 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         source=first.source,
         scorer=scorer,
         aggregator=aggregator,
-        echoes=(),
         tuned_on=tuned_together(sets),
         reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
         makers={q: v for q, v in first.makers.items() if q in asked},

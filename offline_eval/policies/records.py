@@ -79,7 +79,6 @@ class CalibrationSet:
         conflict_between: what the records' `conflict` compares, as in `Policy`.
         kept_sets: of each question whose passage was retrieved, the raw scores of what was
             retrieved and the places of those that hold the answer, for `Policy.kept_margin_of`.
-        echoes: raw relevance of left-out questions that a passage repeats; no records.
         tuned_on: ids of the questions that the scorer was tuned on; None where it was tuned, and
             nothing says on what.
         retrieval: what their passages were retrieved by, None where that is not known.
@@ -113,7 +112,6 @@ class CalibrationSet:
     retrieval: Retrieval | None = None
     leaves_out: bool = False
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
-    echoes: tuple[float, ...] = ()
     cascade: Cascade | None = None
     contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judge_source: str | None = None
@@ -237,7 +235,6 @@ class CalibrationSet:
             self,
             records=tuple(records),
             cascade=Cascade(costly=judged.scorer),
-            echoes=(),
             tuned_on=tuned_together((self, judged)),
             judge_source=judged.source,
         )
@@ -425,11 +422,6 @@ def records_from_ookb(run: AnyPath) -> CalibrationSet:
         retrieval=_retrieval(found),
         leaves_out=True,
         kept_sets=tuple(_kept_sets(found)),
-        echoes=tuple(
-            row.raw_relevance
-            for row in found.rows
-            if row.kind is CaseKind.ECHO and row.raw_relevance is not None
-        ),
         contents=_contents(found, rows),
         margins={
             (row.question_id, row.kind.value): MixRule.margin(scores)

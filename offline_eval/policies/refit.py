@@ -16,7 +16,6 @@ from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
 from ._calibrated import Calibrated
 from ._fit import calibrate_records
-from ._rates import Rates, outcomes_under
 from .records import CalibrationSet
 
 
@@ -28,7 +27,7 @@ def recalibrate(
     share: float = 1.0,
     counted: bool = False,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
-) -> tuple[Calibrated, tuple[Rates, Rates] | None]:
+) -> Calibrated:
     """Fit a policy with the bound, δ, loss and routes of an old one to new records.
 
     Args:
@@ -38,10 +37,6 @@ def recalibrate(
         share: as for `calibrate_records`.
         counted: likewise.
         max_false_abstention: likewise.
-
-    Returns:
-        The fitted policy with its evidence; and the rates of the old and the new one on the
-        held-out questions, None where there are none, or for a leak.
 
     Raises:
         FingerprintMismatchError: other instruments measured the cases.
@@ -65,7 +60,7 @@ def recalibrate(
         )
     risk = promise_of(guarantee, where=os.fspath(where))
     leak = isinstance(risk, Leak)
-    new = calibrate_records(
+    return calibrate_records(
         measured,
         risk,
         delta=guarantee.delta,
@@ -75,12 +70,6 @@ def recalibrate(
         confidence_threshold=old.confidence_threshold if leak and old.may_answer else None,
         max_false_abstention=max_false_abstention,
     )
-    rates = None
-    if new.rates is not None:
-        # The old policy rests on none of these, so all of them are new to it.
-        asked = new.test or measured.records
-        rates = Rates(outcomes_under(old, asked)), new.rates
-    return new, rates
 
 
 def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:

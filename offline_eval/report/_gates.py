@@ -6,8 +6,8 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
@@ -32,30 +32,50 @@ _GATE = re.compile(
     r"(?P<sign><=|>=|==|!=|<|>)\s*"
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>%?)\s*"
 )
+_PLAIN = re.compile(r"[^\s.<>=!\[\]]+")
 _HINT = "write NAME OP NUMBER, for example 'abstention_rate<0.9', with <, <=, >, >=, == or !="
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A condition under which a release must not go out.
+    """A condition under which a release must not go out, and the number that it is about.
 
     Attributes:
-        text: as the user gave it.
+        expression: as the user gave it.
         name: of the number in the report, as given.
         path: its parts; those in brackets are names or positions in a list.
         sign: of the comparison.
         number: the bound; percent are read as shares.
+        value: the report's number; None where it is undefined.
     """
 
-    text: str
+    expression: str
     name: str
     path: tuple[str, ...]
     sign: str
     number: float
+    value: float | None = None
 
-    def fails(self, value: float) -> bool:
-        """Whether the condition holds for the report's number."""
-        return _COMPARISONS[self.sign](value, self.number)
+    @property
+    def failed(self) -> bool:
+        """Whether the condition holds; an unknown number never passes."""
+        return self.value is None or _COMPARISONS[self.sign](self.value, self.number)
+
+    @property
+    def text(self) -> str:
+        """What was found, in one line."""
+        if self.value is None:
+            return f"{self.name} is undefined: nothing was measured that it rests on"
+        return f"{self.name} is {self.value:.6g}"
+
+    @property
+    def failure(self) -> str:
+        """What was found, and what the gate says; empty where it passed."""
+        return f"{self.text} (fail if {self.expression})" if self.failed else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"fail_if": self.expression, "value": self.value, "failed": self.failed}
 
 
 def parse_gate(text: str) -> Gate:
@@ -80,7 +100,7 @@ def parse_gate(text: str) -> Gate:
     if not math.isfinite(number):
         raise InputError(f"the number is too large: {text[:80]!r}", where="--fail-if", hint=_HINT)
     return Gate(
-        text=" ".join(text.split()),
+        expression=" ".join(text.split()),
         name=name,
         path=tuple(part[1:-1].strip() if part.startswith("[") else part for part in parts),
         sign=found["sign"],
@@ -105,35 +125,36 @@ _SHOWN = 8
 _ABSENT = object()
 
 
-def look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
-    """Find the number in the report; None where it is undefined there.
-
-    Of a rate with its interval it is the value.
+def _look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
+    """Find the number in the report, of a rate its value; None where it is undefined there.
 
     Raises:
         InputError: the report has no such number.
     """
     first, *rest = gate.path
     aliases = () if first in report else GATE_ALIASES.get(first, ())
-    for path in (*((*alias.split("."), *rest) for alias in aliases), gate.path):
-        found, depth, known = _walk(report, path)
-        if found is not _ABSENT:
-            return _number(gate, found)
-    raise _unknown(gate, depth, known if depth else [*known, *GATE_ALIASES])
+    paths = (*((*alias.split("."), *rest) for alias in aliases), gate.path)
+    places = (_at(report, path) for path in paths)
+    found = next((one for one in places if one is not _ABSENT), _ABSENT)
+    if isinstance(found, Mapping) and "value" in found:
+        found = found["value"]
+    if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):
+        return found
+    names = [*_numbers(report), *GATE_ALIASES]
+    near = difflib.get_close_matches(gate.name, names, n=3, cutoff=0.5) or [*report][:_SHOWN]
+    hint = f"name one of: {', '.join(name[:60] for name in near)}" if near else _NAME_ONE
+    what = f"the report has no number {gate.name[:80]!r}"
+    raise InputError(what, where=f"--fail-if {gate.expression[:120]!r}", hint=hint)
 
 
-def _walk(report: Any, path: Sequence[str]) -> tuple[Any, int, list[str]]:
-    """Follow the path; if it ends early, say after how many parts, and what is there."""
-    value = report
+def _at(report: Any, path: Sequence[str]) -> Any:
+    """What stands at a path; within what is undefined as a whole, everything is."""
+    found = report
     for position, part in enumerate(path):
-        known = _children(value)
-        if part not in known:
-            # Within what is undefined as a whole, everything is.
-            if value is None and position:
-                return None, position, []
-            return _ABSENT, position, sorted(known)
-        value = known[part]
-    return value, len(path), []
+        if found is None and position:
+            return None
+        found = _children(found).get(part, _ABSENT)
+    return found
 
 
 def _children(value: Any) -> dict[str, Any]:
@@ -150,75 +171,28 @@ def _children(value: Any) -> dict[str, Any]:
     return found
 
 
-def _number(gate: Gate, value: Any) -> float | None:
-    if isinstance(value, Mapping) and "value" in value:
-        value = value["value"]
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        children, hint = _children(value), _NAME_ONE
-        if children and not isinstance(value, list):
-            hint = f"name one in it, such as {gate.name[:80]}.{sorted(children)[0]}"
-        what = f"{gate.name[:80]!r} is no number in this report"
-        raise InputError(what, where="--fail-if", hint=hint)
-    return float(value)
-
-
-def _unknown(gate: Gate, depth: int, known: Sequence[str]) -> InputError:
-    wanted = gate.path[depth]
-    near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
-    names = near or list(known)[:_SHOWN]
-    within = f" in {'.'.join(gate.path[:depth])[:80]!r}" if depth else ""
-    what, where = f"the report has no {wanted[:80]!r}{within}", f"--fail-if {gate.text[:120]!r}"
-    hint = f"name one of: {', '.join(name[:60] for name in names)}" if names else _NAME_ONE
-    return InputError(what, where=where, hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class GateResult:
-    """The result of a gate.
-
-    Attributes:
-        gate: as read.
-        value: the report's number; None where it is undefined.
-        failed: the condition holds, or the number is undefined: an unknown number never passes.
-        system: whose number it is; empty for the whole run.
-    """
-
-    gate: Gate
-    value: float | None
-    failed: bool
-    system: str = ""
-
-    @property
-    def text(self) -> str:
-        """What was found, in one line."""
-        name = f"{self.system}: {self.gate.name}" if self.system else self.gate.name
-        if self.value is None:
-            return f"{name} is undefined: nothing was measured that it rests on"
-        return f"{name} is {self.value:.6g}"
-
-    @property
-    def failure(self) -> str:
-        """What was found, and what the gate says; empty where it passed."""
-        return f"{self.text} (fail if {self.gate.text})" if self.failed else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        own = {"system": self.system} if self.system else {}
-        return {**own, "fail_if": self.gate.text, "value": self.value, "failed": self.failed}
+def _numbers(value: Any, name: str = "") -> dict[str, Any]:
+    """The rates and numbers of a report by the names that gates take."""
+    if isinstance(value, Mapping) and {"value", "low", "high"} <= value.keys():
+        return {name: value}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {name: value}
+    # Of an item of a list the name comes last, and stays.
+    parts = {id(item): (key, item) for key, item in _children(value).items()}
+    if isinstance(value, Mapping):
+        parts = dict(enumerate(_children(value).items()))
+    found: dict[str, Any] = {}
+    for key, item in parts.values():
+        part = f".{key}" if _PLAIN.fullmatch(key) else f"[{key}]"
+        found |= _numbers(item, f"{name}{part}" if name else part.removeprefix("."))
+    return found
 
 
 # Where more calls failed, the other numbers say little: gates fail unless one names `failed`.
 _MAX_FAILED = parse_gate("failed>5%")
 
 
-def check_gates(
-    report: Mapping[str, Any],
-    expressions: Sequence[str],
-    systems: Mapping[str, Mapping[str, Any]] | None = None,
-    chosen: Sequence[str] = (),
-) -> tuple[GateResult, ...]:
+def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[Gate, ...]:
     """Check each gate, in the order given.
 
     If more than 5 % of the rows failed, that is a failed gate, too, unless a gate of the user's
@@ -227,47 +201,26 @@ def check_gates(
     Args:
         report: what `report.json` holds, of any suite.
         expressions: see the package.
-        systems: numbers by the name of the system.
-        chosen: names of systems whose numbers are checked, in the place of the report's.
 
     Raises:
-        InputError: there is no such system, or an expression cannot be read, or names no number
-            of the report.
+        InputError: an expression cannot be read, or names no number of the report.
     """
-    if chosen and not expressions:
-        raise InputError("is for gates", where="--system", hint="add --fail-if, or leave it out")
-    known = systems or {}
-    strangers = [name for name in chosen if name not in known]
-    if strangers:
-        near = difflib.get_close_matches(strangers[0], known, n=3, cutoff=0.3)
-        names = ", ".join(near or list(known)[:_SHOWN])
-        hint = f"name one of: {names}" if known else "runs of this suite have one system"
-        what = f"the run has no system {strangers[0][:80]!r}"
-        raise InputError(what, where="--system", hint=hint)
     gates = [parse_gate(text) for text in expressions]
-    found = []
-    for system, numbers in [(name, known[name]) for name in chosen] or [("", report)]:
-        for gate in gates:
-            value = look_up(numbers, gate)
-            found.append(GateResult(gate, value, value is None or gate.fails(value), system))
-        if gates and "failed" in numbers and all(gate.path[0] != "failed" for gate in gates):
-            share = look_up(numbers, _MAX_FAILED)
-            if share is not None and _MAX_FAILED.fails(share):
-                found.append(GateResult(_MAX_FAILED, share, True, system))
+    found = [replace(gate, value=_look_up(report, gate)) for gate in gates]
+    if gates and "failed" in report and all(gate.path[0] != "failed" for gate in gates):
+        share = replace(_MAX_FAILED, value=_look_up(report, _MAX_FAILED))
+        found += [share] if share.value is not None and share.failed else []
     return tuple(found)
 
 
-def gate_table(results: Sequence[GateResult]) -> Table:
+def gate_table(results: Sequence[Gate]) -> Table:
     """Make a table of the results."""
     verdicts = ["failed" if result.failed else "passed" for result in results]
     columns = [
         ("Result", [Cell(verdict, mark=verdict) for verdict in verdicts]),
         ("Found", [Cell(result.text, mark="text") for result in results]),
     ]
-    return Table.from_columns("Fails if", [result.gate.text for result in results], columns)
-
-
-_PLAIN = re.compile(r"[^\s.<>=!\[\]]+")
+    return Table.from_columns("Fails if", [result.expression for result in results], columns)
 
 
 def measures_frame(values: Mapping[str, Any]) -> pandas.DataFrame:
@@ -280,24 +233,11 @@ def measures_frame(values: Mapping[str, Any]) -> pandas.DataFrame:
         MissingDependencyError: pandas is not installed.
     """
     pd = optional_import("pandas")
-    found = list(_measures(values, ""))
+    found = {name: one for name, one in _numbers(values).items() if isinstance(one, Mapping)}
     dtypes = {"value": "float64", "low": "float64", "high": "float64", "n": "Int64"}
     columns = {
-        key: pd.Series([one.get(key) for _, one in found], dtype=dtype)
+        key: pd.Series([one.get(key) for one in found.values()], dtype=dtype)
         for key, dtype in dtypes.items()
     }
-    names = pd.Series([name for name, _ in found], dtype="string")
+    names = pd.Series(list(found), dtype="string")
     return pd.DataFrame({"measure": names, **columns})
-
-
-def _measures(value: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what has a value and an interval, by the name that gates take."""
-    if isinstance(value, Mapping) and {"value", "low", "high"} <= value.keys():
-        yield name, value
-        return
-    parts = _children(value).items()
-    # Of an item of a list the name comes last, and stays.
-    named = {id(item): (key, item) for key, item in parts if isinstance(item, Mapping | list)}
-    for key, item in named.values():
-        part = f".{key}" if _PLAIN.fullmatch(key) else f"[{key}]"
-        yield from _measures(item, f"{name}{part}" if name else part.removeprefix("."))

@@ -1,8 +1,8 @@
 """A report before it is rendered: a title, sentences, and sections of blocks.
 
     Document ─┬─ title, subtitle, headline, warnings
-              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Cases, Facts,
-              │                                 WhatIf or a nested Section
+              ├─ sections ── Section ── blocks: str, Prose, Table, Plot, Facts
+              │                                 or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
               └─ checks   (JUnit)
@@ -14,22 +14,17 @@ never escapes, and a text from a knowledge base can stand anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
 from ..._version import __version__
-from ._gates import measures_frame
 from .plots import Plot
 from .tables import Table, Text
-from .text import UNKNOWN, flat, percent, range_text
-from .what_if import WhatIf
+from .text import UNKNOWN, flat
 
 if TYPE_CHECKING:
-    import pandas
-
-    from ...calibration import Interval
     from ..run.manifest import InputFile
 
 
@@ -46,118 +41,6 @@ class Prose:
     lines: tuple[Text, ...]
     small: bool = False
     bullets: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A headline number.
-
-    Attributes:
-        name: what was measured.
-        estimate: its value, interval and number of questions.
-        meaning: what it says, in a sentence or two.
-        text: how a value is written.
-    """
-
-    name: str
-    estimate: Interval
-    meaning: str
-    text: Callable[[float], str] = percent
-
-    @property
-    def cells(self) -> tuple[str, str, str]:
-        """The value, its interval and the number of units, written out."""
-        value = self.estimate.value
-        return (
-            UNKNOWN if value is None else self.text(value),
-            range_text(self.estimate, self.text),
-            str(self.estimate.n),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The headline numbers.
-
-    Attributes:
-        lines: the most important one first.
-        name: heading of the names.
-        unit: heading of the numbers of questions.
-    """
-
-    lines: tuple[Figure, ...]
-    name: str = "Measure"
-    unit: str = "Questions"
-
-
-@dataclass(frozen=True, slots=True)
-class CaseLine:
-    """A line of a case: the right answer, a passage or a reply.
-
-    Attributes:
-        text: as stored.
-        label: in front of it, as "Expected".
-        right: the right answer, or the passage that holds it.
-        tag: a verdict on it.
-        wrong: the verdict names a mistake.
-        note: behind it, as the systems that gave it.
-        reason: of the verdict.
-    """
-
-    text: str
-    label: str = ""
-    right: bool = False
-    tag: str = ""
-    wrong: bool = False
-    note: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Passages:
-    """Passages of a case.
-
-    Attributes:
-        lines: in their order.
-        title: given, the passages are folded beneath it.
-        more: number of passages that are not shown.
-    """
-
-    lines: tuple[CaseLine, ...]
-    title: str = ""
-    more: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A case that is worth reading.
-
-    Attributes:
-        question: that was asked.
-        note: its id and the numbers measured.
-        parts: right answer, passages and replies, in the order in which they are read.
-        tag: a verdict on the case.
-        wrong: the verdict names a mistake.
-    """
-
-    question: str
-    note: str
-    parts: tuple[CaseLine | Passages, ...]
-    tag: str = ""
-    wrong: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cases:
-    """Cases that are worth reading.
-
-    Attributes:
-        cases: the worst first.
-        empty: shown where there are none.
-    """
-
-    cases: tuple[Case, ...]
-    empty: str = "No such case."
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +93,7 @@ class Section:
         return cls("What to do next", (Prose(tuple(steps), bullets=True),))
 
 
-Block = str | Prose | Figures | Table | Plot | Cases | Facts | WhatIf | Section
+Block = str | Prose | Table | Plot | Facts | Section
 """What a section holds."""
 
 
@@ -223,14 +106,12 @@ class Check:
         name: unique in the group.
         failure: why it failed; empty where it passed.
         text: what was measured, in one line.
-        seconds: that it took; None where that is not known.
     """
 
     group: str
     name: str
     failure: str
     text: str
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +131,6 @@ class Document:
             the suite has no CSV.
         checks: gives the test cases of the JUnit file where no gate is given; None where the
             suite has none.
-        systems: numbers of each system under test by its name, for gates about one of them.
     """
 
     SCHEMA_VERSION: ClassVar = 1
@@ -264,18 +144,6 @@ class Document:
     values: Mapping[str, Any]
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
     checks: Callable[[], Sequence[Check]] | None = None
-    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the measures as a data frame: `measure`, `value`, `low`, `high`, `n`.
-
-        One line for each rate with an interval; its name is the one that gates take. A value
-        that is not defined is missing.
-
-        Raises:
-            MissingDependencyError: pandas is not installed.
-        """
-        return measures_frame(self.values)
 
 
 def as_json(value: Any) -> Any:

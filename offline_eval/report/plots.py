@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from ...calibration import Interval
@@ -53,15 +54,6 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
 }
 
-POINT: dict[str, Any] = {
-    "marker": "o", "markersize": 10, "color": Colour.INK, "markerfacecolor": "none",
-    "markeredgewidth": 2, "linestyle": "none", "zorder": 5, "clip_on": False,
-}  # fmt: skip
-DOTTED: dict[str, Any] = {"linestyle": ":", "linewidth": 1.5}
-
-# A method of the axes, its arguments and its style.
-Drawn = tuple[str, tuple[Any, ...], dict[str, Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -73,7 +65,6 @@ class Plot:
         caption: how to read it.
         draw: draws with `Colour`; writes no text from a knowledge base.
         size: width and height in inches.
-        half: stands beside a neighbour that is half as well, where the page is wide enough.
     """
 
     name: str
@@ -81,40 +72,6 @@ class Plot:
     caption: str
     draw: Callable[[Figure], None]
     size: tuple[float, float]
-    half: bool = False
-
-    @classmethod
-    def of_shares(
-        cls,
-        words: tuple[str, str, str],
-        drawn: Sequence[Drawn],
-        labels: tuple[str, str],
-        *,
-        legend: Literal["lower right", "upper left"],
-        size: tuple[float, float] = (5.0, 5.0),
-        half: bool = True,
-    ) -> Plot:
-        """Plot shares against shares.
-
-        Args:
-            words: name, title and caption.
-            drawn: in their order: a method of the axes, its arguments and its style.
-            labels: of the horizontal and of the vertical axis.
-            legend: where it stands.
-            size: see the class.
-            half: see the class; then both axes are equally long.
-        """
-
-        def draw(figure: Figure) -> None:
-            axes = figure.subplots()
-            axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=labels[0], ylabel=labels[1])
-            if half:
-                axes.set_aspect("equal")
-            for method, given, style in drawn:
-                getattr(axes, method)(*given, **style)
-            axes.legend(loc=legend)
-
-        return cls(*words, draw=draw, size=size, half=half)
 
     def svg(self) -> str:
         """Draw it as an element for a page, without outside references."""
@@ -131,108 +88,6 @@ class Plot:
             canvas: Any = FigureCanvasSVG(figure)
             canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
         return _for_page(self.name, buffer.getvalue())
-
-    @staticmethod
-    def draw_interval(
-        axes: Axes,
-        estimate: Interval,
-        height: float,
-        *,
-        marker: str,
-        colour: Colour,
-        label: str = "",
-    ) -> None:
-        """Draw an estimate as a marker with its interval at `height`; nothing if undefined."""
-        if estimate.value is None or estimate.low is None or estimate.high is None:
-            return
-        below, above = estimate.value - estimate.low, estimate.high - estimate.value
-        axes.errorbar(
-            [estimate.value],
-            [height],
-            xerr=[[max(0.0, below)], [max(0.0, above)]],
-            color=colour,
-            marker=marker,
-            markersize=6,
-            elinewidth=1.3,
-            linestyle="none",
-            label=label,
-            zorder=3,
-        )
-
-    @staticmethod
-    def draw_bars(
-        axes: Axes, parts: Sequence[tuple[str, Colour, Sequence[float]]], names: Sequence[str]
-    ) -> None:
-        """Draw stacked bars of shares, a line per name.
-
-        Args:
-            axes: to draw on.
-            parts: from the left, the words of the legend, colour and width per name.
-            names: of the lines.
-        """
-        left = [0.0] * len(names)
-        for words, colour, widths in parts:
-            axes.barh(
-                range(len(names)),
-                widths,
-                left=left,
-                height=0.72,
-                color=colour,
-                edgecolor=Colour.PAPER,
-                linewidth=1.0,
-                label=words,
-            )
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_xlim(0, 1)
-        axes.grid(visible=False, axis="y")
-        Plot.name_lines(axes, names)
-
-    @staticmethod
-    def name_lines(axes: Axes, names: Sequence[str]) -> None:
-        """Write a name beside each line, the first one on top."""
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
-
-    @staticmethod
-    def window(low: float, high: float, *, least: float, margin: float) -> tuple[float, float]:
-        """Return the ends of a scale of shares: at least so long, and not far beyond 0 and 1."""
-        short = max(0.0, least - (high - low)) / 2
-        return max(-margin, low - short), min(1 + margin, high + short)
-
-    @staticmethod
-    def name_points(
-        axes: Axes,
-        points: Sequence[tuple[str, float, float]],
-        across: tuple[float, float],
-        upward: tuple[float, float],
-    ) -> None:
-        """Write each name right of the axes and join it to its point by a line.
-
-        Args:
-            axes: with the two scales.
-            points: name, across, up.
-            across: ends of the horizontal scale.
-            upward: ends of the vertical one.
-        """
-        low, high = upward
-        # Many names stand closer, so that the column is never longer than the axes are high.
-        step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
-        heights: list[float] = []
-        ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
-        for _, _, up in ordered:
-            heights.append(max(up, heights[-1] + step) if heights else up)
-        # Names pushed above the top are brought back, from the uppermost down.
-        ceiling = high
-        for position in reversed(range(len(heights))):
-            heights[position] = min(heights[position], ceiling)
-            ceiling = heights[position] - step
-        edge = across[1] + 0.03 * (across[1] - across[0])
-        line: Any = {"color": Colour.GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
-        name_style: Any = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-        for (name, right, up), height in zip(ordered, heights, strict=True):
-            axes.plot([right, edge], [up, height], **line)
-            axes.annotate(name, xy=(edge, height), annotation_clip=False, **name_style)
 
 
 def _for_page(name: str, svg: str) -> str:
@@ -252,14 +107,6 @@ def _for_page(name: str, svg: str) -> str:
     for colour, property_name in _PAGE_COLOURS.items():
         svg = svg.replace(colour, property_name)
     return svg
-
-
-def error_bars(rates: Sequence[Interval]) -> list[list[float]]:
-    """Return how far each interval reaches below its value, and above; to 0 and 1 without ends."""
-    values = [rate.value or 0.0 for rate in rates]
-    ends = [(rate.low or 0.0, 1.0 if rate.high is None else rate.high) for rate in rates]
-    below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
-    return [below, [high - value for value, (_, high) in zip(values, ends, strict=True)]]
 
 
 Series = tuple[str, str, Colour, Sequence["Interval | None"]]
@@ -284,17 +131,31 @@ def dots(
             step = min(0.17, 0.85 / most) if most else 0.0
             for number, (label, marker, colour, shares) in enumerate(several):
                 beside = (number - (len(several) - 1) / 2) * step if label else 0.0
-                known = [(n, one) for n, one in enumerate(shares) if one and one.value is not None]
-                for line, share in known:
-                    words = "" if line > known[0][0] else label
-                    Plot.draw_interval(
-                        axes, share, line + beside, marker=marker, colour=colour, label=words
-                    )
+                known = [
+                    (line + beside, one.value, one.low, one.high)
+                    for line, one in enumerate(shares)
+                    if one and one.value is not None and one.low is not None
+                ]
+                if not known:
+                    continue
+                heights, values, lows, highs = np.asarray(known, dtype=float).T
+                style = {"color": colour, "marker": marker, "markersize": 6, "elinewidth": 1.3}
+                axes.errorbar(
+                    values,
+                    heights,
+                    xerr=np.maximum(0.0, [values - lows, highs - values]),
+                    linestyle="none",
+                    label=label,
+                    zorder=3,
+                    **style,
+                )
             axes.set_xlim(-0.03, 1.03)
             axes.set_xlabel(axis, fontsize=9 if len(panels) > 2 else 11)
             axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
             axes.grid(visible=False, axis="y")
-        Plot.name_lines(drawn[0], names)
+        drawn[0].set_yticks(range(len(names)), names)
+        drawn[0].set_ylim(len(names) - 0.5, -0.5)
+        drawn[0].tick_params(axis="y", length=0)
         if most:
             figure.legend(loc="outside upper left", ncols=4)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Text = str | tuple[str, str]
 """A line of prose, or a term and what it means."""
+
+Figure = tuple[str, "Interval", str] | tuple[str, "Interval", str, Callable[[float], str]]
+"""A headline number; see `Table.of_figures`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +185,30 @@ class Table:
         ]
         made = tuple(Line(str(line[0]), tuple(c)) for line, c in zip(lines, cells, strict=True))
         return cls(columns[0], tuple(columns[1:]), made, caption, notes)
+
+    @classmethod
+    def of_figures(
+        cls,
+        lines: Iterable[Figure],
+        *,
+        name: str = "Measure",
+        unit: str = "Questions",
+    ) -> Table:
+        """Make the table of headline numbers.
+
+        Args:
+            lines: what was measured, the estimate, what it says in a sentence or two, and how a
+                value is written, in percent unless it says so; the most important one first.
+            name: heading of the names.
+            unit: heading of the numbers of questions.
+        """
+        columns = ("Value", "95 % interval", unit, "What it means")
+        made = []
+        for line in lines:
+            title, estimate, meaning = line[:3]
+            text = line[3] if len(line) == 4 else percent
+            value = UNKNOWN if estimate.value is None else text(estimate.value)
+            shown = Cell(value, mark="big"), Cell(range_text(estimate, text))
+            cells = (*shown, Cell(str(estimate.n)), Cell(meaning, mark="text"))
+            made.append(Line(title, cells))
+        return cls(name, columns, tuple(made))

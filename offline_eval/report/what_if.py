@@ -1,15 +1,7 @@
-"""What other thresholds would have done with the measured cases.
-
-    cases, policy ─┬─ a table of some thresholds      (page and Markdown)
-                   └─ the same cases as JSON ─► sliders, where the page may run its script
-
-The page's script decides each case as `decide_route` does, and adds up the same numbers in
-the same order.
-"""
+"""What other thresholds would have done with the measured cases: a table of some of them."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,15 +11,13 @@ from typing import Any, ClassVar, Literal
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
+from .document import Section
 from .prose import Templates
 from .tables import Cell, Line, Table
-from .text import UNKNOWN, one_line, percent
+from .text import UNKNOWN, percent
 
 _WORDS = Templates(Path(__file__).parent / "templates" / "what_if.txt")
 _ROWS = 11
-_QUESTION_LIMIT = 140
-# Of more cases the page lists names alone, so that it stays small.
-_MAX_WITH_TEXT = 5000
 
 Replied = Literal["right", "wrong", "abstained"]
 
@@ -37,8 +27,6 @@ class WhatIfCase:
     """A measured case, and which replies to it would be right.
 
     Attributes:
-        name: of the case.
-        question: that was asked; may be empty.
         relevance: on the scale of the policy's threshold; None where it failed.
         confidence: likewise; None where it was not measured.
         context_right: whether the reply from the context is right.
@@ -52,8 +40,6 @@ class WhatIfCase:
         memory_reply: likewise from memory.
     """
 
-    name: str
-    question: str
     relevance: float | None
     confidence: float | None
     context_right: bool
@@ -88,68 +74,51 @@ class WhatIfCase:
         follows = route is Route.FOLLOW_CONTEXT
         if stored:
             reply = self.context_reply if follows else self.memory_reply
-            # A threshold never leads to a reply that was not stored: see `WhatIf.replies`.
             return reply or "right"
         return "right" if (self.context_right if follows else self.memory_right) else "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share of weights; None where the whole is empty."""
+Outcomes = dict[str, tuple[float, float]]
+"""What a pair of thresholds does with the cases, each as a part and its whole.
 
-    part: float
-    whole: float
-
-    @property
-    def value(self) -> float | None:
-        """In [0, 1]."""
-        return self.part / self.whole if self.whole else None
+leak: of the cases without a right reply, those let through; false_abstention: of the cases with a
+right reply, those abstained from; coverage: of all cases, those let through; wrong: of those let
+through, the ones with a wrong reply; wrong_missing and wrong_there: of the cases without and with a
+right reply, those with a wrong one.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """What a pair of thresholds does with the cases.
+def share(of: tuple[float, float]) -> float | None:
+    """A part of its whole; None where that is empty."""
+    part, whole = of
+    return part / whole if whole else None
 
-    Attributes:
-        leak: of the cases without a right reply, those let through.
-        false_abstention: of the cases with a right reply, those abstained from.
-        coverage: of all cases, those let through.
-        wrong: of those let through, the ones with a wrong reply.
-        wrong_missing: of the cases without a right reply, those with a wrong one.
-        wrong_there: of the cases with a right reply, those with a wrong one.
+
+def cost_of(
+    found: Outcomes, wrong: float, abstention: float, unanswerable: float | None = None
+) -> float | None:
+    """Expected cost of a question.
+
+    Args:
+        found: at a pair of thresholds.
+        wrong: price of a wrong reply that is let through.
+        abstention: price of a false abstention.
+        unanswerable: share of questions without an answer; None: as among the cases.
     """
-
-    leak: Share
-    false_abstention: Share
-    coverage: Share
-    wrong: Share
-    wrong_missing: Share
-    wrong_there: Share
-
-    def cost(
-        self, wrong: float, abstention: float, unanswerable: float | None = None
-    ) -> float | None:
-        """Expected cost of a question.
-
-        Args:
-            wrong: price of a wrong reply that is let through.
-            abstention: price of a false abstention.
-            unanswerable: share of questions without an answer; None: as among the cases.
-        """
-        if unanswerable is None:
-            spent = wrong * self.wrong.part + abstention * self.false_abstention.part
-            return Share(spent, self.coverage.whole).value
-        missing, there = self.wrong_missing.value, self.wrong_there.value
-        needless = self.false_abstention.value
-        if missing is None or there is None or needless is None:
-            return None
-        answerable = 1 - unanswerable
-        return unanswerable * missing * wrong + answerable * (there * wrong + needless * abstention)
+    if unanswerable is None:
+        spent = wrong * found["wrong"][0] + abstention * found["false_abstention"][0]
+        return share((spent, found["coverage"][1]))
+    missing, there = share(found["wrong_missing"]), share(found["wrong_there"])
+    needless = share(found["false_abstention"])
+    if missing is None or there is None or needless is None:
+        return None
+    answerable = 1 - unanswerable
+    return unanswerable * missing * wrong + answerable * (there * wrong + needless * abstention)
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The cases that a reader may try other thresholds on.
+    """The cases that other thresholds are tried on.
 
     Attributes:
         cases: measured; those of the reported rates.
@@ -161,9 +130,8 @@ class WhatIf:
         scale: what the relevance threshold is a value of.
         replies: the cases have the reply of each route that a threshold can lead to, and these
             tell what is wrong and what is an abstention.
-        strictest: the highest relevance threshold at which all signals are known; None: any.
         notes: paragraphs for the reader.
-        PRICES: of a wrong reply and of a false abstention, until the reader names others.
+        PRICES: of a wrong reply and of a false abstention, as an example.
         UNANSWERABLE: share of users' questions without an answer, likewise; in a leave-one-out
             run it is one half.
     """
@@ -177,7 +145,6 @@ class WhatIf:
     leave_one_out: bool
     scale: str = "relevance"
     replies: bool = False
-    strictest: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -192,15 +159,8 @@ class WhatIf:
         return self.policy.may_follow or self.policy.may_answer or self.policy.calibrated
 
     @property
-    def point_name(self) -> str:
-        """What the point to compare with is called."""
-        if self.certified:
-            return "the certified point"
-        return "the policy’s point" if self.has_point else "the starting point"
-
-    @property
-    def sliders(self) -> dict[str, str]:
-        """The thresholds that can be moved: key, and what it is called."""
+    def moving(self) -> dict[str, str]:
+        """The thresholds that others are shown of: key, and what it is called."""
         words = {
             "relevance": f"Follow the context from this {self.scale} on",
             "confidence": "Otherwise answer from memory from this confidence on",
@@ -218,8 +178,6 @@ class WhatIf:
         values = {getattr(case, signal) for case in measured} - {None}
         if values:
             values |= {getattr(self.policy, f"{signal}_threshold")} - {None}
-        if signal == "relevance" and self.strictest is not None:
-            return [value for value in sorted(values) if value <= self.strictest]
         return [*sorted(values), None]
 
     @property
@@ -251,28 +209,24 @@ class WhatIf:
             sums[side, "passed"] += weight * passes
             sums[side, "abstained"] += weight * (reply == "abstained")
             sums[side, "wrong"] += weight * (reply == "wrong")
-        return Outcomes(
-            leak=Share(sums[False, "passed"], sums[False, "all"]),
-            false_abstention=Share(sums[True, "abstained"], sums[True, "all"]),
-            coverage=Share(sums["passed"], sums["every"]),
-            wrong=Share(sums["wrong"], sums["passed"]),
-            wrong_missing=Share(sums[False, "wrong"], sums[False, "all"]),
-            wrong_there=Share(sums[True, "wrong"], sums[True, "all"]),
-        )
+        return {
+            "leak": (sums[False, "passed"], sums[False, "all"]),
+            "false_abstention": (sums[True, "abstained"], sums[True, "all"]),
+            "coverage": (sums["passed"], sums["every"]),
+            "wrong": (sums["wrong"], sums["passed"]),
+            "wrong_missing": (sums[False, "wrong"], sums[False, "all"]),
+            "wrong_there": (sums[True, "wrong"], sums[True, "all"]),
+        }
 
     def _cost(self, outcomes: Outcomes) -> float | None:
-        cost = outcomes.cost(*self.PRICES, self.UNANSWERABLE if self.leave_one_out else None)
+        missing = self.UNANSWERABLE if self.leave_one_out else None
+        cost = cost_of(outcomes, *self.PRICES, missing)
         return None if cost is None else 100 * cost
 
     @property
     def measures(self) -> dict[str, str]:
         """What is shown of a point: key, and what it is called."""
         return dict(_WORDS.pairs("measures", self))
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """Some thresholds as a table each; the policy's other threshold stays."""
-        return tuple(self._table(signal) for signal in self.sliders)
 
     def _table(self, signal: str) -> Table:
         start = dict(zip(("relevance", "confidence"), self.start, strict=True))
@@ -287,55 +241,29 @@ class WhatIf:
             chosen = self.has_point and stop == own
             outcomes = self.at(**(start | {signal: stop}))
             cost = self._cost(outcomes)
-            cells = [Cell(percent(getattr(outcomes, key).value)) for key in self.measures]
+            cells = [Cell(percent(share(outcomes[key]))) for key in self.measures]
             cells.append(Cell(UNKNOWN if cost is None else f"{cost:.1f}"))
             state = "certified" if self.certified and chosen else "not certified"
             cells.append(Cell(state, mark="text"))
             lines.append(Line(threshold_text(stop), tuple(cells), "chosen" if chosen else ""))
         notes = (_WORDS.text("prices", self),)
-        return Table(columns[0], columns[1:], tuple(lines), self.sliders[signal], notes)
+        return Table(columns[0], columns[1:], tuple(lines), self.moving[signal], notes)
 
     @property
-    def data(self) -> str:
-        """The cases as JSON, for a script element: no text can end it."""
-        relevance, confidence = self.start
-        cases, with_text = self.cases, len(self.cases) <= _MAX_WITH_TEXT
-        questions = list(dict.fromkeys(case.question for case in cases)) if with_text else []
-        measured = any(case.confidence is not None for case in cases)
-        weighted = any(case.weight != 1.0 for case in cases)
-        places = {question: place for place, question in enumerate(questions)}
-        policy = self.policy
-        value: dict[str, Any] = {
-            "relevance": [_number(case.relevance) for case in cases],
-            "confidence": [_number(case.confidence) for case in cases] if measured else None,
-            "bits": [_bits(case) for case in cases],
-            "weights": [case.weight for case in cases] if weighted else None,
-            "names": [_clean(case.name) for case in cases],
-            "question": [places[case.question] for case in cases] if with_text else None,
-            "questions": [_clean(question) for question in questions],
-            "rule": {
-                "follow": Route.FOLLOW_CONTEXT in policy.allowed_routes,
-                "answer": Route.ANSWER in policy.allowed_routes,
-                "conflict": policy.conflict_between if policy.check_conflict else None,
-                "abstains": policy.on_conflict == "abstain",
-            },
-            "stops": {signal: self.stops(signal) for signal in self.sliders},
-            "point": {"relevance": relevance, "confidence": confidence},
-            "hasPoint": self.has_point,
-            "certified": self.certified,
-            "pointName": self.point_name,
-            "leaveOneOut": self.leave_one_out,
-            "replies": self.replies,
-        }
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        for sign in "<>&\u2028\u2029":
-            text = text.replace(sign, f"\\u{ord(sign):04x}")
-        return text
+    def blocks(self) -> tuple[str | Table, ...]:
+        """What a reader must know, and some thresholds as a table for each signal.
 
-    @property
-    def intro(self) -> tuple[str, ...]:
-        """What a reader must know before moving anything."""
-        return (*_WORDS.paragraphs("intro", self), *self.notes)
+        In each table the policy's other threshold stays.
+        """
+        tables = tuple(self._table(signal) for signal in self.moving)
+        return (*_WORDS.paragraphs("intro", self), *self.notes, *tables)
+
+
+def what_if_section(title: str, found: WhatIf | str | None) -> Section | None:
+    """Make the section of a report; a text says why no other threshold can be tried."""
+    if found is None:
+        return None
+    return Section(title, (found,) if isinstance(found, str) else found.blocks)
 
 
 def threshold_text(value: float | None) -> str:
@@ -350,28 +278,3 @@ def _some(stops: Sequence[float | None], most: int) -> list[float | None]:
     if len(stops) <= most:
         return list(stops)
     return [stops[round(place * (len(stops) - 1) / (most - 1))] for place in range(most)]
-
-
-def _number(value: float | None) -> float | None:
-    # -0.0 and 0.0 are one threshold.
-    return None if value is None else value + 0.0
-
-
-def _clean(text: str) -> str:
-    return one_line(text.encode("utf-8", "replace").decode("utf-8"), _QUESTION_LIMIT)
-
-
-def _bits(case: WhatIfCase) -> int:
-    flags = (
-        case.context_right,
-        case.memory_right,
-        case.nothing_retrieved,
-        case.missed,
-        case.conflict is True,
-        case.conflict is not None,
-        case.context_reply == "wrong",
-        case.context_reply == "abstained",
-        case.memory_reply == "wrong",
-        case.memory_reply == "abstained",
-    )
-    return sum(1 << place for place, flag in enumerate(flags) if flag)

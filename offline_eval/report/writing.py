@@ -16,7 +16,7 @@ from ...guard.errors import InputError
 from ...guard.files import read_json, write_json, write_text
 from ...guard.text import clean_text
 from ..data.fields import as_cell
-from ._gates import GateResult, check_gates, measures_frame, parse_gate
+from ._gates import Gate, check_gates, measures_frame, parse_gate
 from ._rendering import render_html, render_markdown
 from .document import Check, Document
 from .prose import template_environment
@@ -55,7 +55,7 @@ class ReportPaths:
     csv: Path
     junit: Path
     written: tuple[Path, ...] = ()
-    gates: tuple[GateResult, ...] = ()
+    gates: tuple[Gate, ...] = ()
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the measures of `report.json` as a data frame; see `Document.to_pandas`.
@@ -76,7 +76,6 @@ class ReportWriter:
         formats: some of `html`, `md`, `json`, `csv` and `junit`.
         gates: expressions that must not hold, see the package.
         page: name of the page; the other files have its stem if it is given.
-        systems: whose numbers the gates are about; empty for the run as a whole.
 
     Raises:
         InputError: a format is unknown, or a gate cannot be read.
@@ -86,7 +85,6 @@ class ReportWriter:
     formats: Sequence[str] = ("html", "md", "json")
     gates: Sequence[str] = ()
     page: str = ""
-    systems: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         hint = "choose some of html, md, json, csv, junit"
@@ -105,7 +103,7 @@ class ReportWriter:
             InputError: the document has no such format, a gate names no number of it, or a
                 file cannot be written.
         """
-        gates = check_gates(document.values, self.gates, document.systems, self.systems)
+        gates = check_gates(document.values, self.gates)
         formats = [name for name in _FILES if name in self.formats]
         texts = {name: _text(document, name, gates) for name in formats if name != "json"}
         paths = self._paths()
@@ -130,7 +128,7 @@ class ReportWriter:
         }
 
 
-def _text(document: Document, name: str, gates: Sequence[GateResult]) -> str:
+def _text(document: Document, name: str, gates: Sequence[Gate]) -> str:
     if name in ("html", "md"):
         return (render_html if name == "html" else render_markdown)(document, gates)
     text = render_csv(document) if name == "csv" else render_junit(document, gates)
@@ -176,7 +174,7 @@ def _cell(value: object) -> str:
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | None:
+def render_junit(document: Document, gates: Sequence[Gate] = ()) -> str | None:
     """Render a test case per gate; without gates the suite's own checks, None if it has none.
 
     The file holds no time of day, so that the same run gives the same bytes.
@@ -184,7 +182,7 @@ def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | 
     suite = f"knowgate.{document.name}"
     if gates:
         checks: Sequence[Check] = [
-            Check(f"{suite}.gates", f"fail if {one.gate.text}", one.failure, one.text)
+            Check(f"{suite}.gates", f"fail if {one.expression}", one.failure, one.text)
             for one in gates
         ]
     elif document.checks is not None:

@@ -42,26 +42,6 @@ def unwritable(path: Path, detail: str | None) -> InputError:
     )
 
 
-def encode_row(row: Mapping[str, Any], key: str) -> tuple[str, bytes]:
-    """Return the row's key, and the row as one line of UTF-8 JSON without its end.
-
-    Lone surrogates, which UTF-8 cannot hold, are written as `\\udXXX`: inside a JSON
-    string that reads back as it was.
-
-    Raises:
-        UnstorableRowError: JSON cannot hold the row, or its key is not a text.
-    """
-    identifier = row.get(key)
-    where = f"row {identifier[:80]!r}" if isinstance(identifier, str) else "row"
-    if not isinstance(identifier, str) or not identifier:
-        raise UnstorableRowError(f"field {key!r} must be a text that is not empty", where=where)
-    try:
-        identifier.encode()
-    except UnicodeEncodeError:
-        raise UnstorableRowError(f"field {key!r} holds half a character", where=where) from None
-    return identifier, encode_line(row, where)
-
-
 def encode_line(row: Mapping[str, Any], where: str) -> bytes:
     """Return the row as one line of UTF-8 JSON without its end.
 
@@ -76,30 +56,6 @@ def encode_line(row: Mapping[str, Any], where: str) -> bytes:
     return line.encode("utf-8", "backslashreplace")
 
 
-def decode_row(line: bytes, where: str) -> dict[str, Any]:
-    """Return the row that a line holds.
-
-    Args:
-        line: without its end.
-        where: `file:line`, for messages.
-
-    Raises:
-        InputError: the line is not a JSON object.
-    """
-    try:
-        value = json.loads(line)
-    except RecursionError:
-        raise InputError("the row is nested too deeply", where=where, hint=_FIX_ROW) from None
-    except ValueError as error:
-        detail = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "broken JSON"
-        raise InputError(f"the row is damaged ({detail})", where=where, hint=_FIX_ROW) from None
-    if not isinstance(value, dict):
-        raise InputError(
-            f"expected a JSON object, found {type(value).__name__}", where=where, hint=_FIX_ROW
-        )
-    return value
-
-
 def whole_lines(content: bytes, path: Path) -> Iterator[RawRow]:
     """Yield every line that has an end; what follows the last one was cut off.
 
@@ -107,9 +63,20 @@ def whole_lines(content: bytes, path: Path) -> Iterator[RawRow]:
         InputError: such a line is not a JSON object.
     """
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        if line.strip():
-            where = f"{path}:{number}"
-            yield where, decode_row(line, where)
+        if not line.strip():
+            continue
+        where, what, value = f"{path}:{number}", "", None
+        try:
+            value = json.loads(line)
+        except RecursionError:
+            what = "the row is nested too deeply"
+        except ValueError as error:
+            detail = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "broken JSON"
+            what = f"the row is damaged ({detail})"
+        if not isinstance(value, dict):
+            what = what or f"expected a JSON object, found {type(value).__name__}"
+            raise InputError(what, where=where, hint=_FIX_ROW)
+        yield where, value
 
 
 def stored_rows(path: Path) -> list[RawRow]:
@@ -133,25 +100,20 @@ DIGEST = "chain_digest"
 """Field of a stored row: a digest of the row and, by their digests, of all before it."""
 
 
-def bound(line: bytes, before: str) -> tuple[bytes, str]:
-    """Return a row with its digest, and the digest.
+def bound_lines(lines: Iterable[bytes], last: str | None) -> tuple[bytes, str | None]:
+    """Return lines with their ends and digests, and the digest of the last; None binds none.
 
     Args:
-        line: of a row, without its end.
-        before: digest of the row before it, or what the first row is bound to.
+        lines: of rows, without their ends.
+        last: digest of the row before them, or what the first row is bound to.
     """
-    digest = _digest(json.loads(line), before)
-    return line[:-1] + f', "{DIGEST}": "{digest}"}}'.encode("ascii"), digest
-
-
-def bound_lines(lines: Iterable[bytes], last: str | None) -> tuple[bytes, str | None]:
-    """Return whole lines with their ends, and the digest of the last; None binds none."""
     stored = []
     for line in lines:
-        whole = line
-        if last is not None:
-            whole, last = bound(line, last)
-        stored.append(whole + b"\n")
+        if last is None:
+            stored.append(line + b"\n")
+            continue
+        last = _digest(json.loads(line), last)
+        stored.append(line[:-1] + f', "{DIGEST}": "{last}"}}\n'.encode("ascii"))
     return b"".join(stored), last
 
 
@@ -197,86 +159,6 @@ def keys_of(rows: Iterable[RawRow], key: str) -> dict[str, None]:
             raise InputError(f"{key} {identifier[:80]!r} occurs twice", where=where, hint=_FIX_ROW)
         keys[identifier] = None
     return keys
-
-
-class LinesFile:
-    """A file of rows, open for appending by this process alone.
-
-    Opening drops a last line that a kill cut off.
-
-    Args:
-        path: of the file, made where missing.
-        key: field by which rows are told apart.
-        first: what the first row is bound to; None where rows are not bound to each other.
-
-    Raises:
-        InputError: the file cannot be opened, a whole line of it is not a row, or one is not as it
-            was stored.
-    """
-
-    def __init__(self, path: Path, key: str, first: str | None = None) -> None:
-        self._path, self._last = path, first
-        try:
-            self._file = open_regular(path, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise unwritable(path, error.strerror) from None
-        try:
-            content = read_bytes(path, links=False)
-            self._end = content.rfind(b"\n") + 1
-            # Before the cut: a file that is something else is left as it is.
-            rows = list(whole_lines(content, path))
-            self.keys = keys_of(rows, key)
-            if first is not None:
-                self._last = last_digest(rows, first)
-            if self._end < len(content):
-                os.ftruncate(self._file, self._end)
-                os.fsync(self._file)
-            sync_folder(path.parent)
-        except OSError as error:
-            os.close(self._file)
-            raise unwritable(path, error.strerror) from None
-        except BaseException:
-            os.close(self._file)
-            raise
-
-    def write(self, rows: Mapping[str, bytes]) -> None:
-        """Append rows by their keys and force them to disk together; all of them or none.
-
-        Raises:
-            InputError: the disk is full, or the like, and the file is as it was before; or
-                it was removed, replaced or changed by somebody else.
-        """
-        stored, last = bound_lines(rows.values(), self._last)
-        block = memoryview(stored)
-        if os.fstat(self._file).st_size != self._end:
-            raise unwritable(self._path, "somebody else has changed it")
-        try:
-            written = 0
-            while written < len(block):
-                written += os.pwrite(self._file, block[written:], self._end + written)
-            os.fsync(self._file)
-            in_place = os.path.samestat(os.fstat(self._file), os.lstat(self._path))
-        except FileNotFoundError:
-            in_place = False
-        except OSError as error:
-            self._cut_back()
-            raise unwritable(self._path, error.strerror) from None
-        # What nobody finds under this name is not stored.
-        if not in_place:
-            raise unwritable(self._path, "it was moved or removed under way")
-        self._end += len(block)
-        self._last = last
-        self.keys.update(dict.fromkeys(rows))
-
-    def close(self) -> None:
-        """Close the file; everything in it is on disk already."""
-        os.close(self._file)
-
-    def _cut_back(self) -> None:
-        try:
-            os.ftruncate(self._file, self._end)
-        except OSError:
-            return  # half a line at the end is dropped by whoever reads or opens the file
 
 
 def inner_folder(root: AnyPath, name: str) -> Path:

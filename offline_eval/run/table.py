@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,20 +13,20 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import AnyPath, atomic_writer, read_bytes, read_jsonl, write_text
+from ...guard.files import AnyPath, atomic_writer, open_regular, read_bytes, read_jsonl, write_text
 from ._rows import (
     DIGEST,
-    LinesFile,
+    UnstorableRowError,
     append_lines,
     bound_lines,
     encode_line,
-    encode_row,
     inner_folder,
     is_whole_row,
     keys_of,
     last_digest,
     locked,
     stored_rows,
+    sync_folder,
     unwritable,
     whole_lines,
 )
@@ -145,7 +146,38 @@ class Table(Generic[RowT]):
         self._path = spec.path(folder)
         self._first = Manifest.first_digest(folder, spec.name)
         self._lock = threading.Lock()
-        self._file = LinesFile(self._path, spec.key, self._first) if writable else None
+        self._keys: dict[str, None] = {}
+        self._end, self._last = 0, self._first
+        self._file: int | None = None
+        if writable:
+            self._open()
+
+    def _open(self) -> None:
+        """Open the file for appending; a last line that a kill cut off is dropped."""
+        path = self._path
+        try:
+            file = open_regular(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise unwritable(path, error.strerror) from None
+        try:
+            content = read_bytes(path, links=False)
+            self._end = content.rfind(b"\n") + 1
+            # Before the cut: a file that is something else is left as it is.
+            rows = list(whole_lines(content, path))
+            self._keys = keys_of(rows, self.key)
+            if self._first is not None:
+                self._last = last_digest(rows, self._first)
+            if self._end < len(content):
+                os.ftruncate(file, self._end)
+                os.fsync(file)
+            sync_folder(path.parent)
+        except OSError as error:
+            os.close(file)
+            raise unwritable(path, error.strerror) from None
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
 
     @property
     def done(self) -> Set[str]:
@@ -154,7 +186,7 @@ class Table(Generic[RowT]):
         Empty if the table is open for reading only. Membership may be asked at any time;
         iterate only while nothing is being stored.
         """
-        return set[str]() if self._file is None else self._file.keys.keys()
+        return set[str]() if self._file is None else self._keys.keys()
 
     def rows(self) -> list[RowT]:
         """Return all rows on disk, in the order in which they were stored.
@@ -198,10 +230,9 @@ class Table(Generic[RowT]):
         """
         key, line = self._encoded(row)
         with self._lock:
-            file = self._open_file()
-            if key in file.keys:
+            if key in self.done:
                 raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
-            file.write({key: line})
+            self._write({key: line})
 
     def extend(self, rows: Iterable[RowT | Mapping[str, Any]]) -> None:
         """Store those of the rows whose keys are not in the table, synced together.
@@ -211,17 +242,54 @@ class Table(Generic[RowT]):
         """
         lines = dict(map(self._encoded, rows))
         with self._lock:
-            file = self._open_file()
-            file.write({key: line for key, line in lines.items() if key not in file.keys})
+            self._write({key: line for key, line in lines.items() if key not in self.done})
 
     def _encoded(self, row: RowT | Mapping[str, Any]) -> tuple[str, bytes]:
+        """The row's key, and the row as one line without its end."""
         value = row.model_dump(mode="json") if isinstance(row, BaseModel) else row
-        return encode_row(value, self.key)
+        key = value.get(self.key)
+        where = f"row {key[:80]!r}" if isinstance(key, str) else "row"
+        if not isinstance(key, str) or not key:
+            what = f"field {self.key!r} must be a text that is not empty"
+            raise UnstorableRowError(what, where=where)
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            what = f"field {self.key!r} holds half a character"
+            raise UnstorableRowError(what, where=where) from None
+        return key, encode_line(value, where)
 
-    def _open_file(self) -> LinesFile:
-        if self._file is None:
+    def _write(self, rows: Mapping[str, bytes]) -> None:
+        """Append rows by their keys and force them to disk together; all of them or none.
+
+        Raises:
+            InputError: the disk is full, or the like, and the file is as it was before; or
+                it was removed, replaced or changed by somebody else.
+        """
+        file, path = self._file, self._path
+        if file is None:
             raise ValueError("the table is closed")
-        return self._file
+        stored, last = bound_lines(rows.values(), self._last)
+        if os.fstat(file).st_size != self._end:
+            raise unwritable(path, "somebody else has changed it")
+        try:
+            written = 0
+            while written < len(stored):
+                written += os.pwrite(file, memoryview(stored)[written:], self._end + written)
+            os.fsync(file)
+            in_place = os.path.samestat(os.fstat(file), os.lstat(path))
+        except FileNotFoundError:
+            in_place = False
+        except OSError as error:
+            with suppress(OSError):  # half a line is dropped by whoever reads or opens the file
+                os.ftruncate(file, self._end)
+            raise unwritable(path, error.strerror) from None
+        # What nobody finds under this name is not stored.
+        if not in_place:
+            raise unwritable(path, "it was moved or removed under way")
+        self._end += len(stored)
+        self._last = last
+        self._keys.update(dict.fromkeys(rows))
 
     def drop(self, unwanted: Callable[[RowT], bool]) -> int:
         """Remove rows, by writing the table anew; a kill leaves it as it was or as it will be.
@@ -257,15 +325,14 @@ class Table(Generic[RowT]):
     def _rewrite(self, keys: Sequence[str]) -> None:
         """Write the table anew with the rows of these keys, in this order."""
         with self._lock:
-            file = self._open_file()
             lines = {}
             for _, value in stored_rows(self._path):
                 value.pop(DIGEST, None)
                 lines[value[self.key]] = encode_line(value, self.key)
             text, _ = bound_lines((lines[key] for key in keys), self._first)
             write_text(self._path, text.decode("utf-8"))
-            file.close()
-            self._file = LinesFile(self._path, self.key, self._first)
+            self._close()
+            self._open()
 
     def require_order(self, keys: Sequence[str]) -> None:
         """Check that the stored rows are the first of these, in order.
@@ -284,9 +351,12 @@ class Table(Generic[RowT]):
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-            self._file = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
 
 
 class SharedLog(Generic[RowT]):

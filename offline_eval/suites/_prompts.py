@@ -63,6 +63,10 @@ class PromptSet:
         """The prompt of that name; KeyError without one."""
         return self._prompts[name]
 
+    def of(self, name: str, language: str) -> Prompt:
+        """The prompt in a language; one without prompts of its own gets the English ones."""
+        return self._prompts.get(f"{name}_{language}", self._prompts[f"{name}_en"])
+
     @property
     def belief_variants(self) -> tuple[Prompt, ...]:
         """The wordings in which an answer is asked for its being right."""

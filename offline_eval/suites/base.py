@@ -7,7 +7,8 @@ A suite is a subclass of `Suite` and an instance of it, or the class itself:
 
     from knowgate.guard import InputError
     from knowgate.guard.files import read_jsonl    # line numbers and objects, or InputError
-    from knowgate.offline_eval.report.document import Document, Figure, Figures, Section
+    from knowgate.offline_eval.report.document import Document, Section
+    from knowgate.offline_eval.report.tables import Table           # `Table.of_figures` for rates
     from knowgate.offline_eval.run import RowError, Stored
     from knowgate.offline_eval.suites import Suite, SuiteSettings
     from knowgate.offline_eval.suites.base import SuiteRun      # type of `run`

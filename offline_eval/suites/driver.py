@@ -271,7 +271,6 @@ def write_report(
     compare: Sequence[PathLike] = (),
     formats: Sequence[str] = ("html", "md", "json"),
     gates: Sequence[str] = (),
-    systems: Sequence[str] = (),
     extra: Sequence[Section] = (),
 ) -> ReportPaths:
     """Write the report of a run folder; nothing is written if the run is damaged.
@@ -285,7 +284,6 @@ def write_report(
             has checks, or with gates).
         gates: expressions that must not hold, see `offline_eval.report`. If more than 5 % of
             the rows failed, that is a failed gate, too, unless a gate names `failed`.
-        systems: names of systems whose numbers the gates are about; empty for the whole run.
         extra: further sections, in front of those of the run.
 
     Returns:
@@ -297,7 +295,7 @@ def write_report(
             or a gate cannot be read; or a file cannot be written.
     """
     folder = run_dir if out_dir is None else out_dir
-    writer = ReportWriter(folder, formats, gates, systems=systems)
+    writer = ReportWriter(folder, formats, gates)
     run = read_suite_run(run_dir)
     others = [read_suite_run(folder, run.suite) for folder in compare]
     suite = run.suite

@@ -375,10 +375,10 @@ def closing_sections(
         counted: heading of these numbers.
     """
     table = Table.of_text(("Type of error", counted), list(failures.items()))
-    quirks = Prose(tuple(manifest.quirks), bullets=True)
+    quirks = tuple(getattr(manifest, "quirks", ()))
     return [
         READ_REPLIES,
         Section("Failures", (table,)) if failures else None,
-        Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
+        Section("Irregularities in the data", (Prose(quirks, bullets=True),)) if quirks else None,
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     ]

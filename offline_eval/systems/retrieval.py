@@ -195,26 +195,6 @@ class PassageIndex:
         rows, _ = top_k(vector[None, :], self.matrix, k, np.array([gone]))
         return [self.ids[row] for row in rows[0] if row >= 0]
 
-    def neighbours(self, k: int) -> dict[str, list[tuple[str, float]]]:
-        """The `k` nearest other passages of each passage, with their cosines."""
-        rows, cosines = top_k(self.matrix, self.matrix, k, np.arange(len(self.ids)))
-        return {
-            name: [
-                (self.ids[row], float(cosine))
-                for row, cosine in zip(rows[at], cosines[at], strict=True)
-                if row >= 0
-            ]
-            for at, name in enumerate(self.ids)
-        }
-
-    def vector(self, name: str) -> NDArray[np.float32]:
-        """The embedding of a passage, of shape (dimensions,)."""
-        return np.asarray(self.matrix[self._rows[name]])
-
-    def cosine(self, one: str, other: str) -> float:
-        """The cosine of two passages."""
-        return float(np.dot(self.vector(one), self.vector(other)))
-
     def nearest_for(self, case: Case, vector: NDArray[np.float32], k: int) -> list[str]:
         """As `nearest`, without the case's own passage where it is left out."""
         return self.nearest(vector, k, case.passage_id if case.kind.leaves_out else None)

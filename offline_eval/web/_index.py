@@ -1,4 +1,4 @@
-"""Runs in memory for the viewer, and what it is asked for: filters, search, pages, comparison."""
+"""Runs in memory for the viewer, and what it is asked for: filters, search, pages."""
 
 from __future__ import annotations
 
@@ -6,59 +6,26 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any
 from urllib.parse import urlencode
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ..data.diversity.uniqueness import words_of
-from ..run.grouping import grouped
 from ..run.manifest import Manifest
 from ._records import Record, RunRecords, read_records
 
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
-# Texts without spaces have no words to be looked for.
-_NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]")
 FACETS = ("system", "kind", "route", "reason")
 _MOST_TERMS = 20
 _LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Query:
-    """What is asked for by an address, as its parameters."""
-
-    page: int = field(default=1, kw_only=True)
-
-    @classmethod
-    def read(cls, given: Mapping[str, str]) -> Self:
-        """Read the parameters of an address; what is not understood is left out."""
-        names = [one.name for one in fields(cls) if one.name != "page"]
-        texts = {name: given.get(name, "")[:_LONGEST].replace("\x00", "") for name in names}
-        page = given.get("page", "")
-        number = max(1, int(page)) if re.fullmatch(r"[0-9]{1,9}", page) else 1
-        values: dict[str, Any] = {**texts, "page": number}
-        return cls(**values).understood()
-
-    def understood(self) -> Self:
-        """Return the query without what it cannot mean."""
-        return self
-
-    def link(self, **changes: Any) -> str:
-        """Return the query string of this query with changes, from its first page."""
-        values = asdict(replace(self, **{"page": 1, **changes}))
-        last = {"page": values.pop("page")}
-        return urlencode({k: v for k, v in {**values, **last}.items() if v not in ("", 1)})
-
-
-@dataclass(frozen=True, slots=True)
-class CaseQuery(_Query):
-    """Filters, order and page of the list of cases.
+class CaseQuery:
+    """Filters, order and page of the list of cases, as an address has them in its parameters.
 
     Attributes:
         run: name of the run.
@@ -78,13 +45,26 @@ class CaseQuery(_Query):
     high: str = ""
     text: str = ""
     sort: str = ""
+    page: int = 1
 
-    def understood(self) -> Self:
-        """Return the query without limits that are no numbers, and orders that are none."""
-        unknown = [name for name in ("low", "high") if _number(getattr(self, name)) is None]
-        unknown += [] if self.sort in ("", "score", "-score") else ["sort"]
-        cleared: dict[str, Any] = dict.fromkeys(unknown, "")
-        return replace(self, **cleared)
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> CaseQuery:
+        """Read the parameters of an address; what is not understood is left out."""
+        names = [one.name for one in fields(cls) if one.name != "page"]
+        texts = {name: given.get(name, "")[:_LONGEST].replace("\x00", "") for name in names}
+        texts |= {name: "" for name in ("low", "high") if _number(texts[name]) is None}
+        sort = texts.pop("sort")
+        page = given.get("page", "")
+        return cls(
+            **texts,
+            sort=sort if sort in ("score", "-score") else "",
+            page=max(1, int(page)) if re.fullmatch(r"[0-9]{1,9}", page) else 1,
+        )
+
+    def link(self, **changes: Any) -> str:
+        """Return the query string of this query with changes, from its first page."""
+        values = asdict(replace(self, **{"page": 1, **changes}))
+        return urlencode({name: value for name, value in values.items() if value not in ("", 1)})
 
     @property
     def filters(self) -> int:
@@ -103,59 +83,10 @@ class CaseQuery(_Query):
         return (low is None or low <= score) and (high is None or score <= high)
 
     @property
-    def terms(self) -> list[Callable[[str], bool]]:
-        """Tests of a text, one for each word and phrase that is searched."""
-        found = [phrase or word for phrase, word in _TERM.findall(self.text)]
-        return [_term(one) for one in found[:_MOST_TERMS]]
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonQuery(_Query):
-    """Two runs, or two systems of one run, side by side.
-
-    Attributes:
-        run: of the first side.
-        system: likewise; empty for all, which are then told apart.
-        change: which pairs are shown, a name of `CHANGES`.
-    """
-
-    CHANGES: ClassVar[Mapping[str, Callable[[Record, Record], bool]]] = MappingProxyType(
-        {
-            # A system without a guard has no route, and is taken to answer.
-            "flipped": lambda a, b: (
-                (a.route == "abstain") != (b.route == "abstain")
-                or ("" not in (a.route, b.route) and a.route != b.route)
-            ),
-            "label": lambda a, b: a.labels != b.labels,
-            "reply": lambda a, b: a.reply != b.reply,
-            "all": lambda _a, _b: True,
-        }
-    )
-
-    run: str
-    other_run: str
-    system: str = ""
-    other_system: str = ""
-    change: str = "flipped"
-
-    def understood(self) -> Self:
-        """Return the query with a change that there is."""
-        return self if self.change in self.CHANGES else replace(self, change="flipped")
-
-
-def _term(term: str) -> Callable[[str], bool]:
-    """Return what finds a phrase of whole words, of which the last one may go on, in a text."""
-    words = _folded(term)
-    if not words.strip() or _NO_SPACES.search(term):
-        plain = term.casefold()
-        return lambda text: plain in text.casefold()
-    return lambda text: words in _folded(text)
-
-
-@cache
-def _folded(text: str) -> str:
-    """Return the words of a text without case and accents, each behind a space."""
-    return " ".join(("", *words_of(text)))
+    def terms(self) -> list[str]:
+        """The words and phrases that are searched, in small letters."""
+        found = [phrase or word for phrase, word in _TERM.findall(self.text.casefold())]
+        return found[:_MOST_TERMS]
 
 
 def _number(text: str) -> float | None:
@@ -215,12 +146,12 @@ class IndexedRun:
     def select(self, query: CaseQuery) -> list[Record]:
         """Return the records that a query selects, in its order."""
         found = [record for record in self.records if query.selects(record)]
-        for holds in query.terms:
-            names = {name for name, (text, _) in self.passages.items() if holds(text)}
+        for term in query.terms:
+            names = {name for name, (text, _) in self.passages.items() if term in text.casefold()}
             found = [
                 one
                 for one in found
-                if any(map(holds, (one.question, one.expected, one.reply)))
+                if term in f"{one.question}\n{one.expected}\n{one.reply}".casefold()
                 or any(name in names for name, _ in one.passages)
             ]
         if query.sort:
@@ -254,40 +185,6 @@ class RunIndex:
             return None, None
         at = keys.index(record.key)
         return keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
-
-    def with_only_systems(self, query: ComparisonQuery) -> ComparisonQuery:
-        """Return the query with the systems that its runs have: the only one is chosen."""
-        chosen = []
-        for run, system in ((query.run, query.system), (query.other_run, query.other_system)):
-            systems = list(self.runs[run].facets["system"])
-            own = system if system in systems else ""
-            chosen.append(systems[0] if len(systems) == 1 else own)
-        return replace(query, system=chosen[0], other_system=chosen[1])
-
-    def compare(
-        self, query: ComparisonQuery
-    ) -> tuple[list[tuple[Record, Record]], Mapping[str, int]]:
-        """Return the pairs that are asked for, and how many there are of each kind of change."""
-        sides = [
-            [one for one in self.runs[run].records if system in ("", one.system)]
-            for run, system in ((query.run, query.system), (query.other_run, query.other_system))
-        ]
-        # The question too: another run may have given the id to another one.
-        others = grouped(sides[1], lambda one: (one.pair, one.question))
-        pairs = [
-            (one, other)
-            for one in sides[0]
-            for other in others.get((one.pair, one.question), ())
-            # A run without systems has one, which has no name.
-            if (query.system and query.other_system)
-            or one.system == other.system
-            or "" in (one.system, other.system)
-        ]
-        changed = {
-            name: [pair for pair in pairs if differ(*pair)]
-            for name, differ in query.CHANGES.items()
-        }
-        return changed[query.change], {name: len(found) for name, found in changed.items()}
 
     def others(self, record: Record) -> list[Record]:
         """Return the rows of the same case by other systems, in this run and in others."""

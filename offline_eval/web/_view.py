@@ -1,30 +1,22 @@
-"""The pages of `knowgate view`: runs, cases, one case, and two runs side by side."""
+"""The pages of `knowgate view`: runs, cases, and one case."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
-from ._index import PAGE, CaseQuery, ComparisonQuery, RunIndex
+from ._index import PAGE, CaseQuery, RunIndex
 from ._pages import citation_values, match_values, new_app, page
 from ._records import Record
 from ._server import RejectedError
 
-_CHANGES = {
-    "flipped": "decision differs",
-    "label": "labels differ",
-    "reply": "reply differs",
-    "all": "all pairs",
-}
-
 
 def view_app(index: RunIndex) -> FastAPI:
     """Return the pages of `knowgate view` over indexed runs."""
-    app = new_app((("/", "Runs"), ("/compare", "Compare")))
+    app = new_app((("/", "Runs"),))
 
     @app.get("/")
     def runs() -> Response:
@@ -37,7 +29,8 @@ def view_app(index: RunIndex) -> FastAPI:
     def cases(request: Request) -> Response:
         query = _query(index, request)
         found = index.find(query)
-        shown, pages = _page(found, query.page)
+        shown = found[(query.page - 1) * PAGE : query.page * PAGE]
+        pages = max(1, -(-len(found) // PAGE))
         if query.page > pages:
             return RedirectResponse("/cases?" + query.link(page=pages), 303)
         values = {"run": index.runs[query.run], "query": query, "total": len(found)}
@@ -66,14 +59,6 @@ def view_app(index: RunIndex) -> FastAPI:
         reply, question = plain(found.reply), plain(found.question)
         return JSONResponse(citation_values(reply, _texts(passages), question))
 
-    @app.get("/compare")
-    def compare(request: Request) -> Response:
-        query = _comparison(index, request)
-        found, numbers = index.compare(query)
-        rows, pages = _page(found, query.page)
-        values = {"query": query, "rows": rows, "numbers": numbers, "pages": pages}
-        return page(app, "compare.html", index=index, changes=_CHANGES, case=CaseQuery, **values)
-
     return app
 
 
@@ -82,21 +67,6 @@ def _query(index: RunIndex, request: Request) -> CaseQuery:
     if query.run not in index.runs:
         raise RejectedError(404, "no such run")
     return query
-
-
-def _comparison(index: RunIndex, request: Request) -> ComparisonQuery:
-    query = ComparisonQuery.read(request.query_params)
-    names = list(index.runs)
-    if not query.run:
-        query = ComparisonQuery(names[0], names[min(1, len(names) - 1)])
-    if not {query.run, query.other_run} <= index.runs.keys():
-        raise RejectedError(404, "no such run")
-    return index.with_only_systems(query)
-
-
-def _page(found: Sequence[Any], number: int) -> tuple[Sequence[Any], int]:
-    """Return what a page shows, and how many pages there are."""
-    return found[(number - 1) * PAGE : number * PAGE], max(1, -(-len(found) // PAGE))
 
 
 def _case(

@@ -25,9 +25,6 @@ from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
 from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.diversity import filter_questions_file
-from knowgate.offline_eval.data.diversity.filter import (
-    DiversitySettings,
-)
 from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from tools.microworld.check import check_microworld
@@ -189,7 +186,7 @@ def label(folder: Path) -> int:
 @contextmanager
 def fewer_documents() -> Iterator[None]:
     """Retrieve among fewer of the microworld's documents: encoding them takes most of the time."""
-    world: Any = importlib.import_module("knowgate.offline_eval.suites.uniknow._bundled")
+    world: Any = importlib.import_module("knowgate.offline_eval.suites.uniknow._contexts")
 
     class Fewer(world.NearestPassages):  # type: ignore[misc]
         def __init__(self, passages: Sequence[str], *others: Any) -> None:
@@ -201,22 +198,10 @@ def fewer_documents() -> Iterator[None]:
 
 
 def diverse(folder: Path) -> dict[str, int]:
-    """Questions that differ, by default and by KnowOrNot's formula alone."""
-    original = DiversitySettings(keyword="original", semantic="off")
-    found = {}
-    for name, settings, encoder in (
-        ("diverse", DiversitySettings(), BiEncoderScorer()),
-        ("original", original, None),
-    ):
-        kept = filter_questions_file(
-            folder / "in" / "similar.jsonl",
-            folder / f"{name}.jsonl",
-            folder / f"{name}.dropped.jsonl",
-            encoder,
-            settings,
-        )
-        found[name] = len(kept.kept)
-    return found
+    """Questions that differ."""
+    kept, dropped = folder / "diverse.jsonl", folder / "diverse.dropped.jsonl"
+    found = filter_questions_file(folder / "in" / "similar.jsonl", kept, dropped, BiEncoderScorer())
+    return {"diverse": len(found.kept)}
 
 
 def check_world(folder: Path) -> None:

@@ -19,9 +19,9 @@ from ....guard.files import AnyPath, atomic_writer
 from ....guard.read_models import CheckedSettings
 from ...run.calls import OnStep
 from ..embedding import embed_all
-from ..fields import CsvFile, QuestionFile
+from ..fields import ID_FIELDS, read_questions
 from ..questions import QuestionRecord
-from .uniqueness import TooNear, keyword_distinct, original_keyword_scores, remove_duplicates
+from .uniqueness import TooNear, keyword_distinct, remove_duplicates
 
 _ROWS_AT_ONCE = 512
 _REASONS = {
@@ -36,17 +36,16 @@ class DiversitySettings(CheckedSettings, BaseModel):
     """Settings of the filter.
 
     Attributes:
-        keyword: how words are compared: by uniqueness, or by KnowOrNot's formula.
+        keyword: how words are compared.
         semantic: how meanings are.
-        keyword_threshold: in [0, 1]; the least uniqueness, or the share of the range of
-            scores with the original's formula.
+        keyword_threshold: in [0, 1]; the least uniqueness.
         semantic_threshold: the least cosine distance, above 0 and at most 2.
         near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    keyword: Literal["uniqueness", "original", "off"] = "uniqueness"
+    keyword: Literal["uniqueness", "off"] = "uniqueness"
     semantic: Literal["farthest_first", "off"] = "farthest_first"
     keyword_threshold: float = Field(0.3, ge=0, le=1)
     semantic_threshold: float = Field(0.3, gt=0, le=2)
@@ -61,22 +60,20 @@ class Dropped:
         question_id: of the question.
         question: as it stood there.
         reason: the stage that dropped it: `duplicate`, `near_duplicate`, `keywords`, `meaning`.
-        nearest: id of the question that it is too near to; None where the original's
-            formula dropped it, which compares with none.
-        score: what was too small: uniqueness of its words, cosine distance, or the
-            original's score.
+        nearest: id of the question that it is too near to.
+        score: what was too small: uniqueness of its words, or cosine distance.
         least: what it had to reach; None for exact duplicates.
-        same_answer: whether both have the same answer; None without `nearest`. Where they
-            have not, the knowledge base may contradict itself.
+        same_answer: whether both have the same answer. Where they have not, the knowledge base
+            may contradict itself.
     """
 
     question_id: str
     question: str
     reason: str
-    nearest: str | None
+    nearest: str
     score: float
     least: float | None
-    same_answer: bool | None
+    same_answer: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +117,11 @@ def diverse_questions(
     Args:
         questions: any number.
         encoder: needed for the last stage.
-        settings: thresholds of 0.3, and our own keyword score, by default.
+        settings: thresholds of 0.3 by default.
         on_progress: called with (done, in all) of each stage.
 
     Raises:
-        InputError: the last stage has no encoder, or one that gives no proper embeddings;
-            or the original's formula finds no word.
+        InputError: the last stage has no encoder, or one that gives no proper embeddings.
     """
     settings = settings or DiversitySettings()
     if settings.semantic != "off" and encoder is None:
@@ -147,11 +143,6 @@ def diverse_questions(
     if settings.keyword == "uniqueness":
         _, found = keyword_distinct(texts(), min_uniqueness=by_words, on_progress=on_progress)
         drop("keywords", found, by_words)
-    elif settings.keyword == "original" and left:
-        scores = original_keyword_scores(texts())
-        least = float(scores.min() + by_words * (scores.max() - scores.min()))
-        low = [TooNear(at, None, float(one)) for at, one in enumerate(scores) if one < least]
-        drop("keywords", low, least)
     if settings.semantic == "farthest_first" and encoder is not None and left:
         vectors = embed_all(texts(), encoder, on_progress).astype(np.float64)
         least = settings.semantic_threshold
@@ -176,15 +167,15 @@ def _by_meaning(
 def _dropped(
     left: Sequence[QuestionRecord], found: TooNear, reason: str, least: float | None
 ) -> Dropped:
-    record, nearest = left[found.index], None if found.of is None else left[found.of]
+    record, nearest = left[found.index], left[found.of]
     return Dropped(
         record.question_id,
         record.question,
         reason="duplicate" if found.exact else reason,
-        nearest=None if nearest is None else nearest.question_id,
+        nearest=nearest.question_id,
         score=found.uniqueness,
         least=None if found.exact else least,
-        same_answer=None if nearest is None else nearest.answer.split() == record.answer.split(),
+        same_answer=nearest.answer.split() == record.answer.split(),
     )
 
 
@@ -201,23 +192,17 @@ def filter_questions_file(
 
     Args:
         questions: see `QuestionRecord.read`.
-        out: the kept ones: JSON lines for JSON lines, and under a name that ends so; else a
-            document for a document, and CSV for CSV. Every field of a question is as it was;
-            one without an id gets the one that it goes by.
+        out: the kept ones as JSON lines. Every field of a question is as it was; one without an
+            id gets the one that it goes by.
         dropped: JSON lines, one per dropped question, see `Dropped`.
         encoder: see `diverse_questions`.
         settings: likewise.
         on_progress: likewise.
 
     Raises:
-        InputError: the questions cannot be used, fewer than two are left, two of the paths are
-            one file, or `out` is CSV and the questions are not; nothing is written.
+        InputError: the questions cannot be used, or fewer than two are left; nothing is written.
     """
     records = QuestionRecord.read(questions)
-    _require_apart({"questions": questions, "out": out, "dropped": dropped})
-    if CsvFile.is_named_so(out) and not CsvFile.is_named_so(questions):
-        hint = "give it a name that ends in .jsonl or .json"
-        raise InputError("is CSV, and the questions are not", where=os.fspath(out), hint=hint)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
         raise InputError(
@@ -226,39 +211,24 @@ def filter_questions_file(
             hint="lower the thresholds",
         )
     kept_ids = {record.question_id for record in found.kept}
-    file = QuestionFile.read(questions)
-    rows = [
-        _named(row, record.question_id)
-        for record, (_, row) in zip(records, file.rows, strict=True)
-        if record.question_id in kept_ids
-    ]
-    text = file.text(rows, out)
     # Both or neither: each is begun before either takes its place.
     with atomic_writer(out) as kept, atomic_writer(dropped) as report:
-        kept.write(text)
-        for one in found.dropped:
-            report.write(json.dumps(asdict(one), ensure_ascii=False, allow_nan=False) + "\n")
+        for record, (_, row) in zip(records, read_questions(questions), strict=True):
+            if record.question_id in kept_ids:
+                kept.write(_line(_named(row, record.question_id)))
+        report.writelines(_line(asdict(one)) for one in found.dropped)
     return found
 
 
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def _named(value: Mapping[str, Any], identifier: str) -> dict[str, Any]:
-    if any(value.get(name) is not None for name in QuestionFile.ID_FIELDS):
+    if any(value.get(name) is not None for name in ID_FIELDS):
         return dict(value)
     # Its default id goes by its place, which it may lose.
     return {"id": identifier, **{name: one for name, one in value.items() if name != "id"}}
-
-
-def _require_apart(paths: Mapping[str, AnyPath]) -> None:
-    seen: dict[str, str] = {}
-    for name, path in paths.items():
-        place = os.path.realpath(path)
-        if place in seen:
-            raise InputError(
-                f"{seen[place]} and {name} are one file",
-                where=os.fspath(path),
-                hint="name different files",
-            )
-        seen[place] = name
 
 
 # Distances are whole numbers of these: what only rounding tells apart then ties.

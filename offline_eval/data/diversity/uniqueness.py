@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ....guard.errors import InputError
 from ...run.calls import OnStep
 
 Floats = NDArray[np.float64]
@@ -51,13 +50,13 @@ class TooNear:
 
     Attributes:
         index: of the text.
-        of: index of the kept one; None where it was compared with none.
+        of: index of the kept one.
         uniqueness: beside the kept one; 0.0 for an exact duplicate.
         exact: equal but for case, accents, punctuation and white space.
     """
 
     index: int
-    of: int | None
+    of: int
     uniqueness: float
     exact: bool = False
 
@@ -153,46 +152,6 @@ def _overlaps(
             on_progress(min(start + step, total), total)
 
 
-def original_keyword_scores(
-    texts: Sequence[str], *, prepare: Callable[[str], str] | None = None
-) -> NDArray[np.float64]:
-    """The sum of each text's TF-IDF weights, as KnowOrNot computes its "uniqueness".
-
-    It measures mostly how long a text is, and gives copies the score of what they are
-    copies of: see `keyword_distinct` for what it was meant to be.
-
-    Args:
-        texts: at least one with a word in it.
-        prepare: applied to each text first. By default case, punctuation and English stop
-            words go; KnowOrNot also stems by NLTK's Porter stemmer and takes NLTK's stop
-            words: give a function that does so for the very same numbers.
-
-    Raises:
-        InputError: no word is left, or every word stands in more than nine of ten texts.
-
-    Source: KnowOrNot, keyword filter (scikit-learn's TF-IDF with sublinear term frequency,
-    words in more than 90 % of the texts left out, rows of unit length).
-    """
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
-
-    def plain(text: str) -> str:
-        words = re.sub(r"[^\w\s]", " ", text.lower()).split()
-        return " ".join(word for word in words if word not in ENGLISH_STOP_WORDS)
-
-    vectoriser = TfidfVectorizer(
-        strip_accents="unicode", min_df=1, max_df=0.9, sublinear_tf=True, dtype=np.float64
-    )
-    try:
-        weights = vectoriser.fit_transform([(prepare or plain)(text) for text in texts])
-    except ValueError:
-        raise InputError(
-            "no word is left to score the texts by",
-            where="original_keyword_scores",
-            hint="use `keyword_distinct`, or more texts",
-        ) from None
-    return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
-
-
 def remove_duplicates(
     texts: Sequence[str], *, near: float = 0.05, on_progress: OnStep | None = None
 ) -> tuple[list[int], list[TooNear]]:
@@ -226,6 +185,6 @@ def remove_duplicates(
         kept, close = keyword_distinct(
             some, min_uniqueness=near, groups=groups, on_progress=on_progress
         )
-        found += [TooNear(left[one.index], left[one.of or 0], one.uniqueness) for one in close]
+        found += [TooNear(left[one.index], left[one.of], one.uniqueness) for one in close]
         left = [left[row] for row in kept]
     return left, sorted(found, key=lambda one: one.index)

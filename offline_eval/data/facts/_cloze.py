@@ -27,8 +27,6 @@ def askable(row: SentenceRow) -> bool:
     text = row.text
     if _RULE["boilerplate"].search(text) or refers_to_document(text) or "____" in text:
         return False
-    if row.kind is SentenceKind.TABLE_ROW:
-        return text.count("; ") >= 1 and len(text) < 400
     if (
         not _RULE["begins"].match(text)
         or not _RULE["ends"].search(text)
@@ -64,7 +62,6 @@ def has_verb(text: str) -> bool:
 
 BLANK = "____"
 
-_LETTER, _LETTER_OR_DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
 _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
@@ -129,38 +126,6 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
         return None
     _, start, end = max(found)
     return -start, end
-
-
-def last_cell(line: str) -> tuple[int, int] | None:
-    """Start and end of the last value of a row of a table, None if that is too long.
-
-    Example:
-        >>> line = "Class: 3A; Minimum age: 18 years"
-        >>> start, end = last_cell(line)
-        >>> line[start:end]
-        '18 years'
-    """
-    start = line.rfind("; ") + 2
-    colon = line.find(": ", start)
-    value = line[colon + 2 :]
-    fits = start >= 2 and colon >= 0 and _LETTER_OR_DIGIT.search(value) and len(value.split()) <= 8
-    if not fits or _RULE["hash"].search(value) or not _says_something(line):
-        return None
-    return colon + 2, len(line)
-
-
-def _says_something(line: str) -> bool:
-    """Whether a row of a table is about something, and more than a row of measurements.
-
-    Example:
-        >>> _says_something("Class: 3A; Minimum age: 18 years")
-        True
-        >>> _says_something("found, open: 48; false alarm, open: .1; false alarm, closed: .9")
-        False
-    """
-    values = [cell.partition(": ")[2] or cell for cell in line.split("; ")]
-    numbers = sum(not _LETTER.search(value) for value in values[1:])
-    return bool(_LETTER.search(values[0])) and 2 * numbers <= max(2, len(values[1:]))
 
 
 def _candidates(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
@@ -252,8 +217,6 @@ def _once(answer: list[str], words: list[str]) -> bool:
 
 _ASKED = {"en": "Complete from the knowledge base: “{text}”", "zh": "请根据知识库填空：“{text}”"}
 _FEWEST_WORDS_LEFT = 5
-# Of shorter rows, such as "extra: eval; for: …", a scorer cannot tell what they ask.
-_FEWEST_WORDS_IN_ROW = 8
 
 
 def cloze_facts(
@@ -278,7 +241,7 @@ def cloze_facts(
     seen: set[str] = set()
     corpus = Corpus(row.text for row in sentences if not row.boilerplate)
     for row in sentences:
-        if row.boilerplate or row.kind not in (SentenceKind.SENTENCE, SentenceKind.TABLE_ROW):
+        if row.boilerplate or row.kind is not SentenceKind.SENTENCE:
             continue
         plain = " ".join(words_of(row.text))
         if plain in seen or not askable(row):
@@ -297,18 +260,13 @@ def cloze_facts(
 
 
 def _question(row: SentenceRow, corpus: Corpus) -> tuple[str, str] | None:
-    if row.kind is SentenceKind.SENTENCE:
-        made = rewritten(row.text, corpus.small)
-        if made is not None:
-            return made
-    table = row.kind is SentenceKind.TABLE_ROW
-    found = last_cell(row.text) if table else best_blank(row.text, corpus)
-    if found is None:
+    if (made := rewritten(row.text, corpus.small)) is not None:
+        return made
+    if (found := best_blank(row.text, corpus)) is None:
         return None
     start, end = found
     answer = row.text[start:end]
     left = f"{row.text[:start]}{BLANK}{row.text[end:]}"
-    fewest = _FEWEST_WORDS_IN_ROW if table else _FEWEST_WORDS_LEFT
-    if len(words_of(left)) < fewest or answer_in_question(left, answer):
+    if len(words_of(left)) < _FEWEST_WORDS_LEFT or answer_in_question(left, answer):
         return None
     return _ASKED.get(language_of(row.text), _ASKED["en"]).format(text=left), answer

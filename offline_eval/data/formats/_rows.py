@@ -55,7 +55,7 @@ class KnownBase:
 
     @classmethod
     def of_records(
-        cls, name: str, records: Mapping[str, QuestionRecord], shared: frozenset[str]
+        cls, name: str, records: Mapping[str, QuestionRecord], shared: set[str]
     ) -> KnownBase:
         """Make a knowledge base of what logs say about their questions.
 
@@ -114,10 +114,18 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def shared_ids(groups: Iterable[Iterable[str]]) -> frozenset[str]:
-    """Return the ids that stand in more than one of the groups."""
-    counts = Counter(one for group in groups for one in set(group))
-    return frozenset(one for one, times in counts.items() if times > 1)
+def known_bases(records: Mapping[str, Mapping[str, QuestionRecord]]) -> dict[str, KnownBase]:
+    """Make knowledge bases, by name, of what logs say about their questions.
+
+    Args:
+        records: by name of the knowledge base and id; an empty answer is an unknown one, and makes
+            no passage.
+    """
+    counts = Counter(identifier for found in records.values() for identifier in found)
+    return {
+        name: KnownBase.of_records(name, found, {one for one in found if counts[one] > 1})
+        for name, found in records.items()
+    }
 
 
 @dataclass(slots=True)

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_json
@@ -25,7 +33,7 @@ from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplyRow, ReplySystem
 from ..fields import Identifier, NamedText, Text
 from ..questions import QuestionRecord
-from ._rows import RETRIEVALS, KnownBase, OnWarning, ReplyRows, plain, shared_ids
+from ._rows import RETRIEVALS, KnownBase, OnWarning, ReplyRows, known_bases, plain
 
 # What tells questions of one knowledge base apart: synthetic ones may reuse ids.
 QuestionKey = tuple[str, str]
@@ -58,7 +66,7 @@ def _prompt(name: str) -> Any:
 
 
 class _Entry(BaseModel):
-    """A question with its answer; in a context it may have no id."""
+    """A question with its answer, as it stands in a context; there it may have no id."""
 
     question: Text
     answer: OptionalText = ""
@@ -69,16 +77,13 @@ class _Entry(BaseModel):
         return self.identifier, plain(self.question)
 
 
-class _Numbered(_Entry):
-    identifier: Identifier
-
-
-def _of_question(name: str) -> AliasPath:
-    return AliasPath("source_context_qa", name)
+def _of_question(name: str, plainly: str = "") -> AliasChoices:
+    # Alone in a question document, below what was asked in an experiment.
+    return AliasChoices(AliasPath("source_context_qa", name), plainly or name)
 
 
 class _Asked(_Entry):
-    """A question that was put to a model; what it may leave out, `model_fields_set` tells.
+    """A question of the knowledge base; what it may leave out, `model_fields_set` tells.
 
     Attributes:
         context: what stood in the prompt, None for nothing.
@@ -86,7 +91,7 @@ class _Asked(_Entry):
 
     identifier: Identifier = Field(validation_alias=_of_question("identifier"))
     question: Text = Field(validation_alias=_of_question("question"))
-    answer: OptionalText = Field("", validation_alias=_of_question("expected_answer"))
+    answer: OptionalText = Field("", validation_alias=_of_question("expected_answer", "answer"))
     context: tuple[_Entry, ...] | None = Field(
         None, validation_alias=_of_question("context_questions")
     )
@@ -144,6 +149,19 @@ class _Metadata(BaseModel):
         synthetic = self.experiment_type == "synthetic"
         return CaseKind.SYNTHETIC if synthetic else CaseKind.LEFT_OUT
 
+    def system(self) -> ReplySystem:
+        """Who replied."""
+        retrieval = RETRIEVALS.get(self.retrieval_type.lower(), self.retrieval_type)
+        told = [self.ai_model_used or "unknown", retrieval, self.prompt_name]
+        return ReplySystem(
+            system_id="·".join(filter(None, told)),
+            model=self.ai_model_used,
+            prompt=self.prompt_name,
+            prompt_sha256=_sha256(self.prompt),
+            retrieval=retrieval,
+            replayed=True,
+        )
+
 
 class _Evaluation(BaseModel):
     """Who judged by one criterion, and how it was put."""
@@ -153,86 +171,50 @@ class _Evaluation(BaseModel):
     evaluation_prompt: OptionalText = _prompt("evaluation_prompt")
 
 
-class QuestionDocument(BaseModel):
-    """A knowledge base as questions with answers."""
+class Document(BaseModel):
+    """A knowledge base, what an experiment asks, or what was replied.
 
+    Attributes:
+        metadata: of the experiment; None of a knowledge base alone.
+        questions: of the knowledge base, or that the experiment asks.
+        responses: with the verdicts on them, in an evaluated document.
+    """
+
+    metadata: _Metadata | None = Field(
+        None, validation_alias=AliasChoices("experiment_metadata", "metadata")
+    )
     knowledge_base_identifier: OptionalText = ""
-    questions: tuple[_Numbered, ...]
-
-
-class InputDocument(BaseModel):
-    """What an experiment asks."""
-
-    metadata: _Metadata
-    questions: tuple[_Asked, ...]
-
-
-class ReplyDocument(BaseModel):
-    """What was replied, and in an evaluated document what judges said of it."""
-
-    metadata: _Metadata = Field(validation_alias=AliasChoices("experiment_metadata", "metadata"))
     evaluation_metadata: Annotated[tuple[_Evaluation, ...], BeforeValidator(_or_empty)] = ()
-    responses: tuple[_Reply, ...]
+    questions: tuple[_Asked, ...] = ()
+    responses: tuple[_Reply, ...] = ()
 
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if not {"questions", "responses"} & self.model_fields_set:
+            raise ValueError("no KnowOrNot document")
+        if self.responses and self.metadata is None:
+            raise ValueError("field 'metadata' is missing")
+        return self
 
-Document = QuestionDocument | InputDocument | ReplyDocument
+    @property
+    def asked(self) -> Iterator[_Asked]:
+        """All that was asked."""
+        yield from self.questions
+        yield from (reply.asked for reply in self.responses)
 
 
 def read_document(path: AnyPath) -> Document:
-    """Read one of KnowOrNot's documents; which one it is, its fields tell.
+    """Read one of KnowOrNot's documents: with questions, an experiment's input, or its output.
 
     Raises:
         InputError: the file cannot be read, is no such document, or a field that is
             needed is missing or of the wrong kind; names file and field.
     """
-    value, where = read_json(path), os.fspath(path)
-    kind: type[Document] | None = None
-    if isinstance(value, dict) and "responses" in value:
-        kind = ReplyDocument
-    elif isinstance(value, dict) and "questions" in value:
-        kind = InputDocument if "metadata" in value else QuestionDocument
-    if kind is None:
-        hint = "name a question, input, output or evaluated document that KnowOrNot wrote"
-        raise InputError("no KnowOrNot document", where=where, hint=hint)
-    return check_model(
-        kind, value, where=where, hint="fix the field; KnowOrNot writes it otherwise"
-    )
+    hint = "name a question, input, output or evaluated document as KnowOrNot writes it"
+    return check_model(Document, read_json(path), where=os.fspath(path), hint=hint)
 
 
-@dataclass(slots=True)
-class _Experiment:
-    """Input, output and evaluations that belong together.
-
-    Attributes:
-        where: the first file of it.
-        metadata: of that file.
-        asked: what was asked.
-        replies: likewise.
-        documents: with replies, and the file of each.
-    """
-
-    where: str
-    metadata: _Metadata
-    asked: dict[QuestionKey, _Asked] = field(default_factory=dict)
-    replies: dict[QuestionKey, _Reply] = field(default_factory=dict)
-    documents: list[tuple[str, ReplyDocument]] = field(default_factory=list)
-
-    def ask(self, asked: _Asked) -> None:
-        """Keep what was asked; of two files the one that says what the context was."""
-        known = self.asked.get(asked.key)
-        if known is None or "context" not in known.model_fields_set:
-            self.asked[asked.key] = asked
-
-    def add(self, document: ReplyDocument, where: str) -> None:
-        """Keep replies and verdicts."""
-        self.documents.append((where, document))
-        for reply in document.responses:
-            self.ask(reply.asked)
-            key = reply.asked.key
-            if self.replies.setdefault(key, reply).response != reply.response:
-                what = f"two different replies of one experiment to question {key[0][:60]!r}"
-                hint = "import the files of different runs of an experiment into different folders"
-                raise InputError(what, where=where, hint=hint)
+_Asking = dict[_Metadata, dict[QuestionKey, _Asked]]
 
 
 def import_knowornot(
@@ -256,34 +238,26 @@ def import_knowornot(
         InputError: a document cannot be read, two contradict each other, none holds a
             reply, or the folder holds something else.
     """
-    found: dict[_Metadata, _Experiment] = {}
-    documents: list[QuestionDocument] = []
-    for path in files:
-        where, document = os.fspath(path), read_document(path)
-        if isinstance(document, QuestionDocument):
-            documents.append(document)
-            continue
-        metadata = document.metadata
-        experiment = found.setdefault(metadata, _Experiment(where, metadata))
-        if isinstance(document, ReplyDocument):
-            experiment.add(document, where)
-        else:
-            for asked in document.questions:
-                experiment.ask(asked)
-    experiments = list(found.values())
-    if not any(experiment.replies for experiment in experiments):
+    documents = [(os.fspath(path), read_document(path)) for path in files]
+    if not any(document.responses for _, document in documents):
         raise InputError(
             "these documents hold no reply",
-            where=os.fspath(files[0]) if files else "knowornot",
+            where=documents[0][0] if documents else "knowornot",
             hint="name an output or evaluated document too",
         )
-    importing = _Import(*_bases(_entries(experiments, documents)))
-    for experiment in experiments:
-        if experiment.replies:
-            importing.add(experiment)
-        else:
-            detail = "the experiment has no output document; its questions are kept"
-            importing.rows.warn(experiment.where, experiment.where, detail)
+    asking: _Asking = {}
+    for _, document in documents:
+        if document.metadata is not None:
+            known = asking.setdefault(document.metadata, {})
+            for asked in document.asked:
+                # Of two files the one that says what the context was.
+                if "context" not in known.get(asked.key, _NOTHING).model_fields_set:
+                    known[asked.key] = asked
+    importing = _Import(asking, *_bases(_entries(documents, asking)))
+    for where, document in documents:
+        importing.add(document, where)
+    for where, document in documents:
+        importing.warn(document, where)
     bases = importing.bases.values()
     return importing.rows.write(
         out,
@@ -295,141 +269,121 @@ def import_knowornot(
     )
 
 
+_NOTHING = _Entry(question="")
+
+
 def _entries(
-    experiments: Sequence[_Experiment], documents: Iterable[QuestionDocument]
+    documents: Iterable[tuple[str, Document]], asking: _Asking
 ) -> Iterator[tuple[str, _Entry]]:
     """All questions that stand anywhere, with the name of their knowledge base."""
-    for document in documents:
-        for entry in document.questions:
-            yield document.knowledge_base_identifier, entry
-    for experiment in experiments:
-        for asked in experiment.asked.values():
-            yield experiment.metadata.knowledge_base_identifier, asked
+    for _, document in documents:
+        if document.metadata is None:
+            yield from ((document.knowledge_base_identifier, one) for one in document.questions)
+    for metadata, found in asking.items():
+        yield from ((metadata.knowledge_base_identifier, one) for one in found.values())
     # After those: a context never decides the order of what was asked.
-    for experiment in experiments:
-        for asked in experiment.asked.values():
+    for metadata, found in asking.items():
+        for asked in found.values():
             for pair in asked.context or ():
                 if pair.identifier and pair.question:
-                    yield experiment.metadata.knowledge_base_identifier, pair
+                    yield metadata.knowledge_base_identifier, pair
 
 
 _Ids = Mapping[tuple[str, QuestionKey], str]
 
 
 def _bases(entries: Iterable[tuple[str, _Entry]]) -> tuple[dict[str, KnownBase], _Ids]:
-    """The knowledge bases by name, and the ids of their questions there."""
+    """The knowledge bases by name, and the ids of their questions there.
+
+    Where one id has two texts, the second gets a number.
+    """
     found: dict[str, dict[QuestionKey, QuestionRecord]] = {}
     for name, entry in entries:
         records, known = found.setdefault(name, {}), found[name].get(entry.key)
         if known is None or not known.answer:
             records[entry.key] = QuestionRecord(entry.identifier, entry.question, entry.answer)
-    ids = {(name, key): one for name, rows in found.items() for key, one in _local_ids(rows)}
+    ids: dict[tuple[str, QuestionKey], str] = {}
+    for name, rows in found.items():
+        times = Counter[str]()
+        for key in rows:
+            times[key[0]] += 1
+            ids[name, key] = key[0] if times[key[0]] == 1 else f"{key[0]}~{times[key[0]]}"
     local = {
         name: {ids[name, key]: record for key, record in rows.items()}
         for name, rows in found.items()
     }
-    shared = shared_ids(local.values())
-    return {name: KnownBase.of_records(name, rows, shared) for name, rows in local.items()}, ids
+    return known_bases(local), ids
 
 
-def _local_ids(keys: Iterable[QuestionKey]) -> Iterator[tuple[QuestionKey, str]]:
-    """An id for each question: where one has two texts, the second gets a number."""
-    wanted = list(keys)
-    taken = {identifier for identifier, _ in wanted}
-    first: set[str] = set()
-    for key in wanted:
-        name, number = key[0], 1
-        while name in taken and key[0] in first:
-            number += 1
-            name = f"{key[0]}~{number}"
-        taken.add(name)
-        first.add(key[0])
-        yield key, name
-
-
-@dataclass(slots=True)
 class _Import:
-    bases: dict[str, KnownBase]
-    ids: _Ids
-    rows: ReplyRows = field(default_factory=ReplyRows)
-    _done: set[tuple[str, str, str]] = field(default_factory=set)
+    """Collects the rows of all experiments."""
 
-    def add(self, experiment: _Experiment) -> None:
-        """Add the rows of an experiment."""
-        metadata, replies = experiment.metadata, dict[QuestionKey, ReplyRow]()
-        system_id = self._system(metadata)
-        base = self.bases[metadata.knowledge_base_identifier]
-        for key, reply in experiment.replies.items():
-            question = base.questions[self.ids[base.name, key]]
-            asked, context = experiment.asked[key], ReplyContext()
-            if asked.context is not None:
-                context = base.context(tuple(self._passage(base, one) for one in asked.context))
-            elif "context" in asked.model_fields_set:
-                context = ReplyContext(kind="none")
-            replies[key] = self.rows.reply(
-                system_id,
-                self.rows.case(question.question_id, metadata.kind, base.name),
-                context=context,
-                response=reply.response,
-                citation=None if reply.citation is None else str(reply.citation),
-            )
-        self._judge(experiment.documents, replies)
+    def __init__(self, asking: _Asking, bases: dict[str, KnownBase], ids: _Ids) -> None:
+        self.bases, self.rows = bases, ReplyRows()
+        self._asking, self._ids = asking, ids
+        self._replies: dict[_Metadata, dict[QuestionKey, ReplyRow]] = {}
+        # By experiment and criterion.
+        self._first_judges: dict[tuple[_Metadata, str], _Evaluation] = {}
 
-    def _system(self, metadata: _Metadata) -> str:
-        """The id of an experiment's system; repeated, or with another prompt, it is another one."""
-        retrieval = RETRIEVALS.get(metadata.retrieval_type.lower(), metadata.retrieval_type)
-        told = [metadata.ai_model_used or "unknown", retrieval, metadata.prompt_name]
-        plain_id = "·".join(filter(None, told))
-        system = ReplySystem(
-            system_id=plain_id,
-            model=metadata.ai_model_used,
-            prompt=metadata.prompt_name,
-            prompt_sha256=_sha256(metadata.prompt),
-            retrieval=retrieval,
-            replayed=True,
+    def add(self, document: Document, where: str) -> None:
+        """Add the replies of a document, and the verdicts on them."""
+        metadata = document.metadata
+        if metadata is None or not document.responses:
+            return
+        known = self._replies.setdefault(metadata, {})
+        evaluators = {one.evaluation_name: one for one in document.evaluation_metadata}
+        for reply in document.responses:
+            key = reply.asked.key
+            if key not in known:
+                known[key] = self._reply(metadata, reply, where)
+            row = known[key]
+            if row.response != reply.response:
+                what = f"two different replies of one experiment to question {key[0][:60]!r}"
+                raise _apart(what, where)
+            for verdict in reply.evaluations:
+                name = verdict.evaluation_name
+                by = evaluators.get(name) or _Evaluation(evaluation_name=name)
+                own = self._first_judges.setdefault((metadata, name), by) == by
+                judge = Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}"
+                self._judge(row.reply_id, verdict, judge, by, where)
+
+    def warn(self, document: Document, where: str) -> None:
+        """Say so of an experiment that has no replies in any document."""
+        if document.metadata is not None and document.metadata not in self._replies:
+            detail = "the experiment has no output document; its questions are kept"
+            self.rows.warn(where, where, detail)
+
+    def _reply(self, metadata: _Metadata, reply: _Reply, where: str) -> ReplyRow:
+        key, system = reply.asked.key, metadata.system()
+        base, asked = self.bases[metadata.knowledge_base_identifier], self._asking[metadata][key]
+        question, context = base.questions[self._ids[base.name, key]], ReplyContext()
+        if asked.context is not None:
+            context = base.context(tuple(self._passage(base, one) for one in asked.context))
+        elif "context" in asked.model_fields_set:
+            context = ReplyContext(kind="none")
+        case_id = self.rows.case(question.question_id, metadata.kind, base.name)
+        other = self.rows.systems.setdefault(system.system_id, system) != system
+        if other or f"{system.system_id}/{case_id}" in self.rows.replies:
+            raise _apart(f"two experiments with {system.system_id!r}", where)
+        return self.rows.reply(
+            system.system_id,
+            case_id,
+            context=context,
+            response=reply.response,
+            citation=None if reply.citation is None else str(reply.citation),
         )
-        number = 1
-        while True:
-            asked = system.system_id, metadata.knowledge_base_identifier, metadata.experiment_type
-            if asked not in self._done and self.rows.systems.get(asked[0], system) == system:
-                self._done.add(asked)
-                self.rows.systems[asked[0]] = system
-                return asked[0]
-            number += 1
-            system = system.model_copy(update={"system_id": f"{plain_id}·{number}"})
 
     def _passage(self, base: KnownBase, pair: _Entry) -> str:
         """The passage of a pair: that of its id if the text is the same, else of its text."""
         text = f"{pair.question}\n{pair.answer}" if pair.question else pair.answer
-        local = self.ids.get((base.name, pair.key))
+        local = self._ids.get((base.name, pair.key))
         own = base.questions[local].own_passage if local is not None else ""
         if own in base.passages and base.passages[own].text == text:
             return own
         return base.passage_id(text)
 
     def _judge(
-        self,
-        documents: Iterable[tuple[str, ReplyDocument]],
-        replies: Mapping[QuestionKey, ReplyRow],
-    ) -> None:
-        """Add the verdicts.
-
-        The first evaluator of a criterion is judge `given`; a second one, with another model
-        or prompt, is `given:<model>`.
-        """
-        judges: dict[_Evaluator, str] = {}
-        for where, document in documents:
-            evaluators = {one.evaluation_name: one for one in document.evaluation_metadata}
-            for reply in document.responses:
-                for verdict in reply.evaluations:
-                    name = verdict.evaluation_name
-                    by = evaluators.get(name) or _Evaluation(evaluation_name=name)
-                    judge = _judge(judges, (name, by.evaluator_model, by.evaluation_prompt))
-                    prompt = _sha256(by.evaluation_prompt)
-                    self._verdict(replies[reply.asked.key].reply_id, verdict, judge, prompt, where)
-
-    def _verdict(
-        self, reply_id: str, verdict: _Verdict, judge: str, prompt: str, where: str
+        self, reply_id: str, verdict: _Verdict, judge: str, by: _Evaluation, where: str
     ) -> None:
         criterion, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
         if criterion == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
@@ -440,27 +394,16 @@ class _Import:
             judge,
             outcome=outcome or None,
             reasoning=_reasoning(verdict.additional_tags_info),
-            judge_sha256=prompt,
+            judge_sha256=_sha256(by.evaluation_prompt),
             error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
         )
         if kept.outcome != (outcome or None):
             what = f"two verdicts of one judge on {criterion[:60]!r} contradict each other"
-            hint = "import evaluations of one output by one judge into different folders"
-            raise InputError(what, where=where, hint=hint)
+            raise _apart(what, where)
 
 
-_Evaluator = tuple[str, str, str]
-
-
-def _judge(known: dict[_Evaluator, str], evaluator: _Evaluator) -> str:
-    """The name of an evaluator among those of its criterion, to which it is added."""
-    criterion, model, _ = evaluator
-    taken = {name for (other, _, _), name in known.items() if other == criterion}
-    name, number = Judgement.GIVEN, 1
-    while evaluator not in known and name in taken:
-        name = f"{Judgement.GIVEN}:{model}" + (f"·{number}" if number > 1 else "")
-        number += 1
-    return known.setdefault(evaluator, name)
+def _apart(what: str, where: str) -> InputError:
+    return InputError(what, where=where, hint="import the files into different folders")
 
 
 def _reasoning(tags: Mapping[str, Sequence[str]]) -> str:

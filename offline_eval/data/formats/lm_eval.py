@@ -33,9 +33,9 @@ from ....guard.read_models import read_models
 from ....guard.text import clean_text
 from ...run import Question
 from ...run.questions import CaseKind
-from ...run.replies import ReplyContext, ReplySystem, StoredPassage
+from ...run.replies import ReplyContext, ReplySystem
 from ..fields import Identifier, Text
-from ._rows import KnownBase, OnWarning, ReplyRows, plain
+from ._rows import OnWarning, ReplyRows, plain
 
 LM_EVAL_JUDGE = "lm-eval"
 _UNNAMED_MODEL = "lm-eval"
@@ -43,7 +43,6 @@ _NAME = re.compile(
     r"samples_(?P<task>.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?", re.DOTALL | re.IGNORECASE
 )
 _QUESTION_FIELDS = ("question", "query", "problem", "prompt", "input", "sentence")
-_CONTEXT_FIELDS = ("context", "passage")
 # What the harness's pattern filters write where a reply does not match.
 _NO_MATCH = "[invalid]"
 _HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
@@ -88,7 +87,7 @@ def import_lm_eval(
         out,
         settings={"source": "lm-eval"},
         questions=list(importing.questions.values()),
-        bases=importing.bases.values(),
+        bases=(),
         files=files,
         on_warning=on_warning,
     )
@@ -157,20 +156,12 @@ class Sample(BaseModel):
         return [one for one in found if one.prompt == found[0].prompt]
 
     @property
-    def prompt(self) -> str:
-        """What was sent; empty where that is not known."""
-        return self.requests[0].prompt if self.requests else ""
-
-    @property
     def question(self) -> str:
         """The document's own question; else the whole prompt."""
-        return self._text_of(_QUESTION_FIELDS) or self.prompt
-
-    @property
-    def context(self) -> str | None:
-        """A text of the document that stood in the prompt beside the question, if any."""
-        found = self._text_of(_CONTEXT_FIELDS)
-        return found if found and found in self.prompt else None
+        fields = self.doc if isinstance(self.doc, dict) else {}
+        texts = (fields.get(name) for name in _QUESTION_FIELDS)
+        found = (clean_text(one) for one in texts if isinstance(one, str) and one.strip())
+        return next(found, self.requests[0].prompt if self.requests else "")
 
     @property
     def expected(self) -> str:
@@ -212,18 +203,11 @@ class Sample(BaseModel):
                 found[clean_text(name)] = float(value)
         return found
 
-    def _text_of(self, names: Sequence[str]) -> str | None:
-        fields = self.doc if isinstance(self.doc, dict) else {}
-        texts = (fields.get(name) for name in names)
-        found = (clean_text(one) for one in texts if isinstance(one, str) and one.strip())
-        return next(found, None)
-
 
 class _Import:
     def __init__(self) -> None:
         self.rows = ReplyRows()
         self.questions: dict[str, Question] = {}
-        self.bases: dict[str, KnownBase] = {}
 
     def add(self, path: Path, model: str | None) -> None:
         """Add the replies of a log, whose name tells the task and whose folder the model."""
@@ -250,8 +234,9 @@ class _Import:
                 raise InputError(what, where=where, hint=hint)
             seen.add((sample.doc_id, sample.filter))
             if first:
-                context = self._context(task, sample)
-                self.rows.reply(system_id, case_id, context=context, response=sample.response)
+                self.rows.reply(
+                    system_id, case_id, context=ReplyContext(), response=sample.response
+                )
             for metric, value in sample.metrics.items():
                 self.rows.judgement(
                     reply_id,
@@ -277,16 +262,6 @@ class _Import:
             hint = "import logs of different versions of a task into different folders"
             raise InputError(what, where=where, hint=hint)
         return self.rows.case(question_id, CaseKind.IN_KB, task)
-
-    def _context(self, task: str, sample: Sample) -> ReplyContext:
-        if sample.context is None:
-            return ReplyContext()
-        base = self.bases.setdefault(task, KnownBase(task, {}, {}))
-        name = base.passage_id(sample.context)
-        base.passages[name] = StoredPassage(
-            passage_id=name, text=base.passages[name].text, knowledge_base=task
-        )
-        return ReplyContext(kind="passages", passages=(name,))
 
 
 def read_samples(path: AnyPath) -> list[tuple[str, Sample]]:

@@ -19,7 +19,7 @@ from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplySystem, StoredPassage
 from ..fields import Identifier, NamedText, Text
 from ..questions import QuestionRecord
-from ._rows import RETRIEVALS, KnownBase, ReplyRows, plain, shared_ids
+from ._rows import RETRIEVALS, KnownBase, ReplyRows, known_bases, plain
 
 _NEEDED = 'each line needs "response", and "id" or "question"'
 # Longest first, so that HYDE_RAG is not HYDE with a prompt named RAG_….
@@ -293,8 +293,7 @@ def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
             raise InputError(what, where=reply.where, hint=hint)
         if known is None or not known.answer:
             records[name] = QuestionRecord(name, question, reply.expected_answer)
-    shared = shared_ids(found.values())
-    return [KnownBase.of_records(name, records, shared) for name, records in found.items()]
+    return list(known_bases(found).values())
 
 
 def _unused_id(records: Mapping[str, QuestionRecord]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..labels import units
 from .graph import (
     ALIASES,
     DEPRECATED,
@@ -15,7 +14,6 @@ from .graph import (
     LABELS,
     PROPERTY_TYPE,
     RANK,
-    SAME_AS,
     STATEMENT_OBJECT,
     STATEMENT_PREDICATE,
     STATEMENT_SUBJECT,
@@ -46,7 +44,7 @@ Years = defaultdict[str, set[int | None]]
 Rank = tuple[int, int, str]
 # Each triple of these adds a node to those that stand by another.
 _TABLES = (
-    *(TYPE, SAME_AS, RANK, PROPERTY_TYPE),
+    *(TYPE, RANK, PROPERTY_TYPE),
     *(STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT),
 )
 
@@ -103,7 +101,6 @@ class GraphBuilder:
         self._facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._tables = {predicate: Sets(set) for predicate in _TABLES}
         self._bounds = {"start": Years(set), "end": Years(set)}
-        self._partial: set[str] = set()
         self._closeness: dict[str | None, dict[str, int]] = {}
         self._labels: dict[str, dict[str, Rank]] = {language: {} for language in languages}
         self._names = Sets(set)
@@ -129,10 +126,6 @@ class GraphBuilder:
         if role.bound:
             year = year_of(obj.value) if hasattr(obj, "datatype") else None
             self._bounds[role.bound][about].add(year)
-
-    def mark_partial(self, prop: str) -> None:
-        """Note that only a part of a property's facts is here."""
-        self._partial.add(_property(prop))
 
     def _name(self, subject: Any, obj: Any, role: int) -> None:
         if not hasattr(obj, "datatype"):
@@ -183,26 +176,19 @@ class GraphBuilder:
 
     def build(self, source: str, digest: str) -> KnowledgeGraph:
         """Return the graph; the builder is used up."""
-        same = _stand_ins(self._tables[SAME_AS])
-
-        def one(node: str) -> str:
-            return same.get(node, node)
-
         facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
         spans: dict[str, dict[str, set[Span]]] = defaultdict(lambda: defaultdict(set))
         doubtful = Sets(set)
-        tables = {name: _renamed(table, same) for name, table in self._tables.items()}
+        tables, starts, ends = self._tables, self._bounds["start"], self._bounds["end"]
         about, of, values = (
             tables[part] for part in (STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT)
         )
-        starts, ends = (_renamed(years, same) for years in self._bounds.values())
         deprecated = {node for node, ranks in tables[RANK].items() if DEPRECATED in ranks}
         for prop, pairs in self._facts.items():
-            plain = {(one(subject), one(value)) for subject, value in pairs}
-            facts[one(prop)] |= {pair for pair in plain if about.keys().isdisjoint(pair)}
+            facts[prop] |= {pair for pair in pairs if about.keys().isdisjoint(pair)}
         for statement in about.keys() & of.keys():
-            subject, prop = one(min(about[statement])), one(_property(min(of[statement])))
-            said = {one(value) for value in values.get(statement, ())}
+            subject, prop = min(about[statement]), _property(min(of[statement]))
+            said = values.get(statement, ())
             # One that is withdrawn, or says nothing, such as "no value", leaves its values open.
             if len(said) != 1 or statement in deprecated:
                 doubtful[prop].add(subject)
@@ -211,8 +197,6 @@ class GraphBuilder:
             facts[prop].add((subject, value))
             span = Span(value, _single(starts.get(statement, ())), _single(ends.get(statement, ())))
             spans[prop][subject].add(span)
-        partial = {one(prop) for prop in self._partial}
-        labels, aliases = self._chosen_names(same)
         links = Sets(set)
         for pairs in facts.values():
             for subject, value in pairs:
@@ -220,47 +204,32 @@ class GraphBuilder:
                 links[value].add(subject)
         return KnowledgeGraph(
             facts={
-                prop: _facts(pairs, spans[prop], doubtful[prop], complete=prop not in partial)
+                prop: _facts(pairs, spans[prop], doubtful[prop])
                 for prop, pairs in sorted(facts.items())
                 if pairs
             },
-            labels=labels,
-            aliases=aliases,
+            labels={
+                language: {node: rank[2] for node, rank in found.items()}
+                for language, found in self._labels.items()
+            },
+            aliases={node: tuple(sorted(texts)) for node, texts in self._names.items()},
             identifiers=frozenset(
                 node
                 for node, types in tables[PROPERTY_TYPE].items()
                 if any(local_name(name) in _MEDIA for name in types)
             ),
-            classes={
-                node: frozenset(one(name) for name in names) for node, names in tables[TYPE].items()
-            },
+            classes={node: frozenset(names) for node, names in tables[TYPE].items()},
             links={node: frozenset(others) for node, others in links.items()},
             triples=self.triples,
             source=source,
             digest=digest,
         )
 
-    def _chosen_names(
-        self, same: Mapping[str, str]
-    ) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
-        """Labels by language, and all names; nodes that are the same share their names."""
-        labels: dict[str, dict[str, str]] = {}
-        for language, found in self._labels.items():
-            best: dict[str, Rank] = {}
-            for node, rank in found.items():
-                stand_in = same.get(node, node)
-                best[stand_in] = min(rank, best.get(stand_in, rank))
-            labels[language] = {node: rank[2] for node, rank in best.items()}
-        names = _renamed(self._names, same)
-        return labels, {node: tuple(sorted(texts)) for node, texts in names.items()}
-
 
 def _facts(
     pairs: Iterable[tuple[str, str]],
     spans: Mapping[str, set[Span]],
     doubtful: set[str],
-    *,
-    complete: bool,
 ) -> Facts:
     ordered = sorted(pairs)
     counts = Counter(kind_of(value) for _, value in ordered)
@@ -276,22 +245,7 @@ def _facts(
         },
         doubtful=frozenset(doubtful | others),
         kind=kind,
-        complete=complete,
     )
-
-
-def _stand_ins(same: Mapping[str, set[str]]) -> dict[str, str]:
-    """Every node's stand-in: the first of all that are the same."""
-    nodes = sorted(same.keys() | {other for others in same.values() for other in others})
-    return units({node: (node, *same.get(node, ())) for node in nodes})
-
-
-def _renamed(table: Mapping[str, set[Any]], same: Mapping[str, str]) -> dict[str, set[Any]]:
-    """A table with stand-ins in place of its keys."""
-    found: dict[str, set[Any]] = {}
-    for node, values in table.items():
-        found.setdefault(same.get(node, node), set()).update(values)
-    return found
 
 
 def _single(years: Collection[int | None]) -> int | None:

@@ -9,7 +9,7 @@ from itertools import combinations, starmap
 from random import Random
 from typing import NamedTuple
 
-from .graph import Facts, Kind, KnowledgeGraph, Labels, Span
+from .graph import Kind, KnowledgeGraph, Labels, Span
 from .items import QuestionType
 from .properties import GenerationSettings, profile_properties
 from .question_templates import Templates
@@ -17,23 +17,16 @@ from .question_templates import Templates
 _TRIES = 80
 
 
-class View(NamedTuple):
-    """A property asked for its values, or, inversely, for the subjects of a value."""
-
-    prop: str
-    inverse: bool = False
-
-
 class AnswerSet(NamedTuple):
     """Everything that answers one plain question.
 
     Attributes:
-        view: what is asked for.
-        key: of which subject, or of which value.
+        prop: the property that is asked for.
+        key: of which subject.
         answers: ascending; never empty.
     """
 
-    view: View
+    prop: str
     key: str
     answers: tuple[str, ...]
 
@@ -99,8 +92,7 @@ class Twins:
         """Yield (property, subject) of every fact that either stands on."""
         for draft in (self.answerable, self.unanswerable):
             for part in draft.parts:
-                subjects = part.answers if part.view.inverse else (part.key,)
-                yield from ((part.view.prop, subject) for subject in subjects)
+                yield part.prop, part.key
 
 
 class Material:
@@ -130,41 +122,22 @@ class Material:
         self.properties = profile_properties(graph, self.labels, templates, settings)
         usable = {profile.iri: profile for profile in self.properties if profile.usable}
         self.profiles = dict(sorted(usable.items()))
-        self._members: dict[View, list[str]] = {}
 
-    def facts(self, view: View) -> Facts:
-        """Return the facts of a view's property."""
-        return self.graph.facts[view.prop]
-
-    def members(self, view: View) -> Sequence[str]:
-        """Return everything that answers the view for some key, ascending."""
-        if view not in self._members:
-            facts = self.facts(view)
-            self._members[view] = list(facts.by_subject if view.inverse else facts.by_value)
-        return self._members[view]
-
-    def keys(self, view: View, node: str) -> tuple[str, ...]:
-        """Return the keys for which a node answers the view, ascending."""
-        facts = self.facts(view)
-        return (facts.by_subject if view.inverse else facts.by_value).get(node, ())
-
-    def answer_set(self, view: View, key: str) -> AnswerSet | None:
+    def answer_set(self, prop: str, key: str) -> AnswerSet | None:
         """Return all answers for a key.
 
         None where they are too many, not all known or not all named, or where the key is
         nameless or has a namesake.
         """
-        facts = self.facts(view)
-        if not view.inverse and key in facts.doubtful:
-            return None
-        answers = (facts.by_value if view.inverse else facts.by_subject).get(key, ())
+        facts = self.graph.facts[prop]
+        answers = () if key in facts.doubtful else facts.by_subject.get(key, ())
         if not 0 < len(answers) <= self.settings.rules.max_values:
             return None
         if not self.labels.fit(key) or not self.labels.unique(key):
             return None
         if key in answers or not all(self.labels.fit(answer) for answer in answers):
             return None
-        return AnswerSet(view, key, answers)
+        return AnswerSet(prop, key, answers)
 
     def spans(self, subject: str, prop: str) -> tuple[Span, ...]:
         """Return when the values of a subject hold, where the graph says it."""
@@ -180,7 +153,7 @@ class Material:
         what is asked about or with an answer (of which they may be a part, or it of them), and
         none of their names overlaps with an answer's.
         """
-        pool = self.members(asked.view)
+        pool = self.graph.facts[asked.prop].values
         picked: list[str] = []
         for _ in range(_TRIES):
             node = pool[rng.randrange(len(pool))]
@@ -202,16 +175,6 @@ class Material:
             or not self.labels.fit(node)
             or any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
         )
-
-    def entity_views(self) -> list[View]:
-        """Return the views whose answers are entities, asked about entities."""
-        found = []
-        for prop, profile in self.profiles.items():
-            if profile.kind is Kind.ENTITY:
-                found.append(View(prop))
-                if self.templates.asks_inversely(prop) and self.graph.facts[prop].complete:
-                    found.append(View(prop, inverse=True))
-        return found
 
 
 def shuffled(values: Iterable[str], rng: Random) -> list[str]:
@@ -235,7 +198,7 @@ _TRIES = 30
 _ROUNDS = 3
 # Share of questions about one year among those about a time.
 _SINGLE_YEARS = 0.25
-_MOST_VIEWS = 200
+_MOST_PROPERTIES = 200
 _NEAREST, _FARTHEST = 3, 30
 _FAR = 10**6
 Group = Callable[[], Iterator[Twins]]
@@ -261,14 +224,14 @@ def groups_of(kind: QuestionType, material: Material) -> list[Group]:
 def value_facts(material: Material, asked: AnswerSet, rng: Random) -> tuple[FactDraft, ...] | None:
     """Make one question per answer; None where the graph lacks wrong ones for one of them."""
     found = []
-    by_value = material.templates.time_choice(asked.view.prop) == "value"
+    by_value = material.templates.time_choice(asked.prop) == "value"
     for answer in asked.answers:
         wrong = material.wrong_answers(asked, answer, _OPTIONS - 1, rng)
         if wrong is None:
             return None
         span = None
-        if by_value and not asked.view.inverse:
-            spans = material.spans(asked.key, asked.view.prop)
+        if by_value:
+            spans = material.spans(asked.key, asked.prop)
             whole = [one for one in spans if one.value == answer and one.start and one.end]
             span = whole[0] if whole else None
         found.append(FactDraft(asked, answer, wrong, span=span))
@@ -294,23 +257,23 @@ def year_facts(asked: AnswerSet, spans: Sequence[Span], rng: Random) -> tuple[Fa
 # --- intersections of two answer sets, and twins whose intersection is empty --------------------
 
 
-def _meeting(material: Material) -> Iterator[tuple[View, View]]:
-    """Pairs of views with an answer in common."""
-    for inverse in (False, True):
-        views = [view for view in material.entity_views() if view.inverse is inverse]
-        # Those with most answers: pairs grow with the square.
-        views.sort(key=lambda view: (-len(material.members(view)), view.prop))
-        views = sorted(views[:_MOST_VIEWS])
-        members = {view: frozenset(material.members(view)) for view in views}
-        for one, other in combinations(views, 2):
-            if not members[one].isdisjoint(members[other]):
-                yield one, other
+def _meeting(material: Material) -> Iterator[tuple[str, str]]:
+    """Pairs of properties with an answer in common."""
+    facts = material.graph.facts
+    props = [prop for prop, one in material.profiles.items() if one.kind is Kind.ENTITY]
+    # Those with most answers: pairs grow with the square.
+    props.sort(key=lambda prop: (-len(facts[prop].values), prop))
+    members = {prop: frozenset(facts[prop].values) for prop in sorted(props[:_MOST_PROPERTIES])}
+    for one, other in combinations(members, 2):
+        if not members[one].isdisjoint(members[other]):
+            yield one, other
 
 
-def _intersections(material: Material, one: View, other: View) -> Iterator[Twins]:
-    names = (f"{view.prop}{'^' if view.inverse else ''}" for view in (one, other))
-    rng = seeded(material.settings.seed, "inter", *names)
-    shared = sorted(frozenset(material.members(one)).intersection(material.members(other)))
+def _intersections(material: Material, one: str, other: str) -> Iterator[Twins]:
+    rng = seeded(material.settings.seed, "inter", one, other)
+    shared = sorted(
+        frozenset(material.graph.facts[one].values).intersection(material.graph.facts[other].values)
+    )
 
     def twins_at(node: str) -> Twins | None:
         first = _holding(material, one, node, rng)
@@ -349,19 +312,19 @@ def _until_misses(found: Iterable[Twins | None]) -> Iterator[Twins]:
             return
 
 
-def _holding(material: Material, view: View, node: str, rng: Random) -> AnswerSet | None:
+def _holding(material: Material, prop: str, node: str, rng: Random) -> AnswerSet | None:
     """An answer set with `node` in it."""
-    keys = material.keys(view, node)
-    return material.answer_set(view, keys[rng.randrange(len(keys))]) if keys else None
+    keys = material.graph.facts[prop].by_value.get(node, ())
+    return material.answer_set(prop, keys[rng.randrange(len(keys))]) if keys else None
 
 
 def _disjoint(
-    material: Material, first: AnswerSet, other: View, like: str, shared: Sequence[str], rng: Random
+    material: Material, first: AnswerSet, other: str, like: str, shared: Sequence[str], rng: Random
 ) -> AnswerSet | None:
     """A set of the same kind that has nothing in common with the first, by any fact or name.
 
-    Drawn as the set that it takes the place of, from `shared`, the answers that both views have:
-    or keys with many answers would stand in answerable questions more often.
+    Drawn as the set that it takes the place of, from `shared`, the answers that both properties
+    have: or keys with many answers would stand in answerable questions more often.
     """
     graph = material.graph
     classes = graph.classes.get(like)
@@ -396,7 +359,7 @@ def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
     rng = seeded(material.settings.seed, "dilemma", prop)
 
     def twins_of(subject: str, right: str) -> Twins | None:
-        asked = material.answer_set(View(prop), subject)
+        asked = material.answer_set(prop, subject)
         wrong = None if asked is None else material.wrong_answers(asked, right, 2, rng)
         if asked is None or wrong is None or not (facts := value_facts(material, asked, rng)):
             return None
@@ -414,15 +377,14 @@ def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str,
 
     Were subjects drawn instead, the commoner of two options would mostly be the right one.
     """
-    view = View(prop)
-    values = list(material.members(view))
+    values = list(material.graph.facts[prop].values)
     # Of each value: how many of its subjects had their turn, and which was the first.
     turns: dict[str, tuple[int, int]] = {}
     asked: set[str] = set()
     while values:
         at = rng.randrange(len(values))
         value = values[at]
-        holders = material.keys(view, value)
+        holders = material.graph.facts[prop].by_value[value]
         done, start = turns.get(value) or (0, rng.randrange(len(holders)))
         subject = holders[(start + done) % len(holders)]
         turns[value] = done + 1, start
@@ -445,7 +407,7 @@ def _dated(material: Material, prop: str) -> Iterator[Twins]:
     by_value = material.templates.time_choice(prop) == "value"
 
     def twins_of(subject: str) -> Twins | None:
-        asked, spans = material.answer_set(View(prop), subject), dated[subject]
+        asked, spans = material.answer_set(prop, subject), dated[subject]
         # A value without a known beginning may hold in any year; one that ends before it begins
         # is mistaken, nobody knows how.
         if asked is None or not all(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from ....guard.prompts import Prompt
-from ._drawing import AnswerSet, Draft, FactDraft, Material, Twins, View, bounds, seeded
+from ._drawing import AnswerSet, Draft, FactDraft, Material, Twins, bounds, seeded
 from .graph import Span, written
 from .items import (
     Answer,
@@ -85,13 +85,11 @@ class Writer:
 
     def _plain(self, asked: AnswerSet, rng: Random) -> str:
         """The question that the answer set answers."""
-        prop = asked.view.prop
+        prop = asked.prop
         key = self._name(asked.key)
-        if asked.view.inverse:
-            return self._worded("question_inverse", asked.view, rng, value=key)
         kind = self._material.graph.facts[prop].kind
         prompt = self._templates.pick_question(self._language, prop, kind, rng)
-        return self._filled(prompt, asked.view, subject=key)
+        return self._filled(prompt, asked.prop, subject=key)
 
     def _asked(self, draft: Draft, plain: Sequence[str], rng: Random) -> str:
         if draft.type is QuestionType.INTER:
@@ -102,17 +100,16 @@ class Writer:
         one, two = (self._name(option) for option in draft.options)
         question = plain[0].rstrip(_ENDS)
         return self._worded(
-            "dilemma", asked.view, rng, question=question, option_1=one, option_2=two
+            "dilemma", asked.prop, rng, question=question, option_1=one, option_2=two
         )
 
     def _inter(self, draft: Draft, rng: Random) -> str:
-        roles = []
-        for part in draft.parts:
-            name, slot = ("role_inverse", "value") if part.view.inverse else ("role", "subject")
-            roles.append(self._worded(name, part.view, rng, **{slot: self._name(part.key)}))
-        frame = "inter_inverse" if draft.parts[0].view.inverse else "inter"
-        prompt = self._templates.pick(frame, self._language, "", rng)
-        words = {self._asks(part.view) for part in draft.parts}
+        roles = [
+            self._worded("role", part.prop, rng, subject=self._name(part.key))
+            for part in draft.parts
+        ]
+        prompt = self._templates.pick("inter", self._language, "", rng)
+        words = {self._asks(part.prop) for part in draft.parts}
         # Two question words for one answer, such as "who" and "which house": neither will do.
         asks = words.pop() if len(words) == 1 else self._templates.asks("", (), self._language)
         return _whole(prompt.fill(role_1=roles[0], role_2=roles[1], asks=asks, property=""))
@@ -120,26 +117,26 @@ class Writer:
     def _dated(self, asked: AnswerSet, window: tuple[int, int], rng: Random) -> str:
         subject, (start, end) = self._name(asked.key), map(str, window)
         if start == end:
-            return self._worded("time_year", asked.view, rng, subject=subject, year=start)
-        return self._worded("time_between", asked.view, rng, subject=subject, start=start, end=end)
+            return self._worded("time_year", asked.prop, rng, subject=subject, year=start)
+        return self._worded("time_between", asked.prop, rng, subject=subject, start=start, end=end)
 
     def _step(self, asked: AnswerSet, name: str) -> str:
         # Always the same of several wordings: one fact, one question.
-        return self._worded(name, asked.view, seeded(0), subject=self._name(asked.key))
+        return self._worded(name, asked.prop, seeded(0), subject=self._name(asked.key))
 
-    def _worded(self, template: str, view: View, rng: Random, **values: str) -> str:
-        prompt = self._templates.pick(template, self._language, view.prop, rng)
-        return self._filled(prompt, view, **values)
+    def _worded(self, template: str, prop: str, rng: Random, **values: str) -> str:
+        prompt = self._templates.pick(template, self._language, prop, rng)
+        return self._filled(prompt, prop, **values)
 
-    def _filled(self, prompt: Prompt, view: View, **values: str) -> str:
-        profile = self._material.profiles[view.prop]
+    def _filled(self, prompt: Prompt, prop: str, **values: str) -> str:
+        profile = self._material.profiles[prop]
         return _whole(
-            prompt.fill(property=profile.labels[self._language], asks=self._asks(view), **values)
+            prompt.fill(property=profile.labels[self._language], asks=self._asks(prop), **values)
         )
 
-    def _asks(self, view: View) -> str:
-        classes = () if view.inverse else self._material.profiles[view.prop].classes
-        return self._templates.asks(view.prop, classes, self._language)
+    def _asks(self, prop: str) -> str:
+        classes = self._material.profiles[prop].classes
+        return self._templates.asks(prop, classes, self._language)
 
     def _name(self, node: str) -> str:
         label = self._labels.label(node, self._language)
@@ -179,23 +176,22 @@ class Writer:
                 for question, part in zip(plain, draft.parts, strict=True)
             )
         asked = draft.parts[0]
-        first, last = bounds(self._material.spans(asked.key, asked.view.prop))
+        first, last = bounds(self._material.spans(asked.key, asked.prop))
         begin = Clue(self._step(asked, "begin"), (str(first),))
         if last is None:
             return (begin,)
         return begin, Clue(self._step(asked, "finish"), (str(last),))
 
     def _triples(self, part: AnswerSet) -> Iterable[Triple]:
-        prop = part.view.prop
+        prop = part.prop
         relation = self._material.profiles[prop].labels[self._language]
         for answer in part.answers:
-            subject, value = (answer, part.key) if part.view.inverse else (part.key, answer)
-            spans = [span for span in self._material.spans(subject, prop) if span.value == value]
-            for span in spans or [Span(value, None, None)]:
+            spans = [one for one in self._material.spans(part.key, prop) if one.value == answer]
+            for span in spans or [Span(answer, None, None)]:
                 yield Triple(
-                    self._name(subject),
+                    self._name(part.key),
                     relation,
-                    self._name(value),
+                    self._name(answer),
                     start=str(span.start or ""),
                     end=str(span.end or ""),
                 )
@@ -205,7 +201,7 @@ class Writer:
     ) -> ChoiceItem:
         asked = fact.asked
         seed, about = self._material.settings.seed, (written(asked.key), written(fact.target))
-        rng = seeded(seed, "choice", asked.view.prop, *about)
+        rng = seeded(seed, "choice", asked.prop, *about)
         drawn = [fact.target, *fact.wrong]
         rng.shuffle(drawn)
         names, target = drawn, fact.target

@@ -12,15 +12,13 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tenacity import (
     RetryCallState,
     Retrying,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
     stop_before_delay,
     wait_random_exponential,
@@ -84,7 +82,16 @@ def _one_line(text: str) -> str:
 
 
 class SparqlError(KnowgateError):
-    """The endpoint did not answer as it should."""
+    """The endpoint did not answer as it should.
+
+    Args:
+        message: in one line.
+        wait: seconds after which another attempt is worth it; None where none is.
+    """
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        self.wait = wait
+        super().__init__(message)
 
 
 class EndpointSettings(CheckedSettings, BaseModel):
@@ -120,14 +127,6 @@ class EndpointSettings(CheckedSettings, BaseModel):
     most_properties: int = Field(30, ge=1)
     most_facts: int = Field(20_000, ge=1)
     subjects: str = ""
-
-
-class _TransientError(SparqlError):
-    """Worth another attempt, after as many seconds as the server asks to wait."""
-
-    def __init__(self, message: str, after: float = 0.0) -> None:
-        self.after = after
-        super().__init__(message)
 
 
 class SparqlClient:
@@ -186,7 +185,7 @@ class SparqlClient:
                 deadline, one that is too large, or none in SPARQL's JSON.
         """
         retrying = Retrying(
-            retry=retry_if_exception_type(_TransientError),
+            retry=retry_if_exception(lambda error: getattr(error, "wait", None) is not None),
             stop=stop_after_attempt(self._settings.max_attempts)
             | stop_before_delay(self._time_left()),
             wait=self._wait,
@@ -217,23 +216,19 @@ class SparqlClient:
         pause = self._last + self._settings.pause - time.monotonic()
         if pause > 0:
             time.sleep(min(pause, self._time_left()))
+        seconds = min(self._settings.timeout, self._time_left())
         try:
-            body = self._body(query)
-        except self._httpx.TimeoutException:
-            within = f"{self._settings.timeout:g} s"
-            raise _TransientError(f"{self.name}: no answer within {within}") from None
+            body = self._threads.call(lambda: self._sent(query, seconds), seconds + 1.0)
+        except (DeadlineExceededError, AllWorkersBusyError, self._httpx.TimeoutException):
+            raise SparqlError(f"{self.name}: no answer within {seconds:g} s", 0.0) from None
         except (self._httpx.HTTPError, zlib.error) as error:
             kind = type(error).__name__
-            raise _TransientError(f"{self.name}: cannot be reached ({kind})") from None
+            raise SparqlError(f"{self.name}: cannot be reached ({kind})", 0.0) from None
         finally:
             self._last = time.monotonic()
-        rows = self._parsed(body, names)
-        if rows is None:
-            # Servers that run out of time in the middle of an answer just stop.
-            raise _TransientError(f"{self.name}: the answer is not SPARQL's JSON, or is cut off")
-        return rows
-
-    def _parsed(self, body: bytes, names: Sequence[str]) -> list[Row] | None:
+        self._received += len(body)
+        if self._received > _MOST_ANSWERS * self._settings.max_bytes:
+            raise self._too_large(f"answers of more than {_MOST_ANSWERS} times")
         # No error keeps what the parser made: it may be dropped on this thread only.
         with contextlib.suppress(SyntaxError, ValueError, AttributeError):
             found = self._oxigraph.parse_query_results(body, self._oxigraph.QueryResultsFormat.JSON)
@@ -242,18 +237,9 @@ class SparqlClient:
                 tuple(solution[name] if name in known else None for name in names)
                 for solution in found
             ]
-        return None
-
-    def _body(self, query: str) -> bytes:
-        seconds = min(self._settings.timeout, self._time_left())
-        try:
-            body = self._threads.call(lambda: self._sent(query, seconds), seconds + 1.0)
-        except (DeadlineExceededError, AllWorkersBusyError):
-            raise _TransientError(f"{self.name}: no answer within {seconds:g} s") from None
-        self._received += len(body)
-        if self._received > _MOST_ANSWERS * self._settings.max_bytes:
-            raise self._too_large(f"answers of more than {_MOST_ANSWERS} times")
-        return body
+        # Servers that run out of time in the middle of an answer just stop.
+        what = "the answer is not SPARQL's JSON, or is cut off"
+        raise SparqlError(f"{self.name}: {what}", 0.0)
 
     def _sent(self, query: str, seconds: float) -> bytes:
         end = time.monotonic() + seconds
@@ -262,10 +248,9 @@ class SparqlClient:
             status = response.status_code
             if status != 200:
                 message = f"{self.name}: status {status}{_MEANINGS.get(status, '')}"
-                if status in _TRANSIENT:
-                    after = _retry_after(response.headers.get("Retry-After"))
-                    raise _TransientError(message, after)
-                raise SparqlError(message)
+                after = response.headers.get("Retry-After", "")
+                seconds = float(after) if re.fullmatch(r"[0-9]{1,7}", after) else 0.0
+                raise SparqlError(message, seconds if status in _TRANSIENT else None)
             # A library would unpack what was packed again and again, and all of a part at once.
             packing = response.headers.get("Content-Encoding", "").strip().lower()
             if packing not in ("", "identity", "gzip"):
@@ -277,7 +262,7 @@ class SparqlClient:
                 if len(body) > self._settings.max_bytes:
                     raise self._too_large("an answer of more than")
                 if time.monotonic() > end:
-                    raise _TransientError(f"{self.name}: an answer that does not end in time")
+                    raise SparqlError(f"{self.name}: an answer that does not end in time", 0.0)
         return bytes(body)
 
     def _too_large(self, what: str) -> SparqlError:
@@ -286,7 +271,7 @@ class SparqlClient:
     def _wait(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         drawn = wait_random_exponential(self._settings.first_wait, max=_LONGEST_WAIT)(state)
-        return drawn + (error.after if isinstance(error, _TransientError) else 0.0)
+        return drawn + (getattr(error, "wait", None) or 0.0)
 
     def _time_left(self) -> float:
         left = self._end - time.monotonic()
@@ -376,19 +361,14 @@ class _Fetch:
     def property(self, prop: str) -> None:
         """Fetch a property's facts with their bounds, of as many subjects as there is room for."""
         match = WIKIBASE_PROPERTY.fullmatch(prop)
-        parts = (
-            [self._wikibase(match[1], match[3])]
-            if match is not None
-            else [self._plain(prop), self._reified(prop)]
-        )
+        patterns = [_statements(match[1], match[3])] if match else [_plain(prop), _reified(prop)]
+        parts = [self._facts(prop, *pattern) for pattern in patterns]
         # Beyond the first subject that may be cut off, some values may be missing.
         cut = min((end for _, end in parts if end is not None), default=None)
         for triples, _ in parts:
             for about, (subject, predicate, obj) in triples:
                 if cut is None or about < cut:
                     self._add(subject, predicate, obj)
-        if cut is not None or self._chosen:
-            self._builder.mark_partial(prop)
         self._see(prop if match is None else f"{match[1]}/entity/{match[3]}")
 
     def names(self, languages: Sequence[str]) -> None:
@@ -412,61 +392,32 @@ class _Fetch:
 
     # --- facts --------------------------------------------------------------------------------
 
-    def _plain(self, prop: str) -> tuple[list[tuple[str, Any]], str | None]:
-        pattern = f"?s <{prop}> ?o FILTER(isIRI(?s))"
-        rows, end = self._rows(pattern, ("s", "o"), "?s ?o", needed=2)
-        return [(row[0].value, (row[0], prop, row[1])) for row in rows], end
+    def _facts(
+        self, prop: str, where: str, names: str, needed: int, said: Sequence[_Said]
+    ) -> tuple[list[tuple[str, Any]], str | None]:
+        """Triples with their subjects, and the subject at which they were cut off, None for all.
 
-    def _reified(self, prop: str) -> tuple[list[tuple[str, Any]], str | None]:
-        pattern = (
-            f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
-            f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
-        )
-        rows, end = self._rows(pattern, ("s", "x", "o", "q", "v"), "?s ?x ?o ?q ?v", needed=3)
-        named = optional_import("pyoxigraph").NamedNode(prop)
-        found: list[tuple[str, Any]] = []
-        for subject, node, obj, qualifier, value in rows:
-            about = subject.value
-            said = {STATEMENT_SUBJECT: subject, STATEMENT_PREDICATE: named, STATEMENT_OBJECT: obj}
-            found += [(about, (node, *stated)) for stated in said.items()]
-            if qualifier is not None and not qualifier.value.startswith(RDF):
-                found.append((about, (node, qualifier.value, value)))
-        return found, end
-
-    def _wikibase(self, base: str, name: str) -> tuple[list[tuple[str, Any]], str | None]:
-        """Statements, not the `direct` triples: those leave out all but the best values."""
-        parts = {
-            "o": f"{base}/prop/statement/{name}",
-            "a": f"{base}/prop/qualifier/P580",
-            "b": f"{base}/prop/qualifier/P582",
-            "r": RANK,
-        }
-        optional = " ".join(f"OPTIONAL {{ ?x <{iri}> ?{part} }}" for part, iri in parts.items())
-        pattern = f"?s <{base}/prop/{name}> ?x . {optional}"
-        rows, end = self._rows(pattern, ("s", "x", *parts), "?s ?x ?o ?a ?b", needed=2)
-        found: list[tuple[str, Any]] = []
-        for subject, node, *values in rows:
-            about = subject.value
-            found.append((about, (subject, f"{base}/prop/{name}", node)))
-            found += [
-                (about, (node, predicate, value))
-                for predicate, value in zip(parts.values(), values, strict=True)
-                if value is not None
-            ]
-        return found, end
-
-    def _rows(
-        self, pattern: str, names: Sequence[str], order: str, *, needed: int
-    ) -> tuple[list[Row], str | None]:
-        """Rows, and the subject at which they were cut off; None when they are all.
-
-        In each row, the first `needed` columns must be there.
+        Args:
+            prop: whose facts they are.
+            where: the pattern that holds for each of them.
+            names: of its variables, a letter each.
+            needed: so many of them, the first ones, must be bound.
+            said: the triples that each row says: variables, and IRIs of predicates.
         """
         variables = " ".join(f"?{name}" for name in names)
-        query = f"SELECT {variables} WHERE {{ {self._chosen}{pattern} }} ORDER BY {order}"
-        most = self._settings.most_facts
+        query = f"SELECT {variables} WHERE {{ {self._chosen}{where} }} ORDER BY {variables}"
+        most, named = self._settings.most_facts, optional_import("pyoxigraph").NamedNode(prop)
         rows = list(self._client.pages(query, names, most, needed))
-        return rows, rows[-1][0].value if len(rows) >= most else None
+        found: list[tuple[str, Any]] = []
+        for row in rows:
+            terms = dict(zip(names, row, strict=True)) | {_PROPERTY: named}
+            for subject, predicate, obj in said:
+                if (value := terms[obj]) is None:
+                    continue
+                iri = terms[predicate].value if predicate in terms else predicate
+                if iri == predicate or not iri.startswith(RDF):
+                    found.append((row[0].value, (terms[subject], iri, value)))
+        return found, rows[-1][0].value if len(rows) >= most else None
 
     def _add(self, subject: Any, predicate: str, obj: Any, *, see: bool = True) -> None:
         self._builder.add(subject, predicate, obj)
@@ -484,6 +435,44 @@ class _Fetch:
             self._seen.add(iri)
 
 
+_Said = tuple[str, str, str]
+_Pattern = tuple[str, str, int, Sequence[_Said]]
+# In a triple that is said: the property itself.
+_PROPERTY = "property"
+
+
+def _plain(prop: str) -> _Pattern:
+    return f"?s <{prop}> ?o FILTER(isIRI(?s))", "so", 2, [("s", prop, "o")]
+
+
+def _reified(prop: str) -> _Pattern:
+    where = (
+        f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
+        f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
+    )
+    said = [
+        ("x", STATEMENT_SUBJECT, "s"),
+        ("x", STATEMENT_PREDICATE, _PROPERTY),
+        ("x", STATEMENT_OBJECT, "o"),
+        ("x", "q", "v"),
+    ]
+    return where, "sxoqv", 3, said
+
+
+def _statements(base: str, name: str) -> _Pattern:
+    """Statements, not the `direct` triples: those leave out all but the best values."""
+    parts = {
+        "o": f"{base}/prop/statement/{name}",
+        "a": f"{base}/prop/qualifier/P580",
+        "b": f"{base}/prop/qualifier/P582",
+        "r": RANK,
+    }
+    optional = " ".join(f"OPTIONAL {{ ?x <{iri}> ?{part} }}" for part, iri in parts.items())
+    link = f"{base}/prop/{name}"
+    said = [("s", link, "x"), *(("x", iri, part) for part, iri in parts.items())]
+    return f"?s <{link}> ?x . {optional}", "sxoabr", 2, said
+
+
 def _checked(name: str) -> str:
     if re.fullmatch(r"P\d+", name):
         return _WIKIDATA + name
@@ -497,23 +486,3 @@ def _checked(name: str) -> str:
 def _is_statement_form(prop: str) -> bool:
     match = WIKIBASE_PROPERTY.fullmatch(prop)
     return "/prop/" in prop and (match is None or match.group(2) != "direct")
-
-
-def _retry_after(value: str | None) -> float:
-    """Seconds that a `Retry-After` header asks for: a number, or a date; 0.0 without one.
-
-    Example:
-        >>> _retry_after("7"), _retry_after("soon"), _retry_after(None)
-        (7.0, 0.0, 0.0)
-    """
-    if value is None:
-        return 0.0
-    if value.strip().isdecimal() and len(value.strip()) < 8:
-        return float(value)
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return 0.0
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -46,16 +46,10 @@ class GeneratedSet:
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers of questions by task, language, type and kind, without zeros."""
-        found: dict[str, Any] = {}
-        for task, question_type, kind, language, number in self.data.counts():
-            if number:
-                place = found.setdefault(task, {}).setdefault(language, {})
-                place = place.setdefault(question_type, {}) if kind else place
-                place[kind or question_type] = number
         examples = Counter[str]()
         for (language, _), rows in self.data.examples.items():
             examples[language] += len(rows)
-        return {**found, "examples": dict(examples)}
+        return {**self.data.nested_counts(), "examples": dict(examples)}
 
     def write(self, folder: AnyPath) -> Path:
         """Write the questions in the UAQFact layout, with `generation.json` beside them.

@@ -25,7 +25,6 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 WIKIBASE = "http://wikiba.se/ontology#"
 
 TYPE = RDF + "type"
-SAME_AS = OWL + "sameAs"
 STATEMENT_SUBJECT = RDF + "subject"
 STATEMENT_PREDICATE = RDF + "predicate"
 STATEMENT_OBJECT = RDF + "object"
@@ -194,15 +193,12 @@ class Facts:
         doubtful: subjects of which not every value is known: one is a blank node, a deprecated
             statement or of another kind than the property's other values.
         kind: of most objects.
-        complete: whether the graph has all of the property's facts about its subjects'
-            objects, too; False where only a part was fetched.
     """
 
     pairs: Sequence[tuple[str, str]]
     dated: Mapping[str, tuple[Span, ...]]
     doubtful: frozenset[str]
     kind: Kind
-    complete: bool = True
 
     @cached_property
     def by_subject(self) -> Mapping[str, tuple[str, ...]]:
@@ -213,6 +209,11 @@ class Facts:
     def by_value(self) -> Mapping[str, tuple[str, ...]]:
         """Object → the subjects with it, both ascending."""
         return _grouped(sorted((value, subject) for subject, value in self.pairs))
+
+    @cached_property
+    def values(self) -> Sequence[str]:
+        """All objects, ascending."""
+        return list(self.by_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,28 +276,24 @@ class Labels:
 
     def __init__(self, graph: KnowledgeGraph, languages: Sequence[str]) -> None:
         self._graph, self._languages = graph, tuple(languages)
-        self._labels: dict[str, dict[str, str]] = {language: {} for language in languages}
-        self._fit: dict[str, bool] = {}
+        self._labels = {
+            language: {
+                node: name for node, name in graph.labels[language].items() if _is_name(node, name)
+            }
+            for language in languages
+        }
         self._folded: dict[str, frozenset[str]] = {}
         self._owners = _owners(graph)
 
     def label(self, node: str, language: str) -> str:
         """The name in a language; empty when there is none that is fit."""
-        known = self._labels[language].get(node)
-        if known is None:
-            known = self._graph.labels[language].get(node, "")
-            if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
-                known = written(node)
-            elif kind_of(node) is not Kind.ENTITY or not self._is_name(node, known):
-                known = ""
-            self._labels[language][node] = known
-        return known
+        if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
+            return written(node)
+        return self._labels[language].get(node, "")
 
     def fit(self, node: str) -> bool:
         """Whether the node has a name in every language."""
-        if node not in self._fit:
-            self._fit[node] = all(self.label(node, language) for language in self._languages)
-        return self._fit[node]
+        return all(self.label(node, language) for language in self._languages)
 
     def unique(self, node: str) -> bool:
         """Whether none of its labels is also a name of another node.
@@ -349,17 +346,19 @@ class Labels:
             self._folded[node] = frozenset(folded(name) for name in self.names(node))
         return self._folded[node]
 
-    def _is_name(self, node: str, name: str) -> bool:
-        return (
-            0 < len(name) <= _LONGEST_LABELS
-            and any(letter.isalnum() for letter in name)
-            and name != node
-            and not (name == local_name(node) and _CODE.search(name))
-            and folded(name) not in _RESERVED
-            and not _IDENTIFIER.fullmatch(name)
-            and not _SLOT.search(name)
-            and "://" not in name
-        )
+
+def _is_name(node: str, name: str) -> bool:
+    return (
+        kind_of(node) is Kind.ENTITY
+        and 0 < len(name) <= _LONGEST_LABELS
+        and any(letter.isalnum() for letter in name)
+        and name != node
+        and not (name == local_name(node) and _CODE.search(name))
+        and folded(name) not in _RESERVED
+        and not _IDENTIFIER.fullmatch(name)
+        and not _SLOT.search(name)
+        and "://" not in name
+    )
 
 
 def _owners(graph: KnowledgeGraph) -> dict[str, str]:

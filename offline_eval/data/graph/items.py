@@ -183,53 +183,38 @@ def dilemma_options(question: str, known: Iterable[str], *, stem: str = "") -> t
         >>> dilemma_options("what is X, black or white or red ?", ["black or white"])
         ('black or white', 'red')
     """
-    labels = sorted({label.strip() for label in known if label.strip()}, key=len, reverse=True)
-    text = question.rstrip(_EDGES)
-    stem = stem.rstrip(_EDGES)
-    offered = text[len(stem) :].strip(_EDGES) if stem and text.startswith(stem) else ""
+    labels = {label.strip() for label in known} - {""}
+    text, stem = question.rstrip(_EDGES), stem.rstrip(_EDGES)
+    whole = not stem or not text.startswith(stem)
+    offered = text if whole else text[len(stem) :].strip(_EDGES)
     for between in _BETWEEN:
-        for second in labels:
-            ending = between + second
-            if text.endswith(ending):
-                first = _first(text[: -len(ending)], labels, stem)
-                if first:
-                    return first, second
-        for first in labels:
-            if offered.startswith(first + between):
-                return first, offered[len(first) + len(between) :].strip(_EDGES)
-        if offered.count(between) == 1:
-            left, _, right = offered.partition(between)
-            return left.strip(_EDGES), right.strip(_EDGES)
-        for first in labels:
-            # A label in the middle of the question, its twin unknown.
-            left, found, right = text.rpartition(first + between)
-            if found and left.rstrip() != left.rstrip(_EDGES):
-                return first, right.strip(_EDGES)
-    return _by_comma(text)
-
-
-def _first(before: str, labels: list[str], stem: str) -> str:
-    for label in labels:
-        if before.endswith(label):
-            return label
-    if stem and before.startswith(stem):
-        return before[len(stem) :].strip(_EDGES)
-    return _after_comma(before)
-
-
-def _by_comma(text: str) -> tuple[str, ...]:
-    for between in _BETWEEN:
-        if text.count(between) == 1:
-            left, _, right = text.partition(between)
-            first = _after_comma(left)
-            if first and right.strip(_EDGES):
-                return first, right.strip(_EDGES)
+        parts = offered.split(between)
+        pairs = [
+            (between.join(parts[:at]), between.join(parts[at:]).strip(_EDGES))
+            for at in range(1, len(parts))
+        ]
+        # How long a label is the second option, and how long one ends what stands before it.
+        found = [
+            (len(second) if second in labels else 0, _longest(first, labels), first, second)
+            for first, second in pairs
+        ]
+        known_second, known_first, first, second = max(found, default=(0, 0, "", ""))
+        if len(pairs) > 1 and not (known_first or known_second):
+            continue
+        if known_first:
+            first = first[-known_first:]
+        elif whole:
+            first = _after_comma(first)
+        if first.strip(_EDGES) and second:
+            return first.strip(_EDGES), second
     return ()
+
+
+def _longest(text: str, labels: Iterable[str]) -> int:
+    """The length of the longest label that a text ends with."""
+    return max((len(label) for label in labels if text.endswith(label)), default=0)
 
 
 def _after_comma(text: str) -> str:
     # Options follow the question's last comma; one with a comma in itself needs a stem.
-    for comma in (", ", "，"):
-        if comma in text:
-            return text.rpartition(comma)[2].strip(_EDGES)
-    return ""
+    return next((text.rpartition(comma)[2] for comma in (", ", "，") if comma in text), "")

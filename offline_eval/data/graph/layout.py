@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
-from ....guard.abstention.detector import load_rule
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_json, write_text
 from ....guard.read_models import check_model
@@ -88,52 +87,6 @@ def _languages(root: Path) -> tuple[str, ...]:
     return (*known, *sorted(found - set(known)))
 
 
-def list_quirks(
-    items: Sequence[UaqItem], choices: Sequence[ChoiceItem], *, three: bool
-) -> Iterator[str]:
-    """Describe the irregularities of a set, and how each is handled.
-
-    Args:
-        items: questions of task 1, with the clues of task 3 where they were read.
-        choices: questions of task 2.
-        three: whether task 3 was read.
-    """
-    shared = Counter((item.type, item.kind, item.qid) for item in items)
-    dilemmas = [item for item in items if item.type is QuestionType.DILEMMA]
-    echoed = (
-        any(answer.label.casefold() in item.question.casefold() for answer in item.answers)
-        for item in dilemmas
-    )
-    endless = (item.type is QuestionType.TIME and len(item.clues) == 1 for item in items)
-    twice = (len(set(choice.options)) < len(choice.options) for choice in choices)
-    quirks = {
-        "ids stand for questions in several languages: questions are told apart by language, type, "
-        "kind and id.": sum(count - 1 for count in shared.values()),
-        "answerable questions have a gold answer that the published refusal rule takes for a "
-        "refusal: a right reply to them counts as one.": _gold_that_refuses(items),
-        "answerable dilemmas have a gold answer in the question: a reply that echoes both options "
-        "is right by the published rule and wrong by the strict one.": sum(echoed),
-        "dilemmas offer options that cannot be told apart.": sum(
-            not item.options for item in dilemmas
-        ),
-        "four-option questions offer the same text twice: either of the two counts.": sum(twice),
-        "questions about a time have a clue about an end that has not come: that step, which "
-        "speaks of 'None' and '-1', is left out.": sum(endless) if three else 0,
-        "questions have no reasoning clue: task 3 leaves them out.": sum(
-            not item.clues for item in items if three
-        ),
-    }
-    return (f"{number} {words}" for words, number in quirks.items() if number)
-
-
-def _gold_that_refuses(items: Sequence[UaqItem]) -> int:
-    golds = [item.answers for item in items if item.answers and item.language == "en"]
-    labels = sorted({answer.label for answers in golds for answer in answers})
-    verdicts = load_rule("uaqfact").detect_many(labels) if labels else ()
-    flagged = {label for label, found in zip(labels, verdicts, strict=True) if found.abstained}
-    return sum(any(answer.label in flagged for answer in answers) for answers in golds)
-
-
 @dataclass(frozen=True, slots=True)
 class UaqData:
     """A set of questions.
@@ -144,7 +97,6 @@ class UaqData:
         choices: of task 2.
         examples: few-shot examples by language and type, in the order of the files.
         clue_examples: those of task 3, with clues.
-        quirks: irregularities of the files and how each was handled.
         files: that it was read from; none of a generated set.
     """
 
@@ -154,7 +106,6 @@ class UaqData:
     choices: tuple[ChoiceItem, ...] = ()
     examples: _Shots = field(default_factory=dict)
     clue_examples: _Shots = field(default_factory=dict)
-    quirks: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=(), compare=False)
 
     @property
@@ -176,6 +127,16 @@ class UaqData:
                         yield task, question_type.value, kind.value, language, number
             for question_type in QuestionType:
                 yield "task2", question_type.value, "", language, chosen[language, question_type]
+
+    def nested_counts(self, *, zeros: bool = False) -> dict[str, Any]:
+        """Return the numbers of `counts` by task, language, type and kind."""
+        found: dict[str, Any] = {}
+        for task, question_type, kind, language, number in self.counts():
+            if number or zeros:
+                place = found.setdefault(task, {}).setdefault(language, {})
+                place = place.setdefault(question_type, {}) if kind else place
+                place[kind or question_type] = number
+        return found
 
     @classmethod
     def read(
@@ -219,14 +180,11 @@ class UaqData:
                 what = f"{these}{','.join(map(str, chosen))} are missing, the first is {first}"
                 raise InputError(what, where=str(root), hint=_HINT)
         parts = [_read_language(language, needed) for language, needed in paths.items()]
-        items = tuple(item for part in parts for item in part.items)
-        choices = tuple(choice for part in parts for choice in part.choices)
         return cls(
-            items=items,
-            choices=choices,
+            items=tuple(item for part in parts for item in part.items),
+            choices=tuple(choice for part in parts for choice in part.choices),
             examples={key: rows for part in parts for key, rows in part.examples.items()},
             clue_examples={key: rows for part in parts for key, rows in part.clue_examples.items()},
-            quirks=tuple(list_quirks(items, choices, three=3 in chosen)),
             files=tuple(path for needed in paths.values() for path in needed.values()),
         )
 

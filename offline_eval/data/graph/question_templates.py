@@ -21,7 +21,6 @@ from pydantic import (
     ConfigDict,
     Field,
     RootModel,
-    StrictBool,
     StringConstraints,
     model_validator,
 )
@@ -36,11 +35,8 @@ _SLOTS = {
     "question": "subject",
     "question_year": "subject",
     "question_number": "subject",
-    "question_inverse": "value",
     "role": "subject",
-    "role_inverse": "value",
     "inter": "role_1 role_2",
-    "inter_inverse": "role_1 role_2",
     "time_between": "subject start end",
     "time_year": "subject year",
     "begin": "subject",
@@ -48,8 +44,8 @@ _SLOTS = {
     "dilemma": "question option_1 option_2",
 }
 _OF_PROPERTY = (
-    *("label", "asks", "question", "question_year", "question_number", "question_inverse"),
-    *("role", "role_inverse", "time_between", "time_year", "begin", "finish"),
+    *("label", "asks", "question", "question_year", "question_number"),
+    *("role", "time_between", "time_year", "begin", "finish"),
 )
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
@@ -62,6 +58,7 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+TimeChoice = Literal["begin", "value"]
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Texts = Annotated[tuple[Word, ...], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -102,8 +99,7 @@ class _Property(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     iri: str
-    inverse: StrictBool = True
-    time_choice: Literal["begin", "value"] = "begin"
+    time_choice: TimeChoice = "begin"
 
 
 class Templates:
@@ -131,7 +127,7 @@ class Templates:
     def __init__(self, files: Iterable[AnyPath] = ()) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._asks_by_class: dict[tuple[str, str], str] = {}
-        self._properties: dict[str, _Property] = {}
+        self._time_choices: dict[str, TimeChoice] = {}
         self.sha256: dict[str, str] = {}
         folder = resources.files(f"{__package__}.templates")
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
@@ -151,9 +147,8 @@ class Templates:
         for number, entry in enumerate(entries, start=1):
             place = f"{where}: property {number}"
             found = check_model(_Property, entry, where=place, hint='iri = "http://…"')
-            known = self._properties.get(found.iri, found)
-            changed = {name: getattr(found, name) for name in found.model_fields_set}
-            self._properties[found.iri] = known.model_copy(update=changed)
+            if "time_choice" in found.model_fields_set:
+                self._time_choices[found.iri] = found.time_choice
             for language, table in (found.model_extra or {}).items():
                 words = _Words.read(table, _OF_PROPERTY, f"{place}: {language}")
                 if "question" in words:
@@ -209,15 +204,9 @@ class Templates:
                 return self._asks_by_class[language, name]
         return self._texts[language, _ANY, "asks"][0]
 
-    def time_choice(self, prop: str) -> Literal["begin", "value"]:
+    def time_choice(self, prop: str) -> TimeChoice:
         """Return what four-option questions on dated facts ask for."""
-        found = self._properties.get(prop)
-        return found.time_choice if found else "begin"
-
-    def asks_inversely(self, prop: str) -> bool:
-        """Return whether the subjects of a value may be asked for, and not only the values."""
-        found = self._properties.get(prop)
-        return found is None or found.inverse
+        return self._time_choices.get(prop, "begin")
 
     def pick(self, name: str, language: str, prop: str, rng: Random) -> Prompt:
         """Draw one of the wordings of a template."""

@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -31,62 +31,6 @@ from ._criteria import (
     LabelSample,
     read_sample,
 )
-
-Row = Mapping[str, Any]
-
-
-def write_export(
-    path: AnyPath,
-    rows: Sequence[Row],
-    columns: Sequence[str],
-    flat: Callable[[Row], Iterable[tuple[str, Any]]] = lambda row: row.items(),
-) -> None:
-    """Write rows as CSV or JSON lines, by the name of the file.
-
-    In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;
-    JSON lines hold every text as it is.
-
-    Args:
-        path: ends in .csv or .jsonl.
-        rows: values that JSON can hold.
-        columns: of the CSV.
-        flat: the cells of a row in CSV, by column.
-
-    Raises:
-        InputError: another suffix, or the file cannot be written.
-    """
-    is_csv = is_csv_name(path, "--export")
-    with atomic_writer(path) as stream:
-        if not is_csv:
-            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            return
-        writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(text) for name, text in flat(row)} for row in rows)
-
-
-def is_csv_name(path: AnyPath, option: str) -> bool:
-    """Whether a file is CSV by its name, and not JSON lines.
-
-    Raises:
-        InputError: it is neither.
-    """
-    kind = Path(path).suffix.lower()
-    if kind not in (".csv", ".jsonl"):
-        raise InputError(
-            "is neither CSV nor JSON lines",
-            where=f"{option} {os.fspath(path)}",
-            hint="end the name in .csv or .jsonl",
-        )
-    return kind == ".csv"
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    # NUL ends a file for some readers of CSV.
-    return as_cell(value.replace("\x00", "\ufffd"))
-
 
 CONSENSUS = "_consensus"
 """Name of the file of settled disagreements, beside the annotators' files."""
@@ -243,9 +187,27 @@ class Labels:
         Raises:
             InputError: another suffix, or the file cannot be written.
         """
+        kind = Path(path).suffix.lower()
+        if kind not in (".csv", ".jsonl"):
+            raise InputError(
+                "is neither CSV nor JSON lines",
+                where=f"--export {os.fspath(path)}",
+                hint="end the name in .csv or .jsonl",
+            )
         rows = list(_rows(run, self))
-        write_export(path, rows, _columns(self), _flat)
+        with atomic_writer(path) as stream:
+            if kind == ".jsonl":
+                stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            else:
+                writer = csv.DictWriter(stream, _columns(self), lineterminator="\r\n")
+                writer.writeheader()
+                writer.writerows({name: _cell(value) for name, value in _flat(row)} for row in rows)
         return len(rows)
+
+
+def _cell(value: Any) -> Any:
+    # NUL ends a file for some readers of CSV.
+    return as_cell(value.replace("\x00", "\ufffd")) if isinstance(value, str) else value
 
 
 def majority(outcomes: Sequence[str]) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +10,10 @@ from typing import Any
 
 from ....guard.decision import Route
 from ....guard.errors import InputError
-from ....guard.files import AnyPath, read_jsonl
 from ....guard.signals.support import Support, SupportCheck
-from ...data.fields import CsvFile, from_cell
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
-from ._labels import is_csv_name, write_export
 from .session import LoggedSession, NotAskedError, plain
 
 PROBABLE = 0.6
@@ -192,56 +188,6 @@ def _source(run: MeasuredRun, name: str) -> str:
     return "" if found is None else found.source or ""
 
 
-_COLUMNS = (
-    "case_id", "verdict", "passage", "note", "at", "question", "answer", "relevance",
-    "probably_answered", "first_passage",
-)  # fmt: skip
-_FIELDS = ("verdict", "passage", "note", "at")
-_HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the line"
-
-
-def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
-    stored = {} if review is None else review.model_dump(mode="json")
-    return {
-        "case_id": case.case_id,
-        **{name: stored.get(name) for name in _FIELDS},
-        "question": case.question,
-        "answer": case.answer,
-        "relevance": case.relevance,
-        "probably_answered": case.probable,
-        "first_passage": case.passages[0].text if case.passages else None,
-    }
-
-
-def _read(path: AnyPath) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if not is_csv_name(path, "--import"):
-        for number, value in read_jsonl(path):
-            yield f"{os.fspath(path)}:{number}", value
-        return
-    others = "verdict, and perhaps passage, note, at"
-    for number, row in CsvFile.read(path, needed="case_id", others=others).rows:
-        yield f"{os.fspath(path)}:{number}", {key: from_cell(text) for key, text in row.items()}
-
-
-def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:
-    given = {
-        name: values[name] for name in ("case_id", *_FIELDS) if values.get(name) not in (None, "")
-    }
-    verdict = given.get("verdict")
-    if isinstance(verdict, str):
-        given["verdict"] = "_".join(verdict.lower().split()) or None
-    review = Review.checked({"verdict": None, **given}, where=where, hint=_HINT, clean=True)
-    review.require_of(cases, where)
-    return review
-
-
-def _same(one: Review, other: Review | None) -> bool:
-    def said(review: Review) -> tuple[object, ...]:
-        return review.verdict, review.passage, review.note
-
-    return other is not None and said(one) == said(other)
-
-
 CRITERION = "review"
 _KEYS = {"answered": "a", "not_answered": "n", "unsure": "u"}
 _TEXTS = {
@@ -284,59 +230,6 @@ class ReviewSession(LoggedSession[Review]):
         return cls(
             folder, review_cases(MeasuredRun.read(folder, unfinished=True), on_scored=on_scored)
         )
-
-    @staticmethod
-    def store_file(folder: Path, path: Path) -> tuple[int, int, int]:
-        """Store the verdicts of a file, all of them or none.
-
-        Args:
-            folder: of the run.
-            path: ends in .csv or .jsonl; only `case_id` and `verdict` are needed. A row whose
-                verdict is empty says nothing.
-
-        Returns:
-            Numbers of verdicts that were new or changed, of those that stood there already, and
-            of rows without a verdict.
-
-        Raises:
-            InputError: a row is damaged, is about no left-out case of the run, or a case stands
-                there twice; names file and line.
-        """
-        run = MeasuredRun.read(folder, unfinished=True)
-        cases, found = run.reviewable, dict[str, Review]()
-        without = 0
-        for where, values in _read(path):
-            review = _checked(values, cases, where)
-            if review.verdict is None:
-                without += 1
-                continue
-            if review.case_id in found:
-                raise InputError(
-                    f"case {review.case_id[:80]!r} stands there twice",
-                    where=where,
-                    hint="leave one of both rows",
-                )
-            found[review.case_id] = review
-        changed = [one for name, one in found.items() if not _same(one, run.reviews.get(name))]
-        Review.log(folder).append(changed)
-        return len(changed), len(found) - len(changed), without
-
-    def export(self, path: Path) -> int:
-        """Write all left-out cases in the order of review, with the verdicts that there are.
-
-        Args:
-            path: ends in .csv or .jsonl.
-
-        Returns:
-            How many cases have a verdict.
-
-        Raises:
-            InputError: another suffix, or the file cannot be written.
-        """
-        reviews = MeasuredRun.read(self.folder, unfinished=True).reviews
-        rows = [_row(case, reviews.get(case.case_id)) for case in self.cases]
-        write_export(path, rows, _COLUMNS)
-        return sum(row["verdict"] is not None for row in rows)
 
     @property
     def open_positions(self) -> list[int]:

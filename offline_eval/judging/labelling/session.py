@@ -6,9 +6,8 @@ import re
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -49,24 +48,8 @@ class NotAskedError(InputError):
         super().__init__("this is not asked of the reply now", hint="load the page again")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionItem:
-    """A reply to be labelled.
-
-    Attributes:
-        reply_id: never shown; it names the system.
-        asked: criteria that are open to a label.
-        known: outcomes that stand already, of criteria that are not asked.
-        opinions: of others, as the page shows them; empty unless disagreements are settled.
-    """
-
-    reply_id: str
-    asked: frozenset[str]
-    known: Mapping[str, str] = field(default_factory=dict)
-    opinions: tuple[dict[str, Any], ...] = ()
-
-
 Row = TypeVar("Row", bound=Stored)
+Dispute = tuple[Mapping[str, str], list[dict[str, Any]]]
 
 
 class LoggedSession(ABC, Generic[Row]):
@@ -217,9 +200,12 @@ class LabelSession(LoggedSession[HumanLabel]):
     Args:
         run: that the replies are of.
         criteria: asked in this order.
-        items: in the order in which they are shown.
+        asked: ids of the replies in the order in which they are shown, and the criteria that are
+            open to a label.
         log: where labels go.
         annotator: who labels.
+        disputes: where disagreements are settled, by reply: outcomes that stand already, of
+            criteria that are not asked, and what others said, as the page shows it.
 
     Attributes:
         NotAskedError: what `label` raises of a label that does not fit.
@@ -232,15 +218,16 @@ class LabelSession(LoggedSession[HumanLabel]):
         self,
         run: RepliesRun,
         criteria: Sequence[LabelCriterion],
-        items: Sequence[SessionItem],
+        asked: Mapping[str, Collection[str]],
         log: SharedLog[HumanLabel],
         annotator: str,
+        disputes: Mapping[str, Dispute] | None = None,
     ) -> None:
         self.criteria = {criterion.name: criterion for criterion in criteria}
         self.annotator = annotator
-        self.settles = log.path.stem == CONSENSUS
-        self._run, self._items = run, tuple(items)
-        super().__init__(log, [item.reply_id for item in items])
+        self.settles = disputes is not None
+        self._run, self._asked, self._disputes = run, asked, disputes or {}
+        super().__init__(log, tuple(asked))
 
     @classmethod
     def annotate(
@@ -272,14 +259,14 @@ class LabelSession(LoggedSession[HumanLabel]):
         name = checked_annotator(annotator, where="--annotator")
         sample = open_sample(run, size=size, seed=seed, criteria=named)
         wanted = in_asking_order(named or sample.criteria)
-        asked = frozenset(criterion.name for criterion in wanted)
+        names = [criterion.name for criterion in wanted]
         # Replies that were added later come last, or the order would change under the reader.
         order = sorted(
             sample.replies,
             key=lambda r: (r.batch, by_chance(sample.seed, "order", name, r.reply_id)),
         )
-        items = [SessionItem(reply.reply_id, asked) for reply in order]
-        return cls(run, wanted, items, _log_of(run, name), name)
+        asked = {reply.reply_id: names for reply in order}
+        return cls(run, wanted, asked, _log_of(run, name), name)
 
     def asked(self) -> list[dict[str, Any]]:
         """What the page asks of replies: questions, outcomes and their keys."""
@@ -303,7 +290,7 @@ class LabelSession(LoggedSession[HumanLabel]):
             "context": self._context_words(reply),
         }
         if self.settles:
-            view["opinions"] = list(self._items[position].opinions)
+            view["opinions"] = self._disputes[self._names[position]][1]
         with self._current():
             return {**view, **self._shown(position)}
 
@@ -364,7 +351,8 @@ class LabelSession(LoggedSession[HumanLabel]):
 
     def _steps(self, position: int) -> list[dict[str, Any]]:
         steps = []
-        item, outcomes = self._items[position], dict(self._items[position].known)
+        reply = self._names[position]
+        outcomes = dict(self._disputes[reply][0]) if self.settles else {}
         for name, criterion in self.criteria.items():
             conditions = {
                 other: wanted
@@ -372,9 +360,9 @@ class LabelSession(LoggedSession[HumanLabel]):
                 if other in self.criteria
             }
             applies = all(outcomes.get(other) in wanted for other, wanted in conditions.items())
-            if name not in item.asked or not applies:
+            if name not in self._asked[reply] or not applies:
                 continue
-            said = self._said.get((item.reply_id, name)) or self._blank(item.reply_id, name)
+            said = self._said.get((reply, name)) or self._blank(reply, name)
             if said.outcome is not None:
                 outcomes[name] = said.outcome
             steps.append({"criterion": name, "outcome": said.outcome, "skipped": said.skipped})
@@ -385,30 +373,25 @@ class LabelSession(LoggedSession[HumanLabel]):
         cls,
         run: RepliesRun,
         settler: str,
-        *,
-        show_names: bool = False,
-        labels: Labels | None = None,
     ) -> LabelSession:
         """A session in which somebody settles what annotators disagree on.
 
-        Only replies with different outcomes are in it, with what each annotator said.
+        Only replies with different outcomes are in it, with what each annotator said; annotators
+        are letters, dealt anew for each reply.
 
         Args:
             run: whose labels they are.
             settler: who settles.
-            show_names: say who said what; otherwise annotators are letters, dealt anew for
-                each reply.
-            labels: read from the run where None.
 
         Raises:
             InputError: the name cannot be used, or a file is broken.
         """
         name = checked_annotator(settler, where="--consensus")
-        found = Labels.read(run.folder) if labels is None else labels
+        found = Labels.read(run.folder)
         votes = {criterion.name: found.votes(criterion.name) for criterion in found.criteria}
         apart = {reply for criterion in votes for reply in found.disagreements(criterion)}
         seed = 0 if found.sample is None else found.sample.seed
-        items = []
+        asked, disputes = dict[str, set[str]](), dict[str, Dispute]()
         for reply in sorted(
             apart & run.replies.keys(), key=lambda r: by_chance(seed, "order", CONSENSUS, r)
         ):
@@ -420,15 +403,10 @@ class LabelSession(LoggedSession[HumanLabel]):
                 for criterion in found.criteria
                 if disputed & criterion.only_where.keys() and not said[criterion.name]
             }
-            items.append(
-                SessionItem(
-                    reply_id=reply,
-                    asked=frozenset(disputed | follows),
-                    known={name: min(values) for name, values in said.items() if len(values) == 1},
-                    opinions=_opinions(found, votes, reply, seed, show_names=show_names),
-                )
-            )
-        return cls(run, found.criteria, items, _log_of(run, CONSENSUS), name)
+            asked[reply] = disputed | follows
+            known = {name: min(values) for name, values in said.items() if len(values) == 1}
+            disputes[reply] = known, _opinions(found, votes, reply, seed)
+        return cls(run, found.criteria, asked, _log_of(run, CONSENSUS), name, disputes)
 
 
 def clean_note(note: str) -> str:
@@ -463,26 +441,19 @@ def _opinions(
     votes: Mapping[str, Mapping[str, Mapping[str, str]]],
     reply: str,
     seed: int,
-    *,
-    show_names: bool,
-) -> tuple[dict[str, Any], ...]:
+) -> list[dict[str, Any]]:
     """What each annotator said of a reply, for whoever settles disagreements."""
     notes = labels.notes(reply)
     who = [a for a in labels.annotators if any(a in v.get(reply, {}) for v in votes.values())]
-    if not show_names:
-        who.sort(key=lambda name: by_chance(seed, "order", name, reply))
-    return tuple(
+    who.sort(key=lambda name: by_chance(seed, "order", name, reply))
+    return [
         {
-            "annotator": name if show_names else _letter(place),
+            "annotator": f"Annotator {chr(ord('A') + place) if place < 26 else place + 1}",
             "outcomes": {c: v[reply][name] for c, v in votes.items() if name in v.get(reply, {})},
             "note": plain(notes.get(name, "")),
         }
         for place, name in enumerate(who)
-    )
-
-
-def _letter(place: int) -> str:
-    return f"Annotator {chr(ord('A') + place) if place < 26 else place + 1}"
+    ]
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:

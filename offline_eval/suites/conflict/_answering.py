@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from random import Random
 from typing import Any
@@ -39,8 +39,7 @@ from ._rows import (
     right_roles,
     sentences_of,
 )
-from .evidence import Believed, PassageJudge
-from .items import CONFLICTS, Candidate, EvidenceKind, Task
+from .items import CONFLICTS, Candidate, ConflictItem, EvidenceKind, Task
 
 _HINT = (
     'each line needs "response", and "row_id" (`model/CK/HPC/<key>`) or "key" with "task" and '
@@ -77,7 +76,7 @@ _LENDERS = 256
 
 
 def make_instances(
-    believed: Sequence[Believed], evidence: Sequence[EvidenceRow], seed: int
+    believed: Sequence[ConflictItem], evidence: Sequence[EvidenceRow], seed: int
 ) -> list[Instance]:
     """The instances: questions with a used passage that agrees and one that contradicts.
 
@@ -98,11 +97,11 @@ def make_instances(
     ready = [
         one
         for one in believed
-        if EvidenceKind.NC in (found := used.get(one.item.key, {}))
+        if EvidenceKind.NC in (found := used.get(one.key, {}))
         and any(kind in found for kind in CONFLICTS)
     ]
-    lenders = [answer for one in believed for answer in one.item.answers if not answer.implausible]
-    parts = [_parts(one, used[one.item.key], lenders, seed) for one in ready]
+    lenders = [answer for one in believed for answer in one.answers if not answer.implausible]
+    parts = [_parts(one, used[one.key], lenders, seed) for one in ready]
     instances = []
     rng = Random(f"{seed}/places")  # noqa: S311 - a draw, no secret
     order, firsts = list(range(_OPTIONS)), [True, False]
@@ -115,10 +114,10 @@ def make_instances(
         places = [order[(place + number) % _OPTIONS] for place in range(_OPTIONS)]
         instances.append(
             Instance(
-                key=one.item.key,
-                question=one.item.question,
+                key=one.key,
+                question=one.question,
                 options=tuple(options[place] for place in places),
-                evidence={kind: _shown(row) for kind, row in used[one.item.key].items()},
+                evidence={kind: _shown(row) for kind, row in used[one.key].items()},
                 agreeing_first=firsts[number % len(firsts)],
             )
         )
@@ -126,7 +125,7 @@ def make_instances(
 
 
 def _parts(
-    one: Believed,
+    one: ConflictItem,
     rows: Mapping[EvidenceKind, EvidenceRow],
     lenders: Sequence[Candidate],
     seed: int,
@@ -137,10 +136,10 @@ def _parts(
     for row, role in zip((plausible, rows.get(EvidenceKind.LPC)), roles, strict=True):
         if row is not None and row.answer is not None:
             found.append(Option(text=row.answer, aliases=row.aliases, role=role))
-    rng = Random(f"{seed}/{one.item.key}/options")  # noqa: S311 - a draw, no secret
-    own = [Candidate(text) for text in one.item.distractors]
+    rng = Random(f"{seed}/{one.key}/options")  # noqa: S311 - a draw, no secret
+    own = [Candidate(text) for text in one.distractors]
     rng.shuffle(own)
-    more = [answer for answer in one.item.answers if answer is not one.own]
+    more = [answer for answer in one.answers if answer is not one.own]
     strangers = rng.sample(list(lenders), min(len(lenders), _LENDERS))
     # Of those that were drawn the likest first: an answer to quite another thing is none.
     words = set(one.own.text.casefold().split())
@@ -167,7 +166,7 @@ def _shown(row: EvidenceRow) -> Shown:
 def fitted(
     fill: Callable[[Sequence[str]], str],
     passages: Sequence[str],
-    kept: Sequence[Sequence[str]],
+    kept: Set[str],
     lm: object,
     answer_tokens: int,
 ) -> tuple[str, bool]:
@@ -180,7 +179,7 @@ def fitted(
     Args:
         fill: makes the prompt from as many passages.
         passages: in full.
-        kept: per passage, sentences that are to stay.
+        kept: sentences that are to stay.
         lm: where it states its window, prompts are cut to it.
         answer_tokens: kept free for the answer.
     """
@@ -188,7 +187,16 @@ def fitted(
     if fit(prompt):
         return prompt, False
     texts = [list(sentences_of(passage)) for passage in passages]
-    drops = _drops(texts, kept)
+    # What goes, the next last: of each text all but one, those that answer after the others.
+    orders = [
+        sorted(range(len(text)), key=lambda at: (text[at] not in kept, at))[1:] for text in texts
+    ]
+    sizes = [sum(map(len, text)) for text in texts]
+    drops = []
+    while any(orders):
+        longest = max((n for n, order in enumerate(orders) if order), key=sizes.__getitem__)
+        drops.append((longest, orders[longest].pop()))
+        sizes[longest] -= len(texts[longest][drops[-1][1]])
 
     def without(count: int) -> str:
         gone = set(drops[:count])
@@ -203,25 +211,6 @@ def fitted(
     counts = range(1, len(drops))
     least = bisect_left(counts, x=True, key=lambda count: fit(without(count)))
     return without(least + 1 if drops else 0), True
-
-
-def _drops(texts: Sequence[Sequence[str]], kept: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Which sentence of which text goes first, second, …: one of the longest text each time."""
-    orders = []
-    for sentences, stay in zip(texts, map(set, kept), strict=True):
-        last_first = range(len(sentences) - 1, -1, -1)
-        spare = [place for place in last_first if sentences[place] not in stay]
-        answering = [place for place in last_first if sentences[place] in stay]
-        # One sentence of each text stays; the next to go stands last.
-        orders.append([*spare, *answering][:-1][::-1])
-    sizes = [sum(map(len, sentences)) for sentences in texts]
-    drops = []
-    while any(orders):
-        longest = max((n for n, order in enumerate(orders) if order), key=lambda n: sizes[n])
-        place = orders[longest].pop()
-        sizes[longest] -= len(texts[longest][place])
-        drops.append((longest, place))
-    return drops
 
 
 # Kept free for the answer in prompts.
@@ -267,13 +256,10 @@ class Asker:
             question without one is a row with an error.
         prompts: texts.
         form: how answers are taken.
-        judge: reads free answers; None: by the answers' own words.
     """
 
-    def __init__(
-        self, lm: Any, prompts: PromptSet, form: AnswerForm, judge: PassageJudge | None = None
-    ) -> None:
-        self.lm, self.prompts, self.form, self._judge = lm, prompts, form, judge
+    def __init__(self, lm: Any, prompts: PromptSet, form: AnswerForm) -> None:
+        self.lm, self.prompts, self.form = lm, prompts, form
 
     def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
@@ -300,8 +286,8 @@ class Asker:
             first, second = [*shown, "", ""][:2]
             return prompt.fill(**texts, context=first, second_context=second)
 
-        kept = [sentence for shown in instance.evidence.values() for sentence in shown.sentences]
-        return fitted(fill, passages, [kept] * len(passages), self.lm, self._room(instance))
+        kept = {sentence for shown in instance.evidence.values() for sentence in shown.sentences}
+        return fitted(fill, passages, kept, self.lm, self._room(instance))
 
     def _room(self, instance: Instance) -> int:
         """Tokens to keep free: an option that is a sentence can have many."""
@@ -319,13 +305,10 @@ class Asker:
 
     def _generated(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
         replies = generate_each(self.lm, [prompt for _, prompt, _ in asked])
-        rows = [
-            _reply_row(case, reply, self.form, cut=cut)
+        return {
+            case.row_id: _reply_row(case, reply, self.form, cut=cut)
             for (case, _, cut), reply in zip(asked, replies, strict=True)
-        ]
-        if self.form == "free" and self._judge is not None:
-            rows = _judged(self._judge, [case for case, _, _ in asked], rows)
-        return {row.row_id: row for row in rows}
+        }
 
     def _scored(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
         lm, rows = self.lm, {}
@@ -423,28 +406,6 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
     final = _FINAL.split(reply)[-1]
     names = [(option.text, *option.aliases) for option in instance.options]
     return tuple(MultipleChoice.LETTERS[number] for number in answers_named(final, names))
-
-
-def _judged(
-    judge: PassageJudge, cases: Sequence[Case], rows: Sequence[ConflictRow]
-) -> list[ConflictRow]:
-    """The rows with the letters that a judge reads in their free replies."""
-    read = {
-        row.row_id: (case.instance.question, case.instance.listed, row.response or "")
-        for case, row in zip(cases, rows, strict=True)
-        if case.task is not Task.KF and row.response is not None
-    }
-    verdicts = dict(zip(read, judge.answers(list(read.values())), strict=True))
-    return [
-        _with_verdict(row, verdicts[row.row_id]) if row.row_id in verdicts else row for row in rows
-    ]
-
-
-def _with_verdict(row: ConflictRow, verdict: tuple[str, ...] | KnowgateError) -> ConflictRow:
-    own: dict[str, Any] = {"letters": verdict, "correct": verdict == row.right}
-    if isinstance(verdict, KnowgateError):
-        own = {"letters": None, "correct": None, "error": RowError.of(verdict)}
-    return row.model_copy(update=own)
 
 
 def _row(case: Case, **fields: Any) -> ConflictRow:

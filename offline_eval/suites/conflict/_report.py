@@ -12,7 +12,7 @@ from typing import Any
 
 from ....guard.decision import Route
 from ...report.document import Block, Document, Facts, Prose, Section
-from ...report.plots import Colour, Plot, dots
+from ...report.plots import Colour, dots
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal
@@ -229,37 +229,11 @@ def _suppression(summary: ConflictSummary) -> Section | None:
     }
     return _section(
         "Ignoring a passage, and removing it",
-        _suppression_plot(summary) if lines else None,
         _table("Evidence and system", lines, columns, "suppression"),
         _section(
             "What the guards decided", _table("Evidence and guard", routes, decided, "routes")
         ),
     )
-
-
-def _suppression_plot(summary: ConflictSummary) -> Plot:
-    found, guards = summary.suppressions, summary.run.guards
-    # Guards are numbered: their names come from files of the user's.
-    looks = {
-        MODEL_SYSTEM: ("told to ignore it", "s", Colour.VERMILION),
-        REMOVES: ("passage removed", "D", Colour.BLUE),
-        **{
-            name: (f"guard {number}", "ov^P"[min(number, 4) - 1], Colour.PURPLE)
-            for number, name in enumerate(guards, start=1)
-        },
-    }
-    alone = [next(iter(of.values()))["closed_book"] for of in found.values()]
-    series = [
-        ("closed book", "|", Colour.GREY, alone),
-        *(
-            (*look, [of[name]["accuracy"] if name in of else None for of in found.values()])
-            for name, look in looks.items()
-        ),
-    ]
-    caption = TEXTS.text("suppression_caption", guards)
-    words = ("suppression", "Ignoring a passage, and removing it", caption)
-    axis = "own knowledge asked for (PK): share right"
-    return dots(words, [kind.value for kind in found], {axis: series})
 
 
 def _evidence(summary: ConflictSummary) -> Section:

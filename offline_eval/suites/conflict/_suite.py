@@ -74,7 +74,7 @@ class ConflictSettings(SuiteSettings):
         answers: How answers are taken; by default likelihood for a model that scores options and
             has no chat template, letters otherwise
         editor: A model that writes evidence that the data do not have.
-        judges: A model that checks passages; name two. The first reads free answers.
+        judges: A model that checks passages; name two.
         nli: Folder of an entailment model that checks passages.
         limit: At most that many questions.
         seed: Random seed of the options' places.
@@ -204,8 +204,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
             PassageJudge(name, _writer(name), prompts) for name in settings.judges
         ]
         self._entailment = None if settings.nli is None else CrossEncoderEntailment(settings.nli)
-        judge = None if isinstance(lm, LoggedReplies) else next(iter(self._judges), None)
-        self._asker = Asker(lm, prompts, _form(settings.answers, lm), judge)
+        self._asker = Asker(lm, prompts, _form(settings.answers, lm))
         return cases
 
     def applies(self, case: Case, system: System) -> bool:
@@ -290,7 +289,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         progress = work.progress("making evidence")
         for begin in range(0, len(believed), _AT_ONCE):
             some = believed[begin : begin + _AT_ONCE]
-            wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in settings.kinds}
+            wanted = {f"{one.key}/{kind.value}" for one in some for kind in settings.kinds}
             if not wanted <= set(evidence.done):
                 made = make_evidence(some, asker.prompts, settings.kinds, editor)
                 checkers = self._judges, self._entailment, lm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from ...run.table import TableSpec
 from .._prompts import PromptSet
 from ..parts import Work
 from ._rows import HINT, BeliefRow, BeliefSource, Vote, answers_named
-from .evidence import Believed
 from .items import ConflictItem
 
 BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT, clean=True)
@@ -112,7 +112,7 @@ def find_beliefs(
     items: Sequence[ConflictItem],
     work: Work[Any, Any],
     spec: TableSpec[BeliefRow] = BELIEFS,
-) -> list[Believed]:
+) -> list[ConflictItem]:
     """Collect and store what is not stored yet; return the questions with a belief.
 
     Args:
@@ -128,9 +128,8 @@ def find_beliefs(
             table.extend(collect(some))
         progress(begin + len(some), len(items))
     beliefs = {row.key: row.belief for row in table.rows()}
-    return [
-        Believed(item, belief) for item in items if (belief := beliefs.get(item.key)) is not None
-    ]
+    found = ((item, beliefs.get(item.key)) for item in items)
+    return [replace(item, given=belief) for item, belief in found if belief is not None]
 
 
 def believed(votes: Sequence[Vote]) -> tuple[int | None, str]:

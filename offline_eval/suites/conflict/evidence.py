@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....guard.contracts import EntailmentModel, Generation, LanguageModel, ScoringLanguageModel
@@ -13,7 +12,6 @@ from ....guard.matching import same_answer
 from ....guard.prompts import Prompt
 from ....guard.text import clean_text
 from ...judging.llm_judge import Criterion, NoVerdictError
-from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
@@ -25,32 +23,8 @@ _TAGS = {"answer", "passage", "rationale"}
 _MOST_NEW_WORDS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Believed:
-    """A question with what is believed: the position of that answer."""
-
-    item: ConflictItem
-    belief: int
-
-    @property
-    def own(self) -> Candidate:
-        """The believed answer."""
-        return self.item.answers[self.belief]
-
-    @property
-    def rival(self) -> Candidate:
-        """The acceptable answer that contradicts it: one with a passage, where there is one."""
-        others = [self.item.answers[i] for i in self.item.acceptable if i != self.belief]
-        return next((answer for answer in others if answer.passages), others[0])
-
-    @property
-    def absurd(self) -> Candidate | None:
-        """The implausible answer with a passage, None without one."""
-        return next((a for a in self.item.answers if a.implausible and a.passages), None)
-
-
 def make_evidence(
-    believed: Sequence[Believed],
+    believed: Sequence[ConflictItem],
     prompts: PromptSet,
     kinds: Sequence[EvidenceKind],
     editor: LanguageModel | None = None,
@@ -60,7 +34,7 @@ def make_evidence(
     A passage that cannot be made says why.
 
     Args:
-        believed: the questions.
+        believed: the questions, with what is believed.
         prompts: `edit_*` for the editor, `rationale` for the template.
         kinds: that are wanted.
         editor: a language model that writes what the data do not have (a plausible passage
@@ -79,7 +53,7 @@ def make_evidence(
 
 
 def _contradicting(
-    believed: Sequence[Believed],
+    believed: Sequence[ConflictItem],
     kind: EvidenceKind,
     prompts: PromptSet,
     editor: LanguageModel | None,
@@ -92,11 +66,11 @@ def _contradicting(
         if answer is not None and answer.passages:
             rows[place] = _from_data(one, kind, answer)
         elif editor is not None and one.own.passages:
-            slots = {"question": one.item.question, "passage": one.own.passages[0]}
+            slots = {"question": one.question, "passage": one.own.passages[0]}
             if kind is EvidenceKind.HPC:
                 asked[place] = prompts["edit_hpc"].fill(answer=one.rival.text, **slots)
             else:
-                answers = "; ".join(answer.text for answer in one.item.answers)
+                answers = "; ".join(answer.text for answer in one.answers)
                 asked[place] = prompts["edit_lpc"].fill(answers=answers, **slots)
     if editor is not None:
         for place, reply in zip(asked, generate_each(editor, [*asked.values()]), strict=True):
@@ -106,7 +80,7 @@ def _contradicting(
 
 
 def _explained(
-    believed: Sequence[Believed],
+    believed: Sequence[ConflictItem],
     plain: Sequence[EvidenceRow],
     prompts: PromptSet,
     editor: LanguageModel | None,
@@ -115,7 +89,7 @@ def _explained(
     prompt = prompts["rationale" if editor is None else "edit_rationale"]
     # Without a passage there is nothing to argue for.
     texts = [
-        prompt.fill(question=one.item.question, answer=row.answer or "", passage=row.passage)
+        prompt.fill(question=one.question, answer=row.answer or "", passage=row.passage)
         for one, row in zip(believed, plain, strict=True)
         if row.passage
     ]
@@ -131,7 +105,7 @@ def _explained(
             reason = row.reason or "there is no plausible passage to explain"
             rows.append(_made(one, kind, reason=reason, error=row.error))
         else:
-            changed = {"row_id": f"{one.item.key}/{kind.value}", "kind": kind}
+            changed = {"row_id": f"{one.key}/{kind.value}", "kind": kind}
             changed["passage"] = f"{row.passage}\n{rationale}"
             changed["made_by"] = "template" if editor is None else "editor"
             rows.append(row.model_copy(update=changed))
@@ -141,7 +115,7 @@ def _explained(
 _Reply = list[Generation] | KnowgateError
 
 
-def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
+def _from_data(one: ConflictItem, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
     if not answer.passages:
         return _made(one, kind, reason="the data have no passage for this answer")
     return _made(
@@ -154,13 +128,13 @@ def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> Evidence
     )
 
 
-def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
+def _written(one: ConflictItem, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
     passage = _tagged(reply, "passage")
     answer: str | KnowgateError = one.rival.text
     aliases = one.rival.aliases
     if kind is EvidenceKind.LPC:
         answer, aliases = _tagged(reply, "answer"), ()
-        names = [name for other in one.item.answers for name in other.names]
+        names = [name for other in one.answers for name in other.names]
         if isinstance(answer, str) and any(same_answer(answer, name) for name in names):
             answer = LanguageModelError("the editor's answer is one that was taken")
     for found in (passage, answer):
@@ -169,11 +143,11 @@ def _written(one: Believed, kind: EvidenceKind, reply: _Reply) -> EvidenceRow:
     return _made(one, kind, answer=answer, aliases=aliases, passage=passage, made_by="editor")
 
 
-def _made(one: Believed, kind: EvidenceKind, **fields: Any) -> EvidenceRow:
-    return EvidenceRow(row_id=f"{one.item.key}/{kind.value}", key=one.item.key, kind=kind, **fields)
+def _made(one: ConflictItem, kind: EvidenceKind, **fields: Any) -> EvidenceRow:
+    return EvidenceRow(row_id=f"{one.key}/{kind.value}", key=one.key, kind=kind, **fields)
 
 
-def _failed(one: Believed, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
+def _failed(one: ConflictItem, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
     note = RowError.of(error)
     return _made(one, kind, reason="the editor failed", error=note, made_by="editor")
 
@@ -192,7 +166,6 @@ def _tagged(reply: _Reply, tag: str) -> str | KnowgateError:
 
 
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}
-_GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
 CriterionName = Literal["yields", "plausibility"]
 # A passage that claims an answer to a question, as prompts name the three.
 Claim = Mapping[str, str]
@@ -204,7 +177,7 @@ class PassageJudge:
     Args:
         name: as checks call it.
         lm: that is asked, greedily.
-        prompts: `judge_yields`, `judge_plausibility` and `judge_answers`.
+        prompts: `judge_yields` and `judge_plausibility`.
     """
 
     def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet) -> None:
@@ -216,21 +189,6 @@ class PassageJudge:
         replies = generate_each(self._lm, [prompt.fill(**claim) for claim in claims])
         return [self._verdict(criterion, reply) for reply in replies]
 
-    def answers(
-        self, asked: Sequence[tuple[str, str, str]]
-    ) -> list[tuple[str, ...] | KnowgateError]:
-        """Which options each free reply gives.
-
-        Args:
-            asked: question, lettered options one a line, reply.
-        """
-        prompt = self._prompts["judge_answers"]
-        replies = generate_each(
-            self._lm,
-            [prompt.fill(question=q, options=options, reply=reply) for q, options, reply in asked],
-        )
-        return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
-
     def _verdict(self, criterion: CriterionName, reply: _Reply) -> Check:
         error, found = NoVerdictError(criterion, calls=1), None
         if isinstance(reply, list):
@@ -240,16 +198,6 @@ class PassageJudge:
             return Check(judge=self.name, criterion=criterion, error=note)
         outcome, reasoning = found.outcome, found.reasoning
         return Check(judge=self.name, criterion=criterion, outcome=outcome, reasoning=reasoning)
-
-
-def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
-    for content in reversed(_GIVEN.findall(reply)):
-        if content.strip(" .*`\"'").casefold() in ("none", "no", "neither"):
-            return ()
-        found = re.findall(r"\b[A-D]\b", content.upper())
-        if found:
-            return tuple(letter for letter in MultipleChoice.LETTERS if letter in found)
-    return NoVerdictError("given", calls=1)
 
 
 _LEAST, _MOST = 1, 5
@@ -279,18 +227,6 @@ def likelihood_rank(value: float, others: Sequence[float]) -> float | None:
     below = sum(other < value for other in others)
     equal = sum(other == value for other in others)
     return (below + equal / 2) / len(others)
-
-
-def judged_plausibility(checks: Sequence[Check]) -> float | None:
-    """The judges' mean verdict of 1 to 5, put on [0, 1]; None without a verdict.
-
-    Example:
-        >>> judged_plausibility([Check(judge="a", criterion="plausibility", outcome="5"),
-        ...                      Check(judge="b", criterion="plausibility", outcome="4")])
-        0.875
-    """
-    mean = mean_verdict(checks)
-    return None if mean is None else (mean - _LEAST) / (_MOST - _LEAST)
 
 
 def mean_verdict(checks: Sequence[Check]) -> float | None:
@@ -357,7 +293,8 @@ def validate(
     ranks = _ranks(there, items, prompts["score_closed"], lm)
     names, done = {judge.name for judge in judges}, {}
     for row, found in zip(there, checks, strict=True):
-        judged, reason = judged_plausibility(found), _objection(row.kind, found, names)
+        mean, reason = mean_verdict(found), _objection(row.kind, found, names)
+        judged = None if mean is None else (mean - _LEAST) / (_MOST - _LEAST)
         value = ranks.get(row.row_id) if judged is None else judged
         source = "rank" if judged is None else "judges"
         decided = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import permutations
@@ -25,10 +23,11 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as checked
 
 from ....guard.errors import InputError
-from ....guard.files import read_json, read_jsonl, read_text
+from ....guard.files import read_json
 from ....guard.matching import canonical_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
+from ...data.fields import read_questions
 from ...testbed import FactStatus, World, default_world
 from ...testbed.entities import Fact
 
@@ -161,6 +160,23 @@ class ConflictItem:
         )
 
     @property
+    def own(self) -> Candidate:
+        """The believed answer."""
+        assert self.given is not None
+        return self.answers[self.given]
+
+    @property
+    def rival(self) -> Candidate:
+        """The acceptable answer that contradicts it: one with a passage, where there is one."""
+        others = [self.answers[i] for i in self.acceptable if i != self.given]
+        return next((answer for answer in others if answer.passages), others[0])
+
+    @property
+    def absurd(self) -> Candidate | None:
+        """The implausible answer with a passage, None without one."""
+        return next((a for a in self.answers if a.implausible and a.passages), None)
+
+    @property
     def acceptable(self) -> tuple[int, ...]:
         """Positions of the answers that may be believed."""
         return tuple(i for i, answer in enumerate(self.answers) if not answer.implausible)
@@ -192,7 +208,7 @@ class ConflictItem:
         items: dict[str, ConflictItem] = {}
         quirks = []
         for file in files:
-            for where, number, fields in _lines(file):
+            for number, (where, fields) in enumerate(_rows(file), start=1):
                 try:
                     item = _item(fields, f"{file.stem}/{number}", where)
                 except UnusableQuestionError as error:
@@ -251,26 +267,10 @@ def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     return tuple(sorted(file for file in root.iterdir() if file.suffix in _SUFFIXES))
 
 
-def _lines(file: Path) -> Iterator[tuple[str, int, _Fields]]:
-    if file.suffix == ".jsonl":
-        for number, value in read_jsonl(file):
-            yield f"{file}:{number}", number, value
-        return
-    if file.suffix == ".csv":
-        text = io.StringIO(read_text(file), newline="")
-        try:
-            for number, row in enumerate(csv.DictReader(text, strict=True), start=1):
-                yield f"{file}, row {number}", number, {k: v for k, v in row.items() if k}
-        except csv.Error as error:
-            raise InputError(f"broken CSV ({error})", where=str(file), hint="fix it") from None
-        return
-    for number, fields in enumerate(_entries(file), start=1):
-        if not isinstance(fields, dict):
-            raise InputError("is no object", where=f"{file}, entry {number}", hint=_HINT)
-        yield f"{file}, entry {number}", number, fields
-
-
-def _entries(file: Path) -> list[Any]:
+def _rows(file: Path) -> Iterable[tuple[str, _Fields]]:
+    """Return the objects of a file, with their places."""
+    if file.suffix != ".json":
+        return read_questions(file)
     found = read_json(file)
     if isinstance(found, dict) and "question" in found:
         found = [found]
@@ -280,7 +280,7 @@ def _entries(file: Path) -> list[Any]:
         found = lists[0] if len(lists) == 1 else [*found.values()]
     if not isinstance(found, list):
         raise InputError("expected a list of questions", where=str(file), hint=_HINT)
-    return found
+    return [(f"{file}, entry {number}", one) for number, one in enumerate(found, start=1)]
 
 
 _Line = RootModel[ConflictItem]
@@ -290,6 +290,8 @@ _READ = ("question", "answers", "wordings", "distractors")
 def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
     """Read a line of any layout; `key` has its number, which an id of its own replaces."""
     given = None
+    if not isinstance(fields, Mapping):
+        raise InputError("is no object", where=where, hint=_HINT)
     if "memory_answer" in fields:
         fields, given = _of_conflict_qa(fields), 0
     elif "answer1" in fields:

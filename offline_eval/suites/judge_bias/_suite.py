@@ -13,7 +13,8 @@ from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
 from ...judging.llm_judge import Criterion, NoVerdictError
 from ...judging.yes_no import YesNo
-from ...report.document import Document, Figure, Figures, Section
+from ...report.document import Document, Section
+from ...report.tables import Table
 from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
@@ -21,7 +22,6 @@ from ...run.manifest import Manifest
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
-from ..conflict.evidence import Believed
 from ..conflict.items import ConflictItem, content_sha256
 from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
 from .artefact import BiasRow, JudgeBias, measure_bias
@@ -47,7 +47,7 @@ class BiasCase(BiasRow):
         )
 
 
-def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
+def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
     """Make four cases per question: two contexts, each with both answers as the reply.
 
     Over the context that contradicts the judge's belief, the reply that follows it is
@@ -64,10 +64,10 @@ def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
             for reply, answer in sides:
                 found.append(
                     BiasCase(
-                        case_id=f"{one.item.key}/{context}_context/{reply}_reply",
+                        case_id=f"{one.key}/{context}_context/{reply}_reply",
                         number=len(found),
-                        key=one.item.key,
-                        question=one.item.question,
+                        key=one.key,
+                        question=one.question,
                         context=source.passages[0],
                         reply=answer.text,
                         label=context == reply,
@@ -247,8 +247,8 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         path = work.out if work.out.suffix == ".json" else work.out / _FILE
         bias.write(path)
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
-        for one in _figures(bias):
-            work.note(f"{one.name}: {estimate_text(one.estimate, decimal)}")
+        for name, (title, _) in _FIGURES.items():
+            work.note(f"{title}: {estimate_text(getattr(bias, name), decimal)}")
         warning = bias.warning
         if warning is not None:
             work.note(f"warning: {warning}")
@@ -281,7 +281,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
             headline=[] if warning else [f"Nothing speaks against the judge {summary.judge}."],
             warnings=[warning] if warning else [],
             sections=[
-                Section("Verdicts", (Figures(_figures(summary)),)),
+                Section("Verdicts", (_figures(summary),)),
                 Section.of_run(settings, (), summary.created_by),
             ],
             values=summary.model_dump(mode="json"),
@@ -313,8 +313,8 @@ _FIGURES = {
 }
 
 
-def _figures(bias: JudgeBias) -> tuple[Figure, ...]:
-    return tuple(
-        Figure(title, getattr(bias, name), meaning, decimal if name == "kappa" else percent)
+def _figures(bias: JudgeBias) -> Table:
+    return Table.of_figures(
+        (title, getattr(bias, name), meaning, decimal if name == "kappa" else percent)
         for name, (title, meaning) in _FIGURES.items()
     )

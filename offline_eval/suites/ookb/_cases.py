@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat
+from pydantic import BaseModel, ConfigDict
 
-from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
+from ....guard.errors import InputError
 from ....guard.files import read_json, write_text
 from ....guard.read_models import read_models
 from ....guard.text import clean_text
-from ...data.diversity.uniqueness import numbers_of, words_of
+from ...data.diversity.uniqueness import words_of
 from ...data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from ...run import Question
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import StoredPassage
 from ...systems.plan import Case
-from ...systems.retrieval import PassageIndex
 
 
 class AskedBase:
@@ -183,62 +182,28 @@ class MeasuredCase:
 
 LEFT_OUT_FILE = "left_out_check.jsonl"
 
-# Shorter answers stand in a text by chance; it must be about the question besides.
-_SHORT_WORDS = 4
-_ABOUT = 0.4
-# Passages compared with each, and the least cosine of one that states the same.
-_NEIGHBOURS, _SAME_FACT = 10, 0.85
+# Shorter answers stand in a text by chance.
+_FEWEST_WORDS = 4
 
 
 class AnswerElsewhere(BaseModel):
-    """A passage that probably answers a question although the question's own is left out.
-
-    Attributes:
-        question_id: of the left-out question.
-        passage_id: of the other passage.
-        similarity: cosine of the question's own passage with the other one, in [-1, 1]; None
-            where it was not measured.
-        how: `contains_answer`, the whole answer stands there; `same_fact`, much the same
-            is said with the same numbers.
-    """
+    """A passage that holds the whole answer of a question whose own passage is left out."""
 
     model_config = ConfigDict(frozen=True)
 
     question_id: str
     passage_id: str
-    similarity: FiniteFloat | None = None
-    how: str = ""
 
 
 def left_out_check(
-    questions: Sequence[QuestionRecord],
-    knowledge_base: KnowledgeBase,
-    index: PassageIndex,
+    questions: Sequence[QuestionRecord], knowledge_base: KnowledgeBase
 ) -> list[AnswerElsewhere]:
-    """Passages that probably hold an answer besides the question's own passage.
+    """Find passages besides the question's own that contain its whole answer word for word.
 
-    A left-out case whose answer stands elsewhere is none: a system that answers it is
-    right. Reported is a passage that contains the whole answer word for word (an answer of
-    fewer than four words only in a passage that is about the question: their cosine is at
-    least 0.4), and one of the nearest passages whose cosine with the question's own is at
-    least 0.85 and that has all numbers of the answer. It finds restatements, not
-    what follows from several passages together; and it also reports facts that are the
-    same but for a name, since an embedding hardly tells them apart.
-
-    Args:
-        questions: of the knowledge base.
-        knowledge_base: that they are asked against.
-        index: its embedded passages.
-
-    Returns:
-        In the order of the questions; per question `contains_answer` first, then by falling
-        similarity. A passage stands there once per question. Memory grows with the
-        passages, not with their pairs.
+    A left-out case whose answer stands elsewhere is none: a system that answers it is right.
+    Answers of fewer than four words are not looked for, nor what is said in other words.
     """
-    near = index.neighbours(_NEIGHBOURS)
-    texts = knowledge_base.passages
-    words = {name: words_of(text) for name, text in texts.items()}
-    numbers = {name: numbers_of(text) for name, text in texts.items()}
+    words = {name: words_of(text) for name, text in knowledge_base.passages.items()}
     plain = {name: f" {' '.join(found)} " for name, found in words.items()}
     holders: dict[str, list[str]] = defaultdict(list)
     for name, of_passage in words.items():
@@ -247,56 +212,42 @@ def left_out_check(
     found: list[AnswerElsewhere] = []
     for record in questions:
         own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
+        if len(answer) < _FEWEST_WORDS:
+            continue
         # Passages in which the whole answer stands have its rarest word.
-        rarest = min((holders.get(word, []) for word in answer), key=len, default=[])
-        wanted = f" {' '.join(answer)} "
-        holding = [name for name in rarest if name != own and wanted in plain[name]]
-        if holding and len(answer) < _SHORT_WORDS:
-            vector = index.encoder.embed([record.question])[0]
-            holding = [one for one in holding if float(vector @ index.vector(one)) >= _ABOUT]
-        said = [("contains_answer", index.cosine(own, name), name) for name in holding]
-        close = [one for one in near[own] if one[1] >= _SAME_FACT and one[0] not in holding]
-        asked = numbers_of(record.answer)
-        said += [("same_fact", cosine, name) for name, cosine in close if asked <= numbers[name]]
-        for how, cosine, name in sorted(said, key=lambda one: (one[0], -one[1])):
-            row = {"question_id": record.question_id, "passage_id": name, "how": how}
-            found.append(AnswerElsewhere(**row, similarity=cosine))
+        rarest = min((holders.get(word, []) for word in answer), key=len)
+        found += [
+            AnswerElsewhere(question_id=record.question_id, passage_id=name)
+            for name in rarest
+            if name != own and f" {' '.join(answer)} " in plain[name]
+        ]
     return found
 
 
 def note_left_out_check(
-    folder: Path,
-    bases: Sequence[AskedBase],
-    left_out: Collection[str],
-    index: Callable[[str], PassageIndex],
+    folder: Path, bases: Sequence[AskedBase], left_out: Collection[str]
 ) -> None:
     """Write which other passages may answer a question whose own was taken out.
 
-    Nothing is written where the file is there already, where nothing was taken out of a
-    known knowledge base, or where the encoder is not there: the run can do without.
+    Nothing is written where the file is there already, or where nothing was taken out of a known
+    knowledge base.
 
     Args:
         folder: of the run.
         bases: that were asked about.
         left_out: ids of the questions whose passage was taken out.
-        index: makes the embedded passages of a base, by its name.
     """
     path = folder / LEFT_OUT_FILE
-    asked = {
-        base.name: [record for record in base.asked if record.question_id in left_out]
+    asked = [
+        ([record for record in base.asked if record.question_id in left_out], base)
         for base in bases
-    }
-    if path.exists() or not any(asked.values()):
+    ]
+    if path.exists() or not any(records for records, _ in asked):
         return
-    found: list[AnswerElsewhere] = []
-    try:
-        for base in bases:
-            if asked[base.name]:
-                found += left_out_check(asked[base.name], base.knowledge_base, index(base.name))
-    except (DeviceError, MissingDependencyError, ModelFolderError):
-        return
-    lines = (json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in found)
-    write_text(path, "".join(lines))
+    found = [one for some, base in asked for one in left_out_check(some, base.knowledge_base)]
+    write_text(
+        path, "".join(json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in found)
+    )
 
 
 def read_left_out_check(folder: Path) -> tuple[AnswerElsewhere, ...] | None:

@@ -206,25 +206,22 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
         found, totals = Counter(row.kind for row in run.rows), result.totals
         kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
-        errors = [row.question_id for row in run.rows if row.error is not None]
-        failed = sum(name not in run.unmatched for name in errors)
-        values: dict[str, Any] = {
-            "cases": kinds,
+        failed = sum(
+            row.error is not None and row.question_id not in run.unmatched for row in run.rows
+        )
+        counts = {
             "retrieval_misses": sum(row.retrieval_miss for row in run.rows),
             "unmatched": len(run.unmatched),
             "duplicates": count_duplicates(run)[0],
-            "seconds_per_case": totals.seconds / totals.stored if totals.stored else 0.0,
         }
-        told = {
-            **{f"cases, {kind}": number for kind, number in kinds.items()},
-            "retrieval misses": values["retrieval_misses"],
-            "unmatched sources": values["unmatched"],
-            "duplicate questions": values["duplicates"],
-            "failed": failed,
-            "time": f"{totals.seconds:.1f} s",
-            "time per case": f"{values['seconds_per_case']:.3f} s",
-        }
-        lines = tuple((what, str(number)) for what, number in told.items())
+        seconds = totals.seconds / totals.stored if totals.stored else 0.0
+        values: dict[str, Any] = {"cases": kinds, **counts, "seconds_per_case": seconds}
+        lines = (
+            *((f"cases, {kind}", str(number)) for kind, number in kinds.items()),
+            *((name.replace("_", " "), str(number)) for name, number in counts.items()),
+            ("failed", str(failed)),
+            ("time per case", f"{seconds:.3f} s"),
+        )
         note = (
             f"{len(run.unmatched)} of the questions name a source that no document has: they count "
             "in no rate; see `error` in rows.jsonl"

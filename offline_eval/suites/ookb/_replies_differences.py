@@ -16,7 +16,6 @@ from typing import Any
 from ....calibration import Interval
 from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
-from ...report.document import as_json
 from ...report.text import one_line
 from ...run.grouping import grouped
 from ...run.replies import ReplySystem
@@ -34,6 +33,8 @@ _MATCHED_BY = (
     ("model", "prompt", "retrieval"),
 )
 Pair = tuple[RatedReply, RatedReply]
+Difference = dict[str, Any]
+"""Two systems compared; see `_compared`."""
 
 # Rates that two systems are compared by: heading, whether it is about questions that the
 # knowledge base does not answer, and the fewest pairs that make it worth a test.
@@ -45,61 +46,45 @@ MEASURES = {
 }
 
 
-class Comparison:
-    """The comparison of two systems on the cases that both replied to.
+def _compared(
+    pairs: Sequence[Pair], systems: tuple[ReplySystem, ReplySystem], factor: str, run: str | None
+) -> Difference:
+    """Compare two systems on the cases that both replied to.
 
     Args:
-        replies: of both systems to each case, those of the base first.
+        pairs: replies of both systems to each case, those of the base first.
         systems: the base, whose shares are subtracted from those of the other, and the other.
         factor: in which they differ, `several`, or `run` for two runs.
         run: name of the other run's folder, where there is one; the base is of that run.
 
-    Attributes:
-        base: id of the base.
-        other: id of the other system.
-        pairs: cases that count; without a guard all of them.
-        seen_in_calibration: cases left out because the guard's policy was calibrated on their
-            question.
-        differences: by measure; those without a pair are left out. Of each the shares of both,
-            in how many pairs one alone is flagged, other minus base (`n` counts questions),
-            McNemar's p-value, and Holm's over all differences of the report.
+    Returns:
+        Ids of both, factor and run; the number of cases that count (with a guard, those that its
+        policy was not calibrated on), and of the others; and under `differences` by measure the
+        shares of both, in how many pairs one alone is flagged, other minus base (`n` counts
+        questions), McNemar's p-value, and Holm's over all differences of the report.
     """
-
-    def __init__(
-        self,
-        replies: Sequence[Pair],
-        systems: tuple[ReplySystem, ReplySystem],
-        factor: str,
-        run: str = "",
-    ) -> None:
-        usable = replies
-        if any(system.guard != OFF for system in systems):
-            usable = [pair for pair in replies if False not in [one.case.held_out for one in pair]]
-        self.base, self.other = (system.system_id for system in systems)
-        self.factor, self.run = factor, run
-        self.pairs, self.seen_in_calibration = len(usable), len(replies) - len(usable)
-        self.differences: dict[str, dict[str, Any]] = {}
-        for name, (_, out_of_kb, fewest) in MEASURES.items():
-            flags = [
-                (below, above, pair[1].case.question_id)
-                for pair in usable
-                if all(reply.out_of_kb is out_of_kb for reply in pair)
-                and None not in (both := [_flag(reply, name) for reply in pair])
-                for below, above in [both]
-            ]
-            if len(flags) >= fewest:
-                self.differences[name] = _difference(flags)
-
-    @property
-    def clear(self) -> bool:
-        """Whether some difference is more than chance explains, the whole family considered."""
-        return any((one["p_adjusted"] or 1.0) <= LEVEL for one in self.differences.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        value = {**vars(self), "run": self.run or None}
-        del value["differences"]
-        return {**value, **as_json(self.differences)}
+    usable = pairs
+    if any(system.guard != OFF for system in systems):
+        usable = [pair for pair in pairs if False not in [one.case.held_out for one in pair]]
+    differences = {}
+    for name, (_, out_of_kb, fewest) in MEASURES.items():
+        flags = [
+            (below, above, pair[1].case.question_id)
+            for pair in usable
+            if all(reply.out_of_kb is out_of_kb for reply in pair)
+            and None not in (both := [_flag(reply, name) for reply in pair])
+            for below, above in [both]
+        ]
+        if len(flags) >= fewest:
+            differences[name] = _difference(flags)
+    return {
+        **dict(zip(("base", "other"), (one.system_id for one in systems), strict=True)),
+        "factor": factor,
+        "run": run,
+        "pairs": len(usable),
+        "seen_in_calibration": len(pairs) - len(usable),
+        "differences": differences,
+    }
 
 
 def _flag(reply: RatedReply, measure: str) -> bool | None:
@@ -126,7 +111,7 @@ def _difference(flags: Sequence[tuple[bool | None, bool | None, str]]) -> dict[s
     }
 
 
-def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
+def compare_systems(evidence: Evidence) -> tuple[list[Difference], int]:
     """Compare systems of a run, and count how many more pairs there would have been."""
     by_system = grouped(evidence.replies, lambda reply: reply.system.system_id)
     wanted = _one_factor_pairs(tuple(evidence.run.systems.values()))
@@ -135,7 +120,7 @@ def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
         replies = [by_system.get(one.system_id, ()) for one in systems]
         below, above = ({reply.case.case_id: reply for reply in own} for own in replies)
         if pairs := [(below[case], above[case]) for case in below if case in above]:
-            found.append(Comparison(pairs, (systems[0], systems[1]), factor))
+            found.append(_compared(pairs, (systems[0], systems[1]), factor, None))
     return found, max(0, len(wanted) - MAX_PAIRS)
 
 
@@ -156,7 +141,7 @@ def _one_factor_pairs(systems: Sequence[ReplySystem]) -> list[tuple[str, ReplySy
     return sorted(found, key=lambda pair: _FIRST_SHOWN.index(pair[0]))
 
 
-def compare_runs(this: Evidence, other: Evidence) -> list[Comparison]:
+def compare_runs(this: Evidence, other: Evidence) -> list[Difference]:
     """Compare this run with another one, system by system.
 
     Args:
@@ -175,7 +160,7 @@ def compare_runs(this: Evidence, other: Evidence) -> list[Comparison]:
         below = _by_question(reply for reply in other.replies if reply.system is base)
         above = _by_question(reply for reply in this.replies if reply.system is system)
         if pairs := [(below[key], reply) for key, reply in above.items() if key in below]:
-            found.append(Comparison(pairs, (base, system), "run", name))
+            found.append(_compared(pairs, (base, system), "run", name))
     if not found:
         raise InputError(
             "no system replied to the same questions in both runs",
@@ -217,9 +202,9 @@ def _by_question(replies: Iterable[RatedReply]) -> dict[tuple[object, ...], Rate
     return {key: same[0] for key, same in found.items() if len(same) == 1}
 
 
-def adjust_p_values(comparisons: Sequence[Comparison]) -> None:
+def adjust_p_values(comparisons: Sequence[Difference]) -> None:
     """Adjust the p-values over all comparisons, by Holm's method."""
-    tests = [one for found in comparisons for one in found.differences.values()]
+    tests = [one for found in comparisons for one in found["differences"].values()]
     known = [one for one in tests if one["p_value"] is not None]
     for one, adjusted in zip(known, holm_adjusted([one["p_value"] for one in known]), strict=True):
         one["p_adjusted"] = adjusted

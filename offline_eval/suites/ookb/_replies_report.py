@@ -1,6 +1,6 @@
-"""The report of a run of replies: what systems replied, and how judges rated it.
+"""The report of a run of replies.
 
-run folder ─► Evidence ─► RepliesSummary ─► replies_document ─► a file per format
+    run folder ─► RepliesSummary ─► replies_document ─► a file per format
 
 Sentences stand in `replies.txt`.
 """
@@ -8,33 +8,23 @@ Sentences stand in `replies.txt`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from ...report.cascade import cascade_blocks
-from ...report.document import Case, CaseLine, Cases, Check, Document, Prose, Section
-from ...report.prose import explained
-from ...report.tables import Table
-from ...report.text import counted, decimal, one_line
+from ....calibration import Interval
+from ...report.document import Check, Document, Prose, Section
+from ...report.prose import Templates, explained
+from ...report.tables import Cell, Table
+from ...report.text import counted, one_line, p_value, percent
 from ...run.grouping import error_types, grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
-from ._replies_differences import Comparison
-from ._replies_shown import cases_worth_reading, scatter_plot
+from ..parts import READ_REPLIES
+from ._replies_differences import LEVEL, MEASURES
 from ._replies_summary import RepliesSummary
-from ._replies_tables import (
-    comparison_tables,
-    cost_table,
-    criterion_table,
-    glance_table,
-    label_tables,
-    reply_rows,
-    shape_table,
-    support_table,
-)
-from ._replies_what_if import REPLIES_WORDS as WORDS
-from ._replies_what_if import replies_what_if
+from ._replies_tables import SPACE, Columns, cost_table, label_tables, reply_rows, shape_table
 from .replies import (
     FACTORS,
     LONGEST,
@@ -42,75 +32,64 @@ from .replies import (
     OFF,
     SEPARATOR,
     ReplyShape,
+    change,
     distinct,
     varying,
 )
 
+_WORDS = Templates(Path(__file__).parent / "replies.txt")
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 # Topics with a line, and knowledge bases with a table of their own.
 _MAX_TOPICS, _MAX_BASES = 25, 6
 # Parts of the report of a single system that are not folded.
 _OPEN = frozenset({"What was tested", "Results by system"})
+_TITLES = {
+    "guard": "The guard against none",
+    "model": "Another model",
+    "retrieval": "Another retrieval",
+    "prompt": "Another prompt",
+    "several": "Against the first system",
+}
+_GLANCE = (
+    ("Wrong answers, answer not in KB", "out_of_kb", "wrong_answer_rate", -1),
+    ("Abstains, answer not in KB", "out_of_kb", "abstention_rate", 1),
+    ("Abstains falsely, answer in KB", "in_kb", "abstention_rate", -1),
+)
 
 
 def replies_document(summary: RepliesSummary) -> Document:
     """Make the report of a summarised run."""
-    lines, opening = _headline(summary), _lead(summary)
     return Document(
         name="ookb",
-        title=WORDS.text("title", [name for name in summary.knowledge_bases if name]),
-        subtitle=WORDS.text("subtitle", summary.evidence.run),
-        headline=[opening] if opening else lines,
-        warnings=WORDS.paragraphs("warnings", summary, _facts(summary)),
-        sections=_sections(summary, lines if opening else []),
+        title=_WORDS.text("title", [name for name in summary.knowledge_bases if name]),
+        subtitle=_WORDS.text("subtitle", summary.evidence.run),
+        headline=_headline(summary),
+        warnings=_WORDS.paragraphs("warnings", summary, _facts(summary)),
+        sections=_sections(summary),
         values=summary.to_dict(),
-        systems={one.system.system_id: one.numbers() for one in summary.systems},
         rows=lambda: reply_rows(summary.evidence),
         checks=lambda: _checks(summary),
     )
 
 
-# -- The sentences that open the report -------------------------------------------------
-
-
-def _lead(summary: RepliesSummary) -> str:
-    """Write the one sentence that opens a report of several systems; empty if nothing fits.
-
-    With guards it says what the best of them changes, otherwise what all systems did together.
-    """
-    if len(summary.systems) < 2 or not summary.evidence.replies:
-        return ""
-    by_id = {one.system.system_id: one for one in summary.systems}
-    ranked = []
-    for one in _guard_comparisons(summary):
-        shape, name = by_id[one.other].fair(), summary.names[one.other]
-        if shape is not None:
-            wrong, out = shape.out_of_kb.wrong_answer_rate.value, shape.out_of_kb
-            rank = (1.0 if wrong is None else wrong, -(out.abstention_rate.value or 0.0), name)
-            ranked.append((rank, WORDS.text("best_guard", name, shape, one)))
-    best = min(ranked, key=lambda each: each[0])[1] if ranked else ""
-    return best or WORDS.paragraphs("together", summary)[0]
-
-
 def _headline(summary: RepliesSummary) -> list[str]:
     """Write the sentences on the results, the most important one first."""
     if not summary.evidence.replies:
-        return WORDS.paragraphs("nothing", len(summary.evidence.failed))
-    runs = grouped((one for one in summary.differences if one.run), lambda one: one.run)
-    since = WORDS.paragraphs("since", runs, summary.names)
+        return _WORDS.paragraphs("nothing", len(summary.evidence.failed))
+    runs = grouped((one for one in summary.differences if one["run"]), lambda one: one["run"])
+    since = _WORDS.paragraphs("since", runs, summary.names)
     if len(summary.systems) == 1:
-        return [*WORDS.paragraphs("alone", summary.systems[0]), *since]
+        return [*_WORDS.paragraphs("alone", summary.systems[0]), *since]
     # Rates over systems with and without a guard say little: what it changes comes first.
-    guards = [one for one in _guard_comparisons(summary) if one.differences.keys() - {"factuality"}]
-    said = WORDS.paragraphs("guards", guards, summary.names)
-    return [*said, *WORDS.paragraphs("together", summary), *since]
-
-
-def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
     systems = summary.evidence.run.systems
-    guards = (one for one in summary.differences if one.factor == "guard")
-    return [one for one in guards if systems[one.base].guard == OFF]
+    guards = [
+        one
+        for one in summary.differences
+        if one["factor"] == "guard" and systems[one["base"]].guard == OFF
+    ]
+    said = _WORDS.paragraphs("guards", guards, summary.names)
+    return [*said, *_WORDS.paragraphs("together", summary), *since]
 
 
 def _facts(summary: RepliesSummary) -> dict[str, Any]:
@@ -144,11 +123,10 @@ def _checks(summary: RepliesSummary) -> list[Check]:
     found = []
     for one in summary.systems:
         for base, shape in ReplyShape.by_base(one.every).items():
-            failed = shape.out_of_kb.errors + shape.in_kb.errors
-            total = shape.out_of_kb.n + shape.in_kb.n + failed
+            failed, total = shape.errors, shape.errors + shape.out_of_kb.n + shape.in_kb.n
             failure = f"{failed} of {total} replies ended in an error" if failed else ""
             group = f"{_GROUP}.{base}" if base else _GROUP
-            text = WORDS.text("measured", shape)
+            text = _WORDS.text("measured", shape)
             found.append(Check(group, one.system.system_id, failure, text))
     if summary.missing:
         planned = summary.evidence.run.manifest.replies
@@ -160,27 +138,25 @@ def _checks(summary: RepliesSummary) -> list[Check]:
 # -- Sections ---------------------------------------------------------------------------
 
 
-def _sections(summary: RepliesSummary, lines: Sequence[str]) -> list[Section]:
-    manifest, names = summary.evidence.run.manifest, summary.names
+def _sections(summary: RepliesSummary) -> list[Section]:
+    manifest = summary.evidence.run.manifest
     small = Prose(explained("intervals", "wilson", "bootstrap"), small=True)
     sections = (
         _tested(summary),
-        _results(summary, lines),
-        Section("How to read the intervals", (WORDS.text("intervals"), small)),
-        replies_what_if(summary.evidence, names),
-        _cascades(summary),
+        _results(summary),
+        Section("How to read the intervals", (_WORDS.text("intervals"), small)),
         _support(summary),
         _differences(summary),
         _criteria(summary),
         _topics(summary),
-        cases_worth_reading(summary.evidence, names),
+        READ_REPLIES,
         _people(summary),
         _elsewhere(summary),
         _costs(summary),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     )
     found = [section for section in sections if section is not None]
-    last = Section.next_steps(WORDS.terms("next_steps", summary))
+    last = Section.next_steps(_WORDS.terms("next_steps", summary))
     # The most important part stays open; the rest is there for those who open it.
     if len(summary.systems) < 2 or not summary.evidence.replies:
         return [*(replace(one, folded=one.title not in _OPEN) for one in found), last]
@@ -194,15 +170,27 @@ def _heading(summary: RepliesSummary) -> str:
 
 
 def _glance(summary: RepliesSummary) -> Section:
-    note = Prose((WORDS.text("at_a_glance", summary.some_seen),), small=True)
-    table = glance_table(_heading(summary), summary.systems)
-    return Section("At a glance", (table, note, scatter_plot(summary)))
+    """Show a number per question and system."""
+    systems = summary.systems
+    shapes = [one.fair() or ReplyShape(one.every) for one in systems]
+    columns: Columns = []
+    for heading, side, name, better in _GLANCE:
+        rates: list[Interval] = [getattr(getattr(shape, side), name) for shape in shapes]
+        if any(rate.value is not None for rate in rates):
+            cells = Cell.column(rates, better=better)
+            columns.append((heading, [replace(cell, under="") for cell in cells]))
+    failed = [one.failed for one in systems]
+    if any(failed):
+        columns.append(("Failed replies", list(map(percent, failed))))
+    table = Table.from_columns(_heading(summary), [one.name for one in systems], columns)
+    note = Prose((_WORDS.text("at_a_glance", summary.some_seen),), small=True)
+    return Section("At a glance", (table, note))
 
 
 def _tested(summary: RepliesSummary) -> Section:
     run = summary.evidence.run
     counts = Counter(case.kind.value for case in run.cases.values())
-    lines = [line.split(" :: ") for line in WORDS.paragraphs("kinds")]
+    lines = [line.split(" :: ") for line in _WORDS.paragraphs("kinds")]
     kinds = Table.of_text(
         ("Kind of case", "What is the case", "What is wanted", "Cases"),
         [(*text, counts[kind]) for kind, *text in lines if counts[kind]],
@@ -211,13 +199,12 @@ def _tested(summary: RepliesSummary) -> Section:
     alike = [name for name in FACTORS if len(systems) > 1 and name not in varying(systems)]
     shared = {name: one_line(getattr(systems[0], name)) for name in alike}
     said = [f"{name} {value}" for name, value in shared.items() if value]
-    judged = WORDS.paragraphs("judged", summary.evidence, said)
-    return Section("What was tested", (WORDS.text("tested"), kinds, *judged))
+    judged = _WORDS.paragraphs("judged", summary.evidence, said)
+    return Section("What was tested", (_WORDS.text("tested"), kinds, *judged))
 
 
-def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
+def _results(summary: RepliesSummary) -> Section:
     heading, bases = _heading(summary), summary.knowledge_bases
-    alone = scatter_plot(summary) if len(summary.systems) == 1 else None
     parts = []
     for base in bases if 1 < len(bases) <= _MAX_BASES else [None]:
         title = ""
@@ -232,48 +219,95 @@ def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
         table = shape_table("Guarded system", unseen)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
     terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
-    said = Prose(tuple(lines), bullets=True) if lines else None
-    return Section("Results by system", (said, alone, *parts, Prose(terms, small=True)))
-
-
-def _cascades(summary: RepliesSummary) -> Section | None:
-    policies = summary.evidence.run.policies
-    known = [(one, one.cascade) for one in summary.systems if one.cascade is not None]
-    parts = [
-        Section(of.name, cascade_blocks(found, policies.get(of.system.guard)))
-        for of, found in known
-    ]
-    return Section("Cascade of scorers", tuple(parts)) if parts else None
+    return Section("Results by system", (*parts, Prose(terms, small=True)))
 
 
 def _support(summary: RepliesSummary) -> Section | None:
+    """Show per system how many replies its passages do not bear out, and why."""
     shown = {one.name: one.support for one in summary.systems if one.support["checked"]}
-    title, said = "Replies that their passages do not bear out", WORDS.text("support")
-    return Section(title, (said, support_table(shown))) if shown else None
+    rows = list(shown.values())
+    kinds = sorted({kind for one in rows for kind in one["found"]})
+    columns: Columns = [
+        ("Checked", [one["checked"] for one in rows]),
+        ("Unsupported", Cell.column([one["unsupported"] for one in rows], better=-1)),
+        *((kind.capitalize(), [one["found"].get(kind, 0) for one in rows]) for kind in kinds),
+    ]
+    table = Table.from_columns("System", list(shown), columns)
+    title, said = "Replies that their passages do not bear out", _WORDS.text("support")
+    return Section(title, (said, table)) if shown else None
 
 
 def _differences(summary: RepliesSummary) -> Section | None:
-    compared = [one for one in summary.differences if one.differences]
+    """Show differences in percentage points, a table for each kind of change."""
+    compared = [one for one in summary.differences if one["differences"]]
     if not compared:
         return None
-    others = {one.base: one_line(one.base, LONGEST) for one in summary.differences if one.run}
-    tables = comparison_tables(compared, {**others, **summary.names}, summary.evidence.run.systems)
-    tests = sum(len(one.differences) for one in compared)
-    note = Prose((WORDS.text("both_answered"),), small=True)
-    return Section("Differences", (WORDS.text("differences", tests), *tables, note))
+    systems = summary.evidence.run.systems
+
+    def title(found: Mapping[str, Any]) -> str:
+        if found["factor"] == "guard" and systems[found["base"]].guard != OFF:
+            return "Another guard"
+        run = found["run"]
+        return f"Against the run “{run}”" if run else _TITLES[found["factor"]]
+
+    tables = []
+    for name, own in grouped(compared, title).items():
+        columns: Columns = [
+            (heading, [_difference(one, key) for one in own])
+            for key, (heading, *_) in MEASURES.items()
+            if any(key in one["differences"] for one in own)
+        ]
+        columns.append(("Cases", [one["pairs"] for one in own]))
+        lines = [_compared(one, summary) for one in own]
+        tables.append(Section(name, (Table.from_columns("Compared", lines, columns),)))
+    tests = sum(len(one["differences"]) for one in compared)
+    note = Prose((_WORDS.text("both_answered"),), small=True)
+    return Section("Differences", (_WORDS.text("differences", tests), *tables, note))
+
+
+def _compared(found: Mapping[str, Any], summary: RepliesSummary) -> str:
+    base, other, systems = found["base"], found["other"], summary.evidence.run.systems
+    if found["factor"] in FACTORS:
+        factors = varying(tuple(systems.values()))
+        return change(systems[base], systems[other], found["factor"], factors)
+    names = [summary.names.get(one, one_line(one, LONGEST)) for one in (base, other)]
+    return names[1] if found["run"] and names[0] == names[1] else " → ".join(names)
+
+
+def _difference(found: Mapping[str, Any], measure: str) -> Cell | None:
+    one = found["differences"].get(measure)
+    if one is None:
+        return None
+    cell, p = Cell.difference(one["difference"]), one["p_adjusted"]
+    n = "" if measure != "factuality" else f"; n{SPACE}={SPACE}{one['difference'].n}"
+    under = f"{cell.under};\np{SPACE}{p_value(p)}{n}"
+    return Cell(cell.value, under, "clear" if p is not None and p <= LEVEL else "")
 
 
 def _criteria(summary: RepliesSummary) -> Section | None:
+    """Show how often each outcome of a criterion occurs, a line per system."""
     blocks: list[Section | Prose] = []
     for found in summary.criteria:
         name = one_line(found["criterion"], LONGEST).replace("_", " ").capitalize()
-        judge = one_line(WORDS.text("judge", found["judge"]), LONGEST)
+        judge = one_line(_WORDS.text("judge", found["judge"]), LONGEST)
         if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
-        table = criterion_table(found["systems"], summary.names)
+        rows = {summary.names[system]: counts for system, counts in found["systems"].items()}
+        totals = [sum(counts.values()) for counts in rows.values()]
+        columns: Columns = [
+            (
+                one_line(outcome, LONGEST).replace("_", " "),
+                [
+                    Cell(str(counts[outcome]), percent(counts[outcome] / n))
+                    for counts, n in zip(rows.values(), totals, strict=True)
+                ],
+            )
+            for outcome in next(iter(rows.values()), {})
+        ]
+        table = Table.from_columns("System", list(rows), [*columns, ("Judged", totals)])
         blocks.append(Section(f"{name}, judged by {judge}", (table,)))
     if any(found["criterion"] == Judgement.FAILURE for found in summary.criteria):
-        blocks.append(Prose((WORDS.text("failures"),), small=True))
+        blocks.append(Prose((_WORDS.text("failures"),), small=True))
     return Section("How answers go wrong", tuple(blocks)) if blocks else None
 
 
@@ -283,37 +317,36 @@ def _topics(summary: RepliesSummary) -> Section | None:
     shown, more = summary.topics[:_MAX_TOPICS], len(summary.topics) - _MAX_TOPICS
     shapes = {f"{one['topic']} ({one['questions']})": one["replies"] for one in shown}
     table = shape_table("Topic (questions)", shapes, best=False)
-    note = WORDS.text("topics", summary.pooled, summary.topics_by, more)
+    note = _WORDS.text("topics", summary.pooled, summary.topics_by, more)
     return Section("By topic", (table, Prose((note,), small=True)))
 
 
 def _people(summary: RepliesSummary) -> Section:
-    judges = None
+    blocks: list[Section] = []
     if len(summary.judges) > 1:
-        words = {name: WORDS.text("judge", name) for name in summary.judges}
+        words = {name: _WORDS.text("judge", name) for name in summary.judges}
         lines = [name if name == said else f"{name}: {said}" for name, said in words.items()]
         shapes = dict(zip(distinct(lines), summary.judges.values(), strict=True))
         table = shape_table("Judge", shapes, best=False)
-        judges = Section("The same replies by each judge alone", (table,))
-    tables = [] if summary.labels is None else label_tables(summary.labels, summary.names)
-    said = WORDS.paragraphs("labels", summary.labels)
-    return Section("Judges and people", (judges, *said, *tables))
+        blocks.append(Section("The same replies by each judge alone", (table,)))
+    if summary.labels is not None:
+        blocks += label_tables(summary.labels, summary.names)
+    said = _WORDS.paragraphs("labels", summary.labels)
+    return Section("Judges and people", (*said, *blocks))
 
 
 def _elsewhere(summary: RepliesSummary) -> Section:
-    found = summary.left_out_check
-    run, cases = summary.evidence.run, []
+    found, run = summary.left_out_check, summary.evidence.run
+    lines = []
     for one in (found or ())[:_SHOWN_ELSEWHERE]:
         asked, held = run.questions.get(one.question_id), run.passages.get(one.passage_id)
-        similarity = "" if one.similarity is None else f", similarity {decimal(one.similarity)}"
         question = one.question_id if asked is None else asked.question
-        passage = one_line(one.passage_id if held is None else held.text, 240)
-        how = f"found by: {one.how.replace('_', ' ')}{similarity}"
-        cases.append(Case(one_line(question, 240), how, (CaseLine(passage, "Passage"),)))
+        passage = one.passage_id if held is None else held.text
+        lines.append((one_line(question, 240), one_line(passage, 240)))
+    table = Table.of_text(("Question", "Passage"), lines) if lines else None
     more = len(found or ()) - _SHOWN_ELSEWHERE
     rest = f"… and {more} more in left_out_check.jsonl." if more > 0 else None
-    said, shown = WORDS.text("elsewhere", found), Cases(tuple(cases)) if cases else None
-    return Section("Is the answer really gone?", (said, shown, rest))
+    return Section("Is the answer really gone?", (_WORDS.text("elsewhere", found), table, rest))
 
 
 def _costs(summary: RepliesSummary) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from ....guard.reply_check import DEFAULT_THRESHOLD
 from ....guard.signals.support import SupportCheck
 from ...judging.correction import corrected_rate
-from ...judging.labelling import Agreement, Labels
+from ...judging.labelling import Labels
 from ...judging.validation import JudgeValidation
 from ...report.cascade import cascade_counts
 from ...report.document import as_json
@@ -176,7 +176,7 @@ class RepliesSummary:
         }
         given = Labels.read(run.folder)
         labelled = any(one.outcome is not None for own in given.given.values() for one in own)
-        self.labels = LabelsSummary(evidence, given, self.judge_warnings) if labelled else None
+        self.labels = labels_of(evidence, given, self.judge_warnings) if labelled else None
         self.left_out_check = read_left_out_check(run.folder)
         self.missing = max(0, run.manifest.replies - len(run.replies))
         self.some_seen = any(one.seen for one in self.systems)
@@ -202,9 +202,18 @@ class RepliesSummary:
             "topics_by": self.topics_by if self.topics else None,
             "cost": self.costs,
             "judge_bias": dict(sorted(self.judge_bias.items())),
+            "labels": None,
+            "differences": [
+                {**row, **differences}
+                for one in self.differences
+                for row in [dict(one)]
+                for differences in [row.pop("differences")]
+            ],
         }
-        names = ("knowledge_bases", "systems", "criteria", "differences", "topics", "labels")
-        own |= {name: getattr(self, name) for name in (*names, "left_out_check")}
+        if self.labels is not None:
+            own["labels"] = {**self.labels, "judges": list(map(_validation, self.labels["judges"]))}
+        names = ("knowledge_bases", "systems", "criteria", "topics", "left_out_check")
+        own |= {name: getattr(self, name) for name in names}
         return run_values(manifest, {name: as_json(value) for name, value in own.items()})
 
 
@@ -338,56 +347,42 @@ _RATES: tuple[tuple[str, str, Collection[str], bool], ...] = (
 )
 
 
-class LabelsSummary:
-    """People's labels of a run.
+def labels_of(evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> dict[str, Any]:
+    """Return what people's labels say of a run.
 
     Args:
         evidence: the judged replies.
         labels: in the run folder.
         warned: what is known against judges, by name.
 
-    Attributes:
-        annotators: how many labels each gave.
-        agreements: between people, by criterion.
-        validations: each judge against them.
-        corrected: rates by the judge (`raw`) and corrected by the labels, whose intervals include
-            the judge's error; all systems together first.
+    Returns:
+        How many labels each annotator gave; each judge against them; and rates by the judge
+        (`raw`) and corrected by the labels, whose intervals include the judge's error, all
+        systems together first.
     """
+    known = {name: (text,) for name, text in warned.items()}
+    judges = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
+    for one in judges:
+        for name in ("accuracy", "precision", "recall", "specificity", "kappa"):
+            found = getattr(one, name)
+            # No number of labels makes a judge certain.
+            if found.low == found.high:
+                setattr(one, name, replace(found, low=None, high=None))
+    counts = {
+        name: sum(label.outcome is not None for label in given)
+        for name, given in labels.given.items()
+    }
+    return {"annotators": counts, "judges": judges, "corrected": list(_corrected(evidence, labels))}
 
-    def __init__(self, evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> None:
-        self.annotators = {
-            name: sum(label.outcome is not None for label in given)
-            for name, given in labels.given.items()
-        }
-        names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
-        self.agreements = [Agreement.of(labels, name, run=evidence.run) for name in names]
-        known = {name: (text,) for name, text in warned.items()}
-        self.validations = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
-        for one in self.validations:
-            for name in ("accuracy", "precision", "recall", "specificity", "kappa"):
-                found = getattr(one, name)
-                # No number of labels makes a judge certain.
-                if found.low == found.high:
-                    setattr(one, name, replace(found, low=None, high=None))
-        self.corrected = list(_corrected(evidence, labels))
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; pairs of names, which JSON cannot key by, become lists."""
-        agreement: dict[str, Any] = {}
-        for one in self.agreements:
-            cohen = [{"annotators": list(pair), **asdict(k)} for pair, k in one.cohen.items()]
-            agreement[one.criterion] = {**asdict(one), "cohen": cohen}
-            del agreement[one.criterion]["criterion"]
-        judges = []
-        for found in self.validations:
-            confusion = [
-                {"people": people, "judge": judge, "replies": count}
-                for (people, judge), count in found.confusion.items()
-            ]
-            judges.append({**vars(found), "confusion": confusion})
-            del judges[-1]["positive"], judges[-1]["unsettled"]
-        value = {"annotators": self.annotators, "judges": judges, "corrected": self.corrected}
-        return {"agreement": agreement, **as_json(value)}
+def _validation(found: JudgeValidation) -> dict[str, Any]:
+    """JSON-ready; pairs of outcomes, which JSON cannot key by, become a list."""
+    value = {name: of for name, of in vars(found).items() if name not in ("positive", "unsettled")}
+    value["confusion"] = [
+        {"people": people, "judge": judge, "replies": count}
+        for (people, judge), count in found.confusion.items()
+    ]
+    return value
 
 
 def _corrected(evidence: Evidence, labels: Labels) -> Iterator[dict[str, Any]]:

@@ -1,49 +1,29 @@
-"""The report of a run of relevance signals: numbers, thresholds to try, cases to read, and plots.
+"""The report of a run of relevance signals: numbers, thresholds to try, and a plot.
 
 Sentences stand in `signals.txt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ....calibration import Interval
-from ....calibration.selective_metrics import OperatingPoint
 from ....guard.policy import Policy
 from ...data.questions import QuestionRecord
 from ...report.cascade import cascade_without_what_if
-from ...report.document import (
-    Case,
-    CaseLine,
-    Cases,
-    Document,
-    Facts,
-    Figure,
-    Figures,
-    Passages,
-    Prose,
-    Section,
-)
-from ...report.plots import DOTTED, POINT, Colour, Drawn, Plot, error_bars, histograms
+from ...report.document import Document, Facts, Prose, Section
+from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates, explained
-from ...report.text import decimal, one_line, percent
-from ...report.what_if import WhatIf, WhatIfCase
-from ...run.measured_run import Review
-from .signals import KindSummary, ScoredCase, SignalsSummary, relevance_gate
+from ...report.tables import Table
+from ...report.text import decimal, percent
+from ...report.what_if import WhatIf, WhatIfCase, what_if_section
+from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 _WORDS = Templates(Path(__file__).parent / "signals.txt")
 _TITLE = "Out-of-knowledge-base report"
-_SHOWN = 10
-_QUESTION_LIMIT, _PASSAGE_LIMIT = 300, 180
-_NONE = "No such case was measured."
-_REVIEWED = {
-    Review.Verdict.ANSWERED: "another passage answers it, so it is no leak",
-    Review.Verdict.NOT_ANSWERED: "no other passage answers it",
-    Review.Verdict.UNSURE: "unsure, so it counts as unanswered",
-}
 
 
 def signals_document(found: SignalsSummary) -> Document:
@@ -63,8 +43,7 @@ def signals_document(found: SignalsSummary) -> Document:
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, refusal = found.run, found.run.refusal
     which = _WORDS.text("which_questions", run.calibration)
-    what_if = signals_what_if(found)
-    plots = (_histograms(found), _risk_coverage(found, which))
+    scores = _histograms(found)
     manifest = run.manifest
     return [
         Section("Results", (_figures(found, which),)),
@@ -81,29 +60,29 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
             "Refused: what would work",
             (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
         ),
-        Section("Scores and thresholds", plots) if any(plots) else None,
-        Section("What if the threshold were another?", (what_if,)) if what_if else None,
+        Section("Scores", (scores,)) if scores else None,
+        what_if_section("What if the threshold were another?", signals_what_if(found)),
         Section("The policy and its guarantee", _policy(found)),
-        Section("Cases worth reading", tuple(_cases(found)), folded=True),
+        Section("Single cases", tuple(_WORDS.paragraphs("leaks", found)), folded=True),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
         Section.next_steps(_WORDS.terms("next_steps", found)),
     ]
 
 
-def _figures(found: SignalsSummary, which: str) -> Figures:
+def _figures(found: SignalsSummary, which: str) -> Table:
     lines = []
     for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, name, meaning = line.split(" :: ", 2)
         rate: Any = getattr(found, key)
-        by_policy = isinstance(rate, KindSummary)
-        if isinstance(rate, KindSummary):
-            rate = rate.pass_rate if key == "echo" else rate.abstention_rate
+        by_policy = isinstance(rate, dict)
+        if by_policy:
+            rate = rate["pass_rate" if key == "echo" else "abstention_rate"]
         if key == "shared_words":
             rate = Interval(rate, n=found.questions)
         note = found.note(rate, by_policy=by_policy)
         told = f"{meaning} Not measured: {note}." if note else meaning
-        lines.append(Figure(name, rate, told, decimal if key.startswith("auroc") else percent))
-    return Figures(tuple(lines))
+        lines.append((name, rate, told, decimal if key.startswith("auroc") else percent))
+    return Table.of_figures(lines)
 
 
 def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
@@ -161,64 +140,12 @@ def _what_if_case(case: ScoredCase) -> WhatIfCase:
     row = case.row
     raw = row.raw_relevance if row.retrieved else None
     return WhatIfCase(
-        name=row.case_id,
-        question=case.question.question,
         relevance=raw if case.relevance is None else case.relevance,
         confidence=None,
         context_right=case.found or case.elsewhere,
         nothing_retrieved=raw is None,
         # Neither a leak nor, chosen by relevance as it is, a fair sample of what can be answered.
         missed=case.missed or case.elsewhere,
-    )
-
-
-# -- Cases worth reading ----------------------------------------------------------------
-
-
-def _cases(found: SignalsSummary) -> Iterable[Section]:
-    def first(cases: Iterable[ScoredCase], sign: int) -> Cases:
-        order = sorted(cases, key=lambda case: (sign * case.score, case.row.case_id))
-        return Cases(tuple(_shown(case, found.run.texts) for case in order[:_SHOWN]), empty=_NONE)
-
-    leaks = _WORDS.paragraphs("leaks", found)
-    missing = [case for case in found.scored if not case.in_kb]
-    yield Section("Answer left out, yet most relevant", (*leaks, first(missing, -1)))
-    if found.run.unanswerable:
-        own = (_WORDS.text("unanswerable"), first(found.scored_unanswerable, -1))
-        yield Section("Unanswerable, yet most relevant", own)
-    least = first((case for case in found.scored if case.found), 1)
-    said = _WORDS.text("false_abstentions")
-    yield Section("Answer retrieved, yet least relevant", (said, least))
-
-
-def _shown(case: ScoredCase, texts: Mapping[str, str]) -> Case:
-    row = case.row
-    wrong = case.passes is not None and case.passes == case.missing and not case.elsewhere
-    outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
-    review = "" if case.review is None else f"reviewed: {_REVIEWED[case.review]}"
-    notes = (
-        row.case_id,
-        "" if case.relevance is None else f"relevance {decimal(case.relevance)}",
-        f"raw score {decimal(row.raw_relevance if row.retrieved else None)}",
-        "held out" if case.held_out else "",
-        review,
-    )
-    own, lines = case.question.own_passage, []
-    for name, score in zip(row.retrieved, row.scores, strict=True):
-        # A knowledge base may hold more than the run asked about.
-        text = one_line(texts.get(name, "(text not stored in the run)"), _PASSAGE_LIMIT)
-        # A chunk of a served chain is called after its source.
-        right = name == own or name.startswith(f"{own}#")
-        lines.append(CaseLine(text, label=decimal(score), right=right, note=name))
-    passages = Passages(tuple(lines)) if lines else CaseLine("Nothing was retrieved.")
-    gone = one_line(case.question.passage, _PASSAGE_LIMIT)
-    left_out = not case.in_kb and case.question.passage
-    return Case(
-        question=one_line(case.question.question, _QUESTION_LIMIT),
-        note=" · ".join(filter(None, notes)),
-        parts=(CaseLine(gone, "Left out"), passages) if left_out else (passages,),
-        tag=f"{outcome} wrongly" if wrong else outcome,
-        wrong=wrong,
     )
 
 
@@ -261,42 +188,3 @@ def _histograms(summary: SignalsSummary) -> Plot | None:
         "relevance (calibrated)" if calibrated else "raw relevance score",
         threshold,
     )
-
-
-def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
-    calibration = summary.run.calibration
-    shown = [case for case in summary.scored if case.counted or calibration is None]
-    points = _curve([one for one in shown if one.found], [one for one in shown if one.left_out])
-    if not points:
-        return None
-    drawn: list[Drawn] = [
-        ("plot", points, {"color": _LEFT_OUT, "clip_on": False, "label": "every threshold"}),
-    ]
-    if calibration is not None:
-        if calibration.risk is not None:
-            style = {"color": Colour.INK, **DOTTED, "label": "risk asked for"}
-            drawn.append(("axhline", (calibration.risk,), style))
-        across, upward = summary.in_kb.pass_rate, summary.left_out.pass_rate
-        bars = {"xerr": error_bars([across]), "yerr": error_bars([upward]), "capsize": 4}
-        style = {**bars, "elinewidth": 1.5, "label": "the policy, 95 % intervals", **POINT}
-        drawn.append(("errorbar", (across.value, upward.value), style))
-    return Plot.of_shares(
-        ("risk-coverage", "Risk against coverage", _WORDS.text("caption_of_risk", which)),
-        drawn,
-        (
-            "coverage: answer retrieved, share that passes",
-            "risk: answer left out, share that passes",
-        ),
-        legend="upper left",
-    )
-
-
-def _curve(
-    may_pass: Sequence[ScoredCase], must_not_pass: Sequence[ScoredCase]
-) -> tuple[list[float], ...]:
-    """Coverage and risk at every threshold, from where nothing passes; empty without cases."""
-    points = OperatingPoint.curve(
-        [case.score for case in may_pass], [case.score for case in must_not_pass]
-    )
-    coverages, risks = [one.coverage for one in points], [one.risk for one in points]
-    return ([0.0, *coverages], [0.0, *risks]) if points else ()

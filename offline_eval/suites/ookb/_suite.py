@@ -159,7 +159,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
         left_out = {one.case.question_id for one in prepared if one.case.kind is CaseKind.LEFT_OUT}
-        note_left_out_check(folder, prepared.bases, left_out, run.index)
+        note_left_out_check(folder, prepared.bases, left_out)
         replier = run.retrieve(
             folder,
             prepared.items,

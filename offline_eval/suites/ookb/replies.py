@@ -8,7 +8,6 @@ Tables, plots, CSV, differences and cases to read all follow from these rows.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -229,6 +228,11 @@ class ReplyShape:
         sides = grouped(replies, lambda reply: reply.out_of_kb)
         self.out_of_kb, self.in_kb = (ReplyCounts(sides.get(side, ())) for side in (True, False))
 
+    @property
+    def errors(self) -> int:
+        """Replies that ended in an error."""
+        return self.out_of_kb.errors + self.in_kb.errors
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the counts out of the knowledge base, the others beneath `in_kb`."""
         in_kb = as_json(vars(self.in_kb))
@@ -265,8 +269,6 @@ def rate(trials: Iterable[tuple[RatedReply, bool]]) -> Interval:
 FACTORS = ("model", "retrieval", "prompt", "guard")
 SEPARATOR = " \N{MIDDLE DOT} "
 LONGEST = 60
-# What may stand in a plot: nothing that its maker reads as markup or as a colour.
-_PLAIN = re.compile(r"[\w@=.,+:/ \N{MIDDLE DOT}-]{1,64}", re.ASCII)
 
 
 def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
@@ -317,19 +319,6 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
     )
     same = one_line(_label(base, [name for name in factors if name != factor]), LONGEST)
     return f"{same}: {before} → {after}" if same else f"{before} → {after}"
-
-
-def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
-    """Replace labels that cannot stand in a plot by numbers.
-
-    Example:
-        >>> plain_labels({"a": "direct", "b": "<script>"})
-        {'a': 'direct', 'b': 'system 2'}
-    """
-    return {
-        system: label if _PLAIN.fullmatch(label) else f"system {position}"
-        for position, (system, label) in enumerate(names.items(), start=1)
-    }
 
 
 def _label(system: ReplySystem, factors: Sequence[str]) -> str:

@@ -14,19 +14,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, cycle
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from ....calibration import Interval
-from ....calibration.selective_metrics import OperatingPoint, PairedScores
+from ....calibration.selective_metrics import PairedScores
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
-from ...report.document import Document, Facts, Prose, Section, as_json
-from ...report.plots import DOTTED, Colour, Drawn, Plot
+from ...report.document import Document, Prose, Section, as_json
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
@@ -45,10 +44,6 @@ from .instruments import DocumentChain, Instruments, ServedInstruments
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60
-_COLOURS = (
-    Colour.BLUE, Colour.VERMILION, Colour.INK, Colour.AMBER, Colour.PURPLE, Colour.SKY, Colour.GREY,
-)  # fmt: skip
-_STYLES = ("-", "--", "-.", ":")
 # Differences of AUROC up to this are too small to pay for.
 _MARGIN = 0.02
 # With fewer passages the intervals of a bootstrap are too narrow.
@@ -99,7 +94,6 @@ def compare_scorers(
     *,
     risk: float,
     options: RunOptions | None = None,
-    price: float | None = None,
 ) -> ScorerComparison:
     """Measure each scorer on the same cases, compare them, and write the report.
 
@@ -112,7 +106,6 @@ def compare_scorers(
         out: folder with a run folder for each scorer, and the report.
         risk: share α of the left-out questions that may pass, in (0, 1).
         options: retries, progress; the stage of the progress is the scorer.
-        price: of a call of a language model; None where it is not known.
 
     Raises:
         InputError: fewer than two scorers, one that cannot be loaded, was tuned on these
@@ -138,7 +131,7 @@ def compare_scorers(
         run_suite(_TIMED, own, folder, [one], given)
         rows = [row for row in _TIMED.rows.read(folder) if isinstance(row, TimedRow)]
         measured.append((name, MeasuredRun.read(folder, with_calibration=False), rows))
-    found = ScorerComparison(measured, risk=risk, price=price)
+    found = ScorerComparison(measured, risk=risk)
     ReportWriter(out).write(scorers_document(found))
     return found
 
@@ -235,18 +228,9 @@ class ScorerNumbers:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerDifference:
-    """The first scorer minus the second, paired.
-
-    The intervals of AUROC hold for all pairs together with 95 %, those of false abstention
-    likewise.
-    """
-
-    first: str
-    second: str
-    auroc: Interval
-    false_abstention: Interval
+ScorerDifference = tuple[str, str, Interval, Interval]
+"""Two scorers, and the first minus the second, paired: in AUROC, and in false abstention. The
+intervals of AUROC hold for all pairs together with 95 %, those of false abstention likewise."""
 
 
 class ScorerComparison:
@@ -255,7 +239,6 @@ class ScorerComparison:
     Args:
         measured: at least two, which measured the same cases.
         risk: share of the left-out questions that may pass, in (0, 1).
-        price: of a call of a language model, in any currency; None where it is not known.
 
     Attributes:
         questions: that were asked.
@@ -266,16 +249,13 @@ class ScorerComparison:
         failed: cases that failed, of all scorers.
         differences: of each pair.
         choice: which one to take.
-        curves: per scorer its operating points, the strictest first.
 
     Raises:
         InputError: the cases differ.
     """
 
-    def __init__(
-        self, measured: Sequence[MeasuredScorer], *, risk: float, price: float | None = None
-    ) -> None:
-        self.price, self.risk = price, risk
+    def __init__(self, measured: Sequence[MeasuredScorer], *, risk: float) -> None:
+        self.risk = risk
         cases, self.retrieval_misses = _same_cases(measured)
         paired = _paired(measured, cases)
         self.questions, self.passages = len(measured[0][1].questions), paired.count
@@ -286,7 +266,7 @@ class ScorerComparison:
         # Bonferroni: the intervals of all pairs hold together.
         confidence = 1 - _LEVEL / max(1, len(pairs))
         self.differences = [
-            ScorerDifference(
+            (
                 *pair,
                 paired.auroc_difference(*pair, confidence=confidence),
                 paired.false_abstention_difference(*pair, risk, confidence=confidence),
@@ -294,21 +274,16 @@ class ScorerComparison:
             for pair in pairs
         ]
         self.choice = choose_scorer(self.scorers, self.differences, paired.count)
-        self.curves = {
-            name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
-            for name in usable
-        }
-
-    def cost_of_1000(self, scorer: ScorerNumbers) -> str:
-        """What the calls for 1,000 questions cost, where the price of one is known."""
-        return f"{1000 * scorer.calls_per_question * (self.price or 0.0):.2f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; the curves are not in it."""
-        names = ("questions", "passages", "retrieval_misses", "risk", "scorers", "differences")
+        """JSON-ready."""
+        names = ("questions", "passages", "retrieval_misses", "risk", "scorers")
         found = {name: as_json(getattr(self, name)) for name in names}
-        priced = {} if self.price is None else {"price": self.price}
-        return {"schema_version": 1, **priced, **found, "choice": self.choice._asdict()}
+        columns = ("first", "second", "auroc", "false_abstention")
+        found["differences"] = [
+            as_json(dict(zip(columns, one, strict=True))) for one in self.differences
+        ]
+        return {"schema_version": 1, **found, "choice": self.choice._asdict()}
 
 
 def choose_scorer(
@@ -334,11 +309,11 @@ def choose_scorer(
         return ScorerChoice("cannot_be_told", None, why)
     # Per scorer and other scorer, the interval of how much better the other one is.
     against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
-    for one in differences:
-        if one.first in against and one.second in against:
-            low, high = one.auroc.low or 0.0, one.auroc.high or 0.0
-            against[one.first][one.second] = -high, -low
-            against[one.second][one.first] = low, high
+    for first, second, auroc, _ in differences:
+        if first in against and second in against:
+            low, high = auroc.low or 0.0, auroc.high or 0.0
+            against[first][second] = -high, -low
+            against[second][first] = low, high
     not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
     calls, milliseconds = min(one.cost for one in not_worse)
     most = calls, _SAME_TIME * milliseconds
@@ -439,14 +414,9 @@ def scorers_document(found: ScorerComparison) -> Document:
         warnings=_WORDS.paragraphs("warnings", found),
         sections=[
             Section("Results", (_table(found), _differences(found))),
-            Section("Coverage against leak", (_plot(found),)) if found.curves else None,
             Section(
                 "How to read this",
                 (*_WORDS.paragraphs("how_to_read"), Prose(explained("leak"), small=True)),
-            ),
-            Section(
-                "What was compared",
-                (Facts(tuple((one.name, one.unfit or "compared") for one in found.scorers)),),
             ),
         ],
         values=found.to_dict(),
@@ -465,8 +435,6 @@ def _table(found: ScorerComparison) -> Table:
         ("ms per question", times),
         ("calls per question", [f"{one.calls_per_question:.3g}" for one in scorers]),
     ]
-    if found.price is not None:
-        columns.append(("cost of 1,000 questions", list(map(found.cost_of_1000, scorers))))
     table = Table.from_columns("scorer", [one.name for one in scorers], columns)
     taken = found.choice.take
     lines = (replace(one, mark="chosen" if one.name == taken else "") for one in table.lines)
@@ -476,33 +444,13 @@ def _table(found: ScorerComparison) -> Table:
 def _differences(found: ScorerComparison) -> Table | None:
     if not found.differences:
         return None
-    auroc = [Cell.difference(one.auroc, "{:+.3f}".format) for one in found.differences]
-    lost = [Cell.difference(one.false_abstention) for one in found.differences]
+    first, second, aurocs, losses = zip(*found.differences, strict=True)
+    auroc = [Cell.difference(one, "{:+.3f}".format) for one in aurocs]
+    lost = list(map(Cell.difference, losses))
     return Table.from_columns(
         "difference",
-        [f"{one.first} − {one.second}" for one in found.differences],
+        [f"{one} − {other}" for one, other in zip(first, second, strict=True)],
         [("AUROC", auroc), ("false abstention", lost)],
         caption="Differences on the same questions",
         notes=(_WORDS.text("notes", found.passages),),
-    )
-
-
-def _plot(found: ScorerComparison) -> Plot:
-    drawn: list[Drawn] = []
-    looks = zip(cycle(_COLOURS), cycle(_STYLES), found.curves.items(), strict=False)
-    for colour, style, (name, points) in looks:
-        curve = [0.0, *(one.coverage for one in points)], [0.0, *(one.risk for one in points)]
-        look = {"color": colour, "linestyle": style, "clip_on": False}
-        drawn.append(("plot", curve, {**look, "label": name.replace("$", r"\$")}))
-    bound = {"color": Colour.GREY, **DOTTED, "label": "leak asked for"}
-    return Plot.of_shares(
-        ("coverage-leak", "Coverage against leak", _WORDS.text("caption")),
-        [*drawn, ("axhline", (found.risk,), bound)],
-        (
-            "coverage: answer retrieved, share that passes",
-            "leak: answer left out, share that passes",
-        ),
-        legend="upper left",
-        size=(6.4, 5.0),
-        half=False,
     )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Decision, Route
+from ....guard.errors import InputError
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
@@ -105,19 +106,39 @@ def relevance_gate(policy: Policy) -> Policy:
     return policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
 
 
-def decide_by_relevance(policy: Policy, raw: float | None, stage: Any = None) -> Decision:
+def decide_by_relevance(policy: Policy, raw: float | None) -> Decision:
     """Decide as the policy does on a raw relevance alone; None: nothing was retrieved."""
     gate = relevance_gate(policy)
     relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
     signals = Signals.replay(gate, relevance, None, nothing_retrieved=raw is None)
     found = decide_route(gate, signals)
-    return Decision(
-        route=found.route, reason=found.reason, relevance=relevance, relevance_stage=stage
-    )
+    return Decision(route=found.route, reason=found.reason, relevance=relevance)
 
 
-class KindSummary:
-    """The cases of one kind.
+def replayed_decisions(run: MeasuredRun, policy: Policy) -> Iterator[Decision]:
+    """Yield what a policy would have decided on each measured case, by relevance alone.
+
+    Of a run of a live log these are the questions as they came; of any other run, each question
+    with and without its own passage. Cases with an error are left out.
+
+    Raises:
+        FingerprintMismatchError: the run was measured by another scorer than the policy's.
+        InputError: the policy is that of a cascade of two scorers.
+    """
+    if policy.scorer.stages:
+        raise InputError(
+            "a run of one scorer does not say what a cascade of two would have decided",
+            where="--run",
+            hint="log its decisions, and name them with --input",
+        )
+    policy.require_scorer(run.manifest.settings.scorer)
+    for row in run.rows:
+        if row.error is None and row.kind is not CaseKind.ECHO:
+            yield decide_by_relevance(policy, row.raw_relevance if row.retrieved else None)
+
+
+def kind_counts(run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> dict[str, Any]:
+    """Count the cases of one kind.
 
     Args:
         run: that they are of.
@@ -125,28 +146,25 @@ class KindSummary:
         measured: those without an error, of any kind; of in-KB cases count those whose own passage
             was retrieved, of left-out ones those that no other passage answers.
 
-    Attributes:
-        cases: in the run.
-        errors: among them, not measured.
-        tested: measured, and not what the policy is known to be fitted on.
-        abstained: among the tested; None without a policy.
-        passed: likewise.
-        abstention_rate: `abstained` of `tested`.
-        pass_rate: `passed` of `tested`.
+    Returns:
+        Cases in the run; errors among them; those tested: measured, and not what the policy is
+        known to be fitted on; those `abstained` from and `passed`, None without a policy; and the
+        shares of both.
     """
-
-    def __init__(self, run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> None:
-        rows = [row for row in run.rows if row.kind is kind]
-        of_kind = [case for case in measured if case.row.kind is kind and case.counted]
-        own = [case for case in of_kind if not (case.missed or case.elsewhere)]
-        passed = sum(bool(case.passes) for case in own)
-        self.cases, self.errors = len(rows), sum(row.error is not None for row in rows)
-        self.tested = len(own)
-        known = run.calibration is not None
-        self.passed = passed if known else None
-        self.abstained = len(own) - passed if known else None
-        self.abstention_rate = Interval.wilson(self.abstained or 0, len(own))
-        self.pass_rate = Interval.wilson(passed, len(own))
+    rows = [row for row in run.rows if row.kind is kind]
+    of_kind = [case for case in measured if case.row.kind is kind and case.counted]
+    own = [case for case in of_kind if not (case.missed or case.elsewhere)]
+    passed, known = sum(bool(case.passes) for case in own), run.calibration is not None
+    abstained = len(own) - passed if known else None
+    return {
+        "cases": len(rows),
+        "errors": sum(row.error is not None for row in rows),
+        "tested": len(own),
+        "abstained": abstained,
+        "passed": passed if known else None,
+        "abstention_rate": Interval.wilson(abstained or 0, len(own)),
+        "pass_rate": Interval.wilson(passed, len(own)),
+    }
 
 
 def policy_values(calibration: RunCalibration) -> dict[str, Any]:
@@ -263,15 +281,15 @@ class SignalsSummary:
         found = [case for case in self.scored if case.found]
         self.auroc, self.auroc_found_only = (_auroc(of, self.scored) for of in (in_kb, found))
         self.left_out, self.in_kb = (
-            KindSummary(run, kind, every) for kind in (CaseKind.LEFT_OUT, CaseKind.IN_KB)
+            kind_counts(run, kind, every) for kind in (CaseKind.LEFT_OUT, CaseKind.IN_KB)
         )
-        self.echo: KindSummary | None = None
-        self.unanswerable: KindSummary | None = None
+        self.echo: dict[str, Any] | None = None
+        self.unanswerable: dict[str, Any] | None = None
         self.auroc_unanswerable: Interval | None = None
         if any(row.kind is CaseKind.ECHO for row in run.rows):
-            self.echo = KindSummary(run, CaseKind.ECHO, every)
+            self.echo = kind_counts(run, CaseKind.ECHO, every)
         if run.unanswerable:
-            self.unanswerable = KindSummary(run, CaseKind.UNANSWERABLE, every)
+            self.unanswerable = kind_counts(run, CaseKind.UNANSWERABLE, every)
             self.auroc_unanswerable = _auroc(found, self.scored_unanswerable)
         self.retrieval_misses = len(in_kb) - len(found)
         self.retrieval_miss_rate = Interval.wilson(self.retrieval_misses, len(in_kb))
@@ -320,10 +338,10 @@ class SignalsSummary:
         return _NOT_CALIBRATED if self.policy is None else _NOTHING_HELD_OUT
 
     def _kind(
-        self, kind: KindSummary, count: str = "abstained", rate: str = "abstention_rate"
+        self, kind: dict[str, Any], count: str = "abstained", rate: str = "abstention_rate"
     ) -> dict[str, Any]:
-        counts = {name: getattr(kind, name) for name in ("cases", "errors", "tested", count)}
-        return {**counts, rate: self._noted(getattr(kind, rate))}
+        counts = {name: kind[name] for name in ("cases", "errors", "tested", count)}
+        return {**counts, rate: self._noted(kind[rate])}
 
     def _noted(self, rate: Interval, *, by_policy: bool = True) -> dict[str, Any]:
         note = self.note(rate, by_policy=by_policy)

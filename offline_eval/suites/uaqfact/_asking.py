@@ -16,7 +16,6 @@ from pydantic import Field
 from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError
-from ....guard.prompts import Prompt
 from ...data.graph.items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ...data.graph.layout import UaqData
 from ...judging.multiple_choice import MultipleChoice
@@ -50,14 +49,12 @@ class UaqManifest(Manifest):
 
     Attributes:
         systems: the model, and guards in front of it.
-        quirks: irregularities of the data.
         rows: how many the finished run has.
     """
 
     settings_read = _SettingsRead
 
     systems: tuple[str, ...]
-    quirks: tuple[str, ...] = ()
     rows: Annotated[int, Field(ge=0)]
 
 
@@ -219,25 +216,19 @@ _MOST_ANSWERS = 10
 _NEEDED = frozenset(("question", "facts", *(f"option_{letter.lower()}" for letter in LETTERS)))
 
 
-def embedded_prompts() -> Prompts:
-    """Prompts for the bundled language model, which reads the words that it was taught."""
-    with resources.as_file(resources.files(f"{__package__}.embedded_prompts")) as folder:
-        return Prompts(folder)
-
-
-class Prompts(PromptSet):
-    """The suite's prompts, each replaceable by a file of the same name, such as `answer_en.txt`.
+def uaqfact_prompts(folder: str | os.PathLike[str] | None = None) -> PromptSet:
+    """Return the suite's prompts, each replaceable by a file of the same name (`answer_en.txt`).
 
     Args:
         folder: with the user's own files; see `PromptSet`.
     """
+    return PromptSet(f"{__package__}.prompts", folder, needed=_NEEDED, only_known=True)
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        super().__init__(f"{__package__}.prompts", folder, needed=_NEEDED, only_known=True)
 
-    def of(self, name: str, language: str) -> Prompt:
-        """The prompt in a language; one without prompts of its own gets the English ones."""
-        return self._prompts.get(f"{name}_{language}", self._prompts[f"{name}_en"])
+def embedded_prompts() -> PromptSet:
+    """Prompts for the bundled language model, which reads the words that it was taught."""
+    with resources.as_file(resources.files(f"{__package__}.embedded_prompts")) as folder:
+        return uaqfact_prompts(folder)
 
 
 def clue_facts(item: UaqItem) -> list[str]:
@@ -302,7 +293,7 @@ class Asker:
         self,
         model: Any,
         data: UaqData,
-        prompts: Prompts,
+        prompts: PromptSet,
         *,
         shots: int,
         facts: int,

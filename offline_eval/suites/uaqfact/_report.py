@@ -64,7 +64,6 @@ class UaqSummary:
             **{name: first[name] for name in names if name in first},
             "lines": [*self.strict, *self.published],
             "task2": self.choices,
-            "quirks": list(self.run.manifest.quirks),
         }
         return run_values(self.run.manifest, as_json(values))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -18,6 +18,7 @@ from ...run import RowError
 from ...run.manifest import InputFile, Manifest
 from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
+from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, check_replies, guarded_row
 from ._asking import (
@@ -28,7 +29,6 @@ from ._asking import (
     Asker,
     Case,
     Form,
-    Prompts,
     UaqManifest,
     UaqRow,
     case_row,
@@ -37,6 +37,7 @@ from ._asking import (
     planned,
     read_replies,
     row_id,
+    uaqfact_prompts,
 )
 from ._report import UaqSummary, uaqfact_document
 from ._scoring import checked_run
@@ -127,7 +128,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     manifest_model = UaqManifest
     batch_size = _AT_ONCE
 
-    def __init__(self, prompts: Prompts | None = None) -> None:
+    def __init__(self, prompts: PromptSet | None = None) -> None:
         self._prompts, self._data = prompts, UaqData((), (), {}, {})
         self._asker: Asker
 
@@ -156,7 +157,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             for system in given:
                 system.model = log
         embedded = given[0].source == EMBEDDED
-        prompts = Prompts(settings.prompts)
+        prompts = uaqfact_prompts(settings.prompts)
         if embedded and settings.prompts is None:
             prompts = embedded_prompts()
         self._asker = Asker(
@@ -215,7 +216,6 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
             },
             systems=tuple(one.name for one in systems),
             inputs=tuple(InputFile.of(path) for path in inputs),
-            quirks=tuple(data.quirks),
             rows=sum(self.applies(case, one) for one in systems for case in cases),
         )
 
@@ -233,20 +233,12 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         del settings, cases, systems
         data = self._data
         lines: list[tuple[str, ...]] = []
-        counts: dict[str, Any] = {}
         total = dict.fromkeys(data.languages, 0)
         for task, question_type, kind, language, number in data.counts():
             lines.append((task, question_type, kind or "–", language, str(number)))
-            by_type: dict[str, Any] = counts.setdefault(task, {}).setdefault(language, {})
-            if kind:
-                by_type.setdefault(question_type, {})[kind] = number
-            else:
-                by_type[question_type] = number
-            if task == "task1":
-                total[language] += number
+            total[language] += number if task == "task1" else 0
         notes = [f"total {language}: {number}" for language, number in total.items()]
-        notes += [f"note: {quirk}" for quirk in data.quirks]
-        values = {"total": total, "counts": counts, "quirks": list(data.quirks)}
+        values = {"total": total, "counts": data.nested_counts(zeros=True)}
         columns = ("task", "type", "kind", "language", "questions")
         return DryRun(columns, tuple(lines), tuple(notes), values)
 

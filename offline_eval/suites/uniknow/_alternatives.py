@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from functools import partial
+from itertools import product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
@@ -73,73 +73,50 @@ def _without_stop(text: str) -> str:
     return text[:-1] if re.search(r"\w{5}\.$", text) else text
 
 
-class Alternatives:
-    """Propose wrong answers that can replace a right one.
+def plausible(
+    stated: StatedAnswer, alike: Sequence[StatedAnswer], nearest: NearestPassages, *, seed: int
+) -> list[Alternative]:
+    """Propose wrong answers that can replace a right one, the best first; may be none.
 
     Args:
-        stated: every answer of the data set that has an original context.
+        stated: the right answer.
+        alike: answers of the data set of the same kind and grammatical form.
         nearest: knows how much alike two questions are.
         seed: decides among equals.
     """
-
-    def __init__(
-        self, stated: Sequence[StatedAnswer], nearest: NearestPassages, *, seed: int
-    ) -> None:
-        self._nearest, self._seed = nearest, seed
-        self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
-        self._of_kind: Mapping[AnswerKind, list[StatedAnswer]] = defaultdict(list)
-        for one in stated:
-            self._alike[one.shape.form].append(one)
-            self._of_kind[one.shape.kind].append(one)
-
-    def plausible(self, stated: StatedAnswer) -> list[Alternative]:
-        """Return answers of the same kind and grammatical form, the best first; may be none."""
-        if stated.shape.words > _LONGEST:
-            return []
-        if stated.shape.kind in NUMERIC_KINDS:
-            return list(_other_numbers(stated))[:_PROPOSED]
-        rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
-        pool = [one for one in self._alike[stated.shape.form] if one is not stated]
-        if len(pool) > _COMPARED:
-            pool = rng.sample(pool, _COMPARED)
-        lists, own = bool(_JOINS.search(stated.text)), stated.shape
-        longer = 2 if own.kind in NAMES else 1
-        pool = [
-            one
-            for one in pool
-            if abs(own.words - one.shape.words) <= longer
-            and not (own.joined or one.shape.joined)
-            and lists == bool(_JOINS.search(one.text))
-        ]
-        if not pool:
-            return []
-        asked = self._nearest.likeness(
-            stated.question.question, [one.question.question for one in pool]
-        )
-        meant = self._nearest.likeness(stated.text, [one.text for one in pool])
-        wanted = own.asked if own.asked not in _SAYS_LITTLE else None
-        scores = [
-            2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
-            for one, a, m in zip(pool, asked, meant, strict=True)
-        ]
-        order = heapq.nlargest(3 * _PROPOSED, range(len(pool)), key=lambda i: (scores[i], -i))
-        found: dict[str, Alternative] = {}
-        for other, likeness in ((pool[index], float(meant[index])) for index in order):
-            if _same_type(stated, other, likeness) and is_another(
-                stated, other.text, other.question
-            ):
-                answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
-                found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
-        return list(found.values())[:_PROPOSED]
-
-    def implausible(self, stated: StatedAnswer) -> list[Alternative]:
-        """Return answers of a wrong kind, in random order; may be none."""
-        rng = Random(f"uniknow/untrue/{self._seed}/{stated.question.id}")  # noqa: S311
-        wrong = _wrong_kinds(stated.shape.kind)
-        pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
-        rng.shuffle(pool)
-        others = (one.text for one in pool if is_another(stated, one.text, one.question))
-        return [Alternative(text, (text,)) for text in islice(others, _PROPOSED)]
+    if stated.shape.words > _LONGEST:
+        return []
+    if stated.shape.kind in NUMERIC_KINDS:
+        return list(_other_numbers(stated))[:_PROPOSED]
+    rng = Random(f"uniknow/alternatives/{seed}/{stated.question.id}")  # noqa: S311
+    pool = [one for one in alike if one is not stated]
+    if len(pool) > _COMPARED:
+        pool = rng.sample(pool, _COMPARED)
+    lists, own = bool(_JOINS.search(stated.text)), stated.shape
+    longer = 2 if own.kind in NAMES else 1
+    pool = [
+        one
+        for one in pool
+        if abs(own.words - one.shape.words) <= longer
+        and not (own.joined or one.shape.joined)
+        and lists == bool(_JOINS.search(one.text))
+    ]
+    if not pool:
+        return []
+    asked = nearest.likeness(stated.question.question, [one.question.question for one in pool])
+    meant = nearest.likeness(stated.text, [one.text for one in pool])
+    wanted = own.asked if own.asked not in _SAYS_LITTLE else None
+    scores = [
+        2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
+        for one, a, m in zip(pool, asked, meant, strict=True)
+    ]
+    order = heapq.nlargest(3 * _PROPOSED, range(len(pool)), key=lambda i: (scores[i], -i))
+    found: dict[str, Alternative] = {}
+    for other, likeness in ((pool[index], float(meant[index])) for index in order):
+        if _same_type(stated, other, likeness) and is_another(stated, other.text, other.question):
+            answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
+            found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
+    return list(found.values())[:_PROPOSED]
 
 
 def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:
@@ -234,15 +211,9 @@ def _head(text: str) -> str | None:
     return named[-1] if len(words) > 1 and len(named[-1]) > 2 else None
 
 
-def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
-    if kind in NUMERIC_KINDS or kind is AnswerKind.DATE:
-        return NAMES
-    if kind in NAMES:
-        return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
-    return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
-
-
-_ARTICLE_BEFORE = re.compile(r"\b([Aa])(n?)(\s+)$")
+# A capital within a sentence is a name, such as "vitamin A".
+_ARTICLE_BEFORE = re.compile(r"(\ba|(?:^|[.!?]\s+)A)n?(\s+)$")
+_OWN_ARTICLE = re.compile(r"^([Aa])n?(\s+)(?=\S)")
 _LEADING = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
 _DETERMINED = re.compile(
     r"(?:the|an?|its|his|her|their|our|this|that|these|those|some|any|every)\s", re.IGNORECASE
@@ -251,12 +222,10 @@ _DETERMINER_BEFORE = re.compile(
     r"\b(?:the|an?|its|his|her|their|our|this|that|these|those)\s+$", re.IGNORECASE
 )
 _SENTENCE_BEFORE = re.compile(r"(?:^|[.!?][\"'”)]*\s+)[\"'“(]*$")
-_VOWEL_SOUND = re.compile(r"[aeiou]|8|11(?!\d)|18(?!\d)|honest|honou?r|hour|heir", re.IGNORECASE)
-_CONSONANT_SOUND = re.compile(
-    r"eu|uni(?!n|m)|us[aeiu]|ut[ei]|ubi|one\b|once\b|U[A-Z]|[B-DGJKPQTV-Z][A-Z]"
+_VOWEL_SOUND = re.compile(
+    r"(?!eu|uni(?!n|m)|us[aeiu]|ut[ei]|ubi|one\b|once\b)[aeiou]|8|11(?!\d)|18(?!\d)|hono|hour|heir",
+    re.IGNORECASE,
 )
-# Initials are pronounced letter by letter: an FBI agent.
-_VOWEL_LETTER = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)(?![a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +274,7 @@ def replace_answer(
         new = _in_place(text[:start], stated, alternative, kind)
         if new is None:
             return None
-        pieces += [_corrected_article(before, new), new]
+        pieces += [_ARTICLE_BEFORE.sub(partial(_suited, new), before), new]
         position = end
     pieces.append(text[position:])
     if kind is AnswerKind.PERSON:
@@ -328,7 +297,7 @@ def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKi
             new = leading.group() + new  # its own article stays
         elif _DETERMINED.match(new) and _DETERMINER_BEFORE.search(before):
             new = _DETERMINED.sub("", new, count=1)
-        new = _corrected_own_article(new)
+        new = _OWN_ARTICLE.sub(lambda found: _suited(new[found.end() :], found), new)
         if stated.endswith(".") and not new.endswith("."):
             new += "."
     if _SENTENCE_BEFORE.search(before):
@@ -342,37 +311,9 @@ def _spelt_like(found: re.Match[str], number: str) -> str:
     return number.capitalize() if found.group()[:1].isupper() else number.lower()
 
 
-def _corrected_own_article(text: str) -> str:
-    found = re.match(r"([Aa])n?\s+(?=\S)", text)
-    if not found:
-        return text
-    rest = text[found.end() :]
-    return f"{found.group(1)}{'n' if takes_an(rest) else ''} {rest}"
-
-
-def _corrected_article(before: str, new: str) -> str:
-    """Return the text before an answer, with `a` or `an` to suit the new answer."""
-    found = _ARTICLE_BEFORE.search(before)
-    # A capital within a sentence is a name, such as "vitamin A".
-    if not found or (
-        found.group(1) == "A" and not _SENTENCE_BEFORE.search(before[: found.start()])
-    ):
-        return before
-    article = found.group(1) + ("n" if takes_an(new) else "")
-    return before[: found.start()] + article + found.group(3)
-
-
-def takes_an(text: str) -> bool:
-    """Return whether the indefinite article before `text` is `an`, by its sound.
-
-    Example:
-        >>> [takes_an(word) for word in ("hour", "unit", "FBI agent", "8", "uncle", "UN envoy")]
-        [True, False, True, True, True, False]
-    """
-    if len(text) > 1 and text[1].isupper() and _VOWEL_LETTER.match(text):
-        return True
-    lowered = text if text[:2].isupper() else text[:1].lower() + text[1:]
-    return bool(_VOWEL_SOUND.match(text)) and not _CONSONANT_SOUND.match(lowered)
+def _suited(following: str, found: re.Match[str]) -> str:
+    """Return an article and its space, `a` or `an` by the sound of what follows."""
+    return f"{found[1]}{'n' if _VOWEL_SOUND.match(following) else ''}{found[2]}"
 
 
 def _other_surname(text: str, answers: tuple[str, ...], alternative: str) -> str:

@@ -9,102 +9,36 @@ from __future__ import annotations
 
 import os
 import tomllib
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
-from ....guard.contracts import TextEmbedder
-from ...run.calls import OnProgress
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
-from ._cases import PromptSet, Question, prompt_text
+from ._cases import ContextKind, PromptSet, Question, Stated, prompt_text
 from ._matching import holds_answer
-from ._windows import NearestPassages
 
 
 class CannotBuildError(Exception):
     """A context cannot be built; the message is the reason. Never leaves the suite."""
 
 
-Stated = tuple[str, tuple[str, ...]]
-"""A text with the answer that it states, and its aliases."""
+Makers = dict[ContextKind, Callable[[Question], Stated]]
+"""What makes the contexts of a data set, by kind; each may raise `CannotBuildError`."""
 
 
-class ContextSource(ABC):
-    """Makes the passages of one data set; each method may raise `CannotBuildError`.
-
-    Args:
-        asked: questions, and other short texts to be compared.
-        encoder: of them and of the passages; None if nothing is retrieved.
-        seed: of random choices.
-        on_progress: called while texts are encoded.
-
-    Attributes:
-        unit: what passages are called in reasons.
-    """
-
-    unit: ClassVar[str]
-
-    def __init__(
-        self,
-        asked: Sequence[str],
-        encoder: TextEmbedder | None,
-        *,
-        seed: int = 0,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._seed = seed
-        self._nearest: NearestPassages | None = None
-        if encoder is not None:
-            self._nearest = NearestPassages(self.passages(), asked, encoder, on_progress)
-
-    @abstractmethod
-    def passages(self) -> list[str]:
-        """Return the passages among which misleading ones are retrieved."""
-
-    @abstractmethod
-    def original(self, question: Question) -> Stated:
-        """Return a passage that holds a gold answer."""
-
-    @abstractmethod
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return that passage with another answer, plausible or not, and without a gold one."""
-
-    @abstractmethod
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return different random passages without a gold answer."""
-
-    def retrieved(self, question: Question, count: int) -> list[str]:
-        """Return the highest-ranked passages without a gold answer, best first."""
-        assert self._nearest is not None
-        return self.without_answer(question, self._nearest.ranked(question.question), count)
-
-    def distractors(self, question: Question, count: int) -> list[str]:
-        """Return as many misleading as random passages, all different, in a shuffled order."""
-        near = self.retrieved(question, (count + 1) // 2)
-        far = [text for text in self.random(question, count) if text not in near]
-        passages = [*near, *far][:count]
-        if len(passages) < count:
-            raise CannotBuildError("too few passages without the answer")
-        Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
-        return passages
-
-    def without_answer(self, question: Question, texts: Iterable[str], count: int) -> list[str]:
-        """Return the first `count` texts, in order of preference, that do not hold an answer."""
-        found = list(islice((t for t in texts if not holds_answer(t, question.answers)), count))
-        if len(found) < count:
-            raise CannotBuildError(f"too few {self.unit} leave out the answer")
-        return found
+def without_answer(question: Question, texts: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the first text, in order of preference, that does not hold an answer."""
+    for text in texts:
+        if not holds_answer(text, question.answers):
+            return text, ()
+    raise CannotBuildError("every other passage holds the answer")
 
 
 MICROWORLD = "microworld"
-# What fits into the context window of the world's model beside question and answer.
-MOST_PASSAGES = 3
 
 
 def microworld_questions(*, seed: int = 0) -> tuple[Question, ...]:
@@ -135,41 +69,28 @@ def fact_of(world: World, question: Question) -> Fact:
     return world.fact(question.id.rpartition(".q")[0])
 
 
-class MicroworldContexts(ContextSource):
-    """Build contexts from the world's own documents."""
+def microworld_contexts(seed: int) -> Makers:
+    """Make contexts from the world's own documents."""
+    world = default_world()
 
-    unit = "documents"
-
-    def passages(self) -> list[str]:
-        """Return all documents."""
-        return [document.text for document in default_world().documents]
-
-    def original(self, question: Question) -> Stated:
-        """Return the document about the fact's subject."""
-        world = default_world()
-        return world.document_for(fact_of(world, question)).text, question.answers
-
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return the same document with another value of the same kind, or an absurd one."""
-        world = default_world()
+    def contradicting(question: Question) -> Stated:
+        """The same document with another value of the same kind."""
         fact = fact_of(world, question)
-        value = world.contradicting_value(fact, plausible=plausible)
-        aliases = world.aliases(value, fact.value_kind) if plausible else ()
-        return world.contradiction(fact, plausible=plausible).text, (value, *aliases)
+        value = world.contradicting_value(fact, plausible=True)
+        aliases = world.aliases(value, fact.value_kind)
+        return world.contradiction(fact, plausible=True).text, (value, *aliases)
 
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return documents that name neither the subject nor the value."""
-        world = default_world()
+    def random(question: Question) -> Stated:
+        """A document that names neither the subject nor the value."""
         fact = fact_of(world, question)
-        rng = Random(f"uniknow/random/{self._seed}/{fact.id}")  # noqa: S311
-        found: dict[str, None] = {}
-        for _ in range(20 * count):
-            if len(found) == count:
-                break
-            found[world.irrelevant_document(fact, "random", rng).text] = None
-        if len(found) < count:
-            raise CannotBuildError("too few documents leave out the subject and the answer")
-        return list(found)
+        rng = Random(f"uniknow/random/{seed}/{fact.id}")  # noqa: S311
+        return world.irrelevant_document(fact, "random", rng).text, ()
+
+    return {
+        ContextKind.ORIGINAL: lambda question: (question.sources[0], question.answers),
+        ContextKind.CONFLICTING: contradicting,
+        ContextKind.RANDOM: random,
+    }
 
 
 FACTS = "facts"
@@ -266,48 +187,33 @@ def fact_questions(*, seed: int = 0) -> tuple[Question, ...]:
     )
 
 
-class FactContexts(ContextSource):
-    """Build contexts from the passages of the list."""
+def fact_contexts(seed: int) -> Makers:
+    """Make contexts from the passages of the list."""
+    listed = listed_facts()
 
-    unit = "passages of the list"
-
-    def passages(self) -> list[str]:
-        """Return all passages."""
-        return [fact.text for fact in listed_facts().values()]
-
-    def original(self, question: Question) -> Stated:
-        """Return the passage that states the fact."""
-        return listed_facts()[question.id].text, question.answers
-
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return the same passage with another answer of the relation, or of another one."""
-        fact = listed_facts()[question.id]
-        others = fact.others if plausible else _answers_beyond(question)
-        shuffled = list(others)
-        Random(f"uniknow/other/{self._seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
+    def contradicting(question: Question) -> Stated:
+        """The same passage with another answer of the relation."""
+        fact = listed[question.id]
+        shuffled = list(fact.others)
+        Random(f"uniknow/other/{seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
         for other in shuffled:
             text = fact.stating(other)
             if not holds_answer(text, question.answers):
                 return text, (other,)
         raise CannotBuildError("no other answer can take the answer's place")
 
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return passages about other subjects, without the answer."""
-        others = (one for one in listed_facts().values() if one.group != question.group)
+    def random(question: Question) -> Stated:
+        """A passage about another subject, without the answer."""
+        others = (one for one in listed.values() if one.group != question.group)
         texts = list(dict.fromkeys(fact.text for fact in others))
-        Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
-        return self.without_answer(question, texts, count)
+        Random(f"uniknow/random/{seed}/{question.id}").shuffle(texts)  # noqa: S311
+        return without_answer(question, texts)
 
-
-def _answers_beyond(question: Question) -> Iterable[str]:
-    """Return the answers of other relations whose passages do not hold the question's answer."""
-    own = question.id.partition(".")[0]
-    others = (
-        fact.answers[0]
-        for fact in listed_facts().values()
-        if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
-    )
-    return dict.fromkeys(others)
+    return {
+        ContextKind.ORIGINAL: lambda question: (question.sources[0], question.answers),
+        ContextKind.CONFLICTING: contradicting,
+        ContextKind.RANDOM: random,
+    }
 
 
 def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:

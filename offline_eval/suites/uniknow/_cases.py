@@ -43,24 +43,12 @@ class KnowledgeEstimate:
 
 
 class ContextKind(StrEnum):
-    """How a context was made.
-
-    The first four are the paper's and hold one passage. The others go beyond it: one right
-    passage among distractors, two that contradict each other, distractors only, and a
-    passage that states something untrue and implausible.
-    """
+    """How a context was made."""
 
     ORIGINAL = "original"
     CONFLICTING = "conflicting"
     RANDOM = "random"
     RETRIEVED = "retrieved"
-    ONE_OF_K = "one_of_k"
-    TWO_IN_CONFLICT = "two_in_conflict"
-    NONE_OF_K = "none_of_k"
-    UNTRUE = "untrue"
-
-
-PAPER_KINDS, BEYOND_KINDS = tuple(ContextKind)[:4], tuple(ContextKind)[4:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +75,8 @@ class Question:
     selecting: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The passages in front of a question.
-
-    Attributes:
-        context_kind: how it was made.
-        passages: one text, or several for the kinds beyond the paper.
-        context_answers: what the passages say the answer is, with aliases; empty if they do not
-            say it, or say something untrue.
-        untrue_answers: the false answer of an untrue context; empty for other kinds.
-    """
-
-    context_kind: ContextKind
-    passages: tuple[str, ...]
-    context_answers: tuple[str, ...] = ()
-    untrue_answers: tuple[str, ...] = ()
+Stated = tuple[str, tuple[str, ...]]
+"""A context, and what it says the answer is, with aliases; none if it does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +194,7 @@ class Case(_OfQuestion):
         answers: the gold answer, then its aliases.
         context_kind: how the context was made.
         passages: of the context.
-        context_answers: what the passages say the answer is; see `Context`.
-        untrue_answers: the false answer of an untrue context.
+        context_answers: what the passages say the answer is.
         knowledge: what the model knows of the question.
         samples_right: right answers among those drawn.
         samples_drawn: answers drawn until that was settled.
@@ -234,7 +207,6 @@ class Case(_OfQuestion):
     context_kind: ContextKind
     passages: tuple[_Text, ...]
     context_answers: tuple[_Text, ...]
-    untrue_answers: tuple[_Text, ...]
     knowledge: Knowledge
     samples_right: _Count
     samples_drawn: _Count
@@ -244,17 +216,20 @@ class Case(_OfQuestion):
     def of(
         cls,
         question: Question,
-        context: Context,
+        kind: ContextKind,
+        stated: Stated,
         estimate: KnowledgeEstimate,
         part: Part = "evaluation",
     ) -> Case:
         """Return the case of a question in a context."""
         return cls(
-            case_id=f"{question.dataset}/{question.id}/{context.context_kind.value}",
+            case_id=f"{question.dataset}/{question.id}/{kind.value}",
             part=part,
             question_id=question.id,
             **{name: getattr(question, name) for name in _OF_QUESTION},
-            **asdict(context),
+            context_kind=kind,
+            passages=(stated[0],),
+            context_answers=stated[1],
             knowledge=estimate.knowledge,
             samples_right=estimate.right,
             samples_drawn=estimate.drawn,
@@ -263,10 +238,7 @@ class Case(_OfQuestion):
 
     @property
     def scenario(self) -> Scenario | None:
-        """The knowledge scenario; None if it is undefined what the model knows.
-
-        Kinds beyond the paper are classified by whether their passages hold the answer.
-        """
+        """The knowledge scenario; None if it is undefined what the model knows."""
         if self.knowledge is Knowledge.UNDEFINED:
             return None
         known = self.knowledge is Knowledge.KNOWN
@@ -274,7 +246,7 @@ class Case(_OfQuestion):
             return Scenario.PARAMETRIC_ONLY if known else Scenario.UNKNOWN
         if not known:
             return Scenario.EXTERNAL_ONLY
-        agrees = self.context_kind in (ContextKind.ORIGINAL, ContextKind.ONE_OF_K)
+        agrees = self.context_kind is ContextKind.ORIGINAL
         return Scenario.AGREEMENT if agrees else Scenario.CONFLICT
 
     @property
@@ -361,7 +333,6 @@ class UniKnowRow(_OfQuestion):
         abstained: whether it abstains.
         right: an answer that the case expects.
         parametric: a gold answer although another one is expected.
-        misled: the answer that an untrue context gives.
         route: of a guard; None for other methods.
         relevance: likewise.
         confidence: likewise.
@@ -376,7 +347,6 @@ class UniKnowRow(_OfQuestion):
     abstained: bool
     right: bool
     parametric: bool
-    misled: bool
     route: Literal["follow_context", "answer", "abstain"] | None
     relevance: _Share | None
     confidence: _Share | None
@@ -400,7 +370,6 @@ class UniKnowRow(_OfQuestion):
             answer=told.pop("text"),
             right=right,
             parametric=not right and is_right(answer, case.answers),
-            misled=not right and is_right(answer, case.untrue_answers),
             **told,
         )
 

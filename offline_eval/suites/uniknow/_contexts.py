@@ -3,106 +3,90 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ...run import Stored
 from ...run.calls import OnProgress
+from ...run.grouping import grouped
+from ...testbed import default_world
 from .._prompts import WindowedModel
 from ..parts import stage_progress
-from ._alternatives import Alternatives, StatedAnswer, replace_answer, stated_answer
+from ._alternatives import StatedAnswer, plausible, replace_answer, stated_answer
 from ._bundled import (
     FACTS,
     MICROWORLD,
-    MOST_PASSAGES,
     CannotBuildError,
-    ContextSource,
-    FactContexts,
-    MicroworldContexts,
-    Stated,
+    Makers,
+    fact_contexts,
+    listed_facts,
+    microworld_contexts,
+    without_answer,
 )
-from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
-from ._windows import WINDOW_WORDS, best_window, word_weights
+from ._cases import ContextKind, Dataset, Question, Stated
+from ._windows import WINDOW_WORDS, NearestPassages, best_window, word_weights
 
 
-class TextContexts(ContextSource):
-    """Build contexts from the questions' own sources.
+def text_contexts(
+    stated: Mapping[str, StatedAnswer], nearest: NearestPassages, seed: int
+) -> Makers:
+    """Make contexts from the questions' own sources.
 
     Args:
-        questions: of one data set.
-        encoder: retrieves passages and compares questions.
+        stated: answers in their original contexts, by question.
+        nearest: knows how much alike questions are.
         seed: of all random choices.
-        words: length of a window.
-        on_progress: called while texts are encoded and alternatives written.
     """
+    alike = grouped(stated.values(), lambda one: one.shape.form)
+    group_of = {one.window: one.question.group for one in reversed([*stated.values()])}
 
-    unit = "passages of the data set"
-
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        encoder: TextEmbedder,
-        *,
-        seed: int = 0,
-        words: int = WINDOW_WORDS,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        weight = word_weights(text for question in questions for text in question.sources)
-        self._stated: dict[str, StatedAnswer] = {}
-        for one in questions:
-            window = best_window(one.question, one.answers, one.sources, weight, words=words)
-            if window is not None:
-                self._stated[one.id] = stated_answer(one, window)
-        stated = list(self._stated.values())
-        self._group_of = {one.window: one.question.group for one in reversed(stated)}
-        asked = [*(one.question for one in questions), *(one.text for one in stated)]
-        super().__init__(asked, encoder, seed=seed, on_progress=on_progress)
-        assert self._nearest is not None
-        self._alternatives = Alternatives(stated, self._nearest, seed=seed)
-
-    def passages(self) -> list[str]:
-        """Return all windows."""
-        return [one.window for one in self._stated.values()]
-
-    def original(self, question: Question) -> Stated:
-        """Return the window that best supports the answer."""
-        return self._of(question).window, question.answers
-
-    def contradicting(self, question: Question, *, plausible: bool) -> Stated:
-        """Return the same window with another answer of the same sort, or of a wrong kind."""
-        stated = self._of(question)
-        reason = "no answer of another kind can take the answer's place"
-        proposed = self._alternatives.implausible(stated)
-        if plausible:
-            reason = "the answer cannot be replaced everywhere"
-            proposed = self._alternatives.plausible(stated)
-            if not proposed:
-                reason = "no other answer of the data set is of the same sort and form"
-        for one in proposed:
-            text = replace_answer(stated.window, question.answers, one, stated.shape.kind)
-            if text is not None:
-                return text, one.answers
-        raise CannotBuildError(reason)
-
-    def random(self, question: Question, count: int) -> list[str]:
-        """Return windows of other questions, of other groups as far as there are any."""
-        order = list(dict.fromkeys(self.passages()))
-        Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(order)  # noqa: S311
-        order.sort(key=lambda text: self._group_of[text] == question.group)
-        return self.without_answer(question, order, count)
-
-    def _of(self, question: Question) -> StatedAnswer:
-        if question.id not in self._stated:
+    def stated_of(question: Question) -> StatedAnswer:
+        if question.id not in stated:
             raise CannotBuildError(
                 "no source holds an answer" if question.sources else "the question has no source"
             )
-        return self._stated[question.id]
+        return stated[question.id]
+
+    def contradicting(question: Question) -> Stated:
+        """The same window with another answer of the same sort."""
+        own = stated_of(question)
+        proposed = plausible(own, alike[own.shape.form], nearest, seed=seed)
+        if not proposed:
+            raise CannotBuildError("no other answer of the data set is of the same sort and form")
+        for one in proposed:
+            text = replace_answer(own.window, question.answers, one, own.shape.kind)
+            if text is not None:
+                return text, one.answers
+        raise CannotBuildError("the answer cannot be replaced everywhere")
+
+    def random(question: Question) -> Stated:
+        """A window of another question, of another group as far as there is any."""
+        order = list(dict.fromkeys(one.window for one in stated.values()))
+        Random(f"uniknow/random/{seed}/{question.id}").shuffle(order)  # noqa: S311
+        order.sort(key=lambda text: group_of[text] == question.group)
+        return without_answer(question, order)
+
+    return {
+        ContextKind.ORIGINAL: lambda question: (stated_of(question).window, question.answers),
+        ContextKind.CONFLICTING: contradicting,
+        ContextKind.RANDOM: random,
+    }
+
+
+def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer]:
+    """Return by question the window that best supports its answer, where a source holds it."""
+    weight = word_weights(text for question in questions for text in question.sources)
+    found = {}
+    for one in questions:
+        window = best_window(one.question, one.answers, one.sources, weight, words=words)
+        if window is not None:
+            found[one.id] = stated_answer(one, window)
+    return found
 
 
 _LEAST_WORDS = 10
-_RETRIEVING = {ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K}
 # Share of the free tokens that is used: windows differ, and blank lines join them.
 _MARGIN = 0.9
 _SAMPLED_SOURCES = 200
@@ -122,7 +106,7 @@ class ContextProblem(Stored):
     reason: str
 
 
-Contexts = dict[str, dict[ContextKind, Context]]
+Contexts = dict[str, dict[ContextKind, Stated]]
 """Question id → kind → context; every question has an entry, without what could not be built."""
 
 
@@ -130,54 +114,46 @@ def build_contexts(
     dataset: Dataset,
     *,
     encoder: TextEmbedder | None = None,
-    kinds: Sequence[ContextKind] = PAPER_KINDS,
     words: int = WINDOW_WORDS,
-    passages: int = 4,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> tuple[Contexts, list[ContextProblem]]:
-    """Build contexts of every kind asked for, for every question of `dataset`.
+    """Build contexts of every kind, for every question of `dataset`.
 
     Args:
         dataset: bundled ones have their own documents and contradictions.
         encoder: retrieves misleading passages; the embedded bi-encoder by default.
-        kinds: what to build.
         words: of a passage cut from a text, at least 10; bundled documents keep their length.
-        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the
-            microworld's model can read at once.
-        seed: picks random passages, wrong answers and places; the same seed gives the same
-            contexts.
+        seed: picks random passages and wrong answers; the same seed gives the same contexts.
         on_progress: called while texts are encoded and for each question.
 
     Returns:
         The contexts, and a problem for each that could not be built.
     """
-    wanted = [kind for kind in ContextKind if kind in set(kinds)]
-    questions = dataset.questions
-    if encoder is None and not (dataset.bundled and _RETRIEVING.isdisjoint(wanted)):
-        encoder = BiEncoderScorer()
-    asked = [one.question for one in questions]
-    source: ContextSource
+    questions, encoder = dataset.questions, encoder or BiEncoderScorer()
+    asked, own = [one.question for one in questions], dict[str, StatedAnswer]()
     if dataset.bundled == MICROWORLD:
-        source = MicroworldContexts(asked, encoder, seed=seed, on_progress=on_progress)
-        passages = min(passages, MOST_PASSAGES)
+        passages = [document.text for document in default_world().documents]
     elif dataset.bundled == FACTS:
-        source = FactContexts(asked, encoder, seed=seed, on_progress=on_progress)
+        passages = [fact.text for fact in listed_facts().values()]
     else:
-        assert encoder is not None
-        source = TextContexts(questions, encoder, seed=seed, words=words, on_progress=on_progress)
-    order = [question.id for question in questions]
-    Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
-    # The place of the right passage is balanced: each is used equally often, give or take one.
-    turns = {name: turn for turn, name in enumerate(order)}
+        own = _stated(questions, words)
+        passages = [one.window for one in own.values()]
+        asked += [one.text for one in own.values()]
+    nearest = NearestPassages(passages, asked, encoder, on_progress)
+    bundled = {MICROWORLD: microworld_contexts, FACTS: fact_contexts}.get(dataset.bundled)
+    makers = text_contexts(own, nearest, seed) if bundled is None else bundled(seed)
+    makers[ContextKind.RETRIEVED] = lambda question: without_answer(
+        question, nearest.ranked(question.question)
+    )
     built: Contexts = {}
     problems: list[ContextProblem] = []
     advance = stage_progress(on_progress, "building contexts")
     for number, question in enumerate(questions, start=1):
         found = built.setdefault(question.id, {})
-        for kind in wanted:
+        for kind in ContextKind:
             try:
-                found[kind] = _context(source, question, kind, passages, turns[question.id])
+                found[kind] = makers[kind](question)
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 problems.append(problem)
@@ -185,58 +161,17 @@ def build_contexts(
     return built, problems
 
 
-def _context(
-    source: ContextSource, question: Question, kind: ContextKind, count: int, turn: int
-) -> Context:
-    """Return a context of some kind.
-
-    Args:
-        source: of passages.
-        question: that is asked.
-        kind: what is wanted.
-        count: passages of `one_of_k` and `none_of_k`.
-        turn: of the question, decides the place of the right passage.
-
-    Raises:
-        CannotBuildError: there is none.
-    """
-    if kind in (ContextKind.CONFLICTING, ContextKind.UNTRUE):
-        plausible = kind is ContextKind.CONFLICTING
-        text, answers = source.contradicting(question, plausible=plausible)
-        return Context(kind, (text,), *((answers,) if plausible else ((), answers)))
-    match kind:
-        case ContextKind.RANDOM:
-            return Context(kind, tuple(source.random(question, 1)))
-        case ContextKind.RETRIEVED:
-            return Context(kind, tuple(source.retrieved(question, 1)))
-        case ContextKind.NONE_OF_K:
-            return Context(kind, tuple(source.distractors(question, count)))
-    text, answers = source.original(question)
-    passages = [text]
-    if kind is ContextKind.ONE_OF_K:
-        passages = source.distractors(question, count - 1)
-        passages.insert(turn % count, text)
-    elif kind is ContextKind.TWO_IN_CONFLICT:
-        other, wrong = source.contradicting(question, plausible=True)
-        passages, answers = [text, other][:: -1 if turn % 2 else 1], (*answers, *wrong)
-    return Context(kind, tuple(passages), answers)
-
-
-def fitting_size(
-    lm: LanguageModel, dataset: Dataset, *, answer_tokens: int, passages: int, several: bool
-) -> tuple[int, int]:
-    """Return words and passages of contexts that the model can read with the question.
+def fitting_size(lm: LanguageModel, dataset: Dataset, *, answer_tokens: int) -> int:
+    """Return the words of a context that the model can read with the question.
 
     Args:
         lm: a model that does not state its context window gets passages of the usual length.
         dataset: whose sources, questions and prompts are measured.
         answer_tokens: kept free for the answer.
-        passages: wanted in contexts with several.
-        several: whether there will be such contexts; two of them then have to fit.
     """
     sources = [text for question in dataset.questions for text in question.sources]
     if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
-        return WINDOW_WORDS, passages
+        return WINDOW_WORDS
     per_word = sorted(
         len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
     )
@@ -246,5 +181,4 @@ def fitting_size(
     prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
     asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
     room = max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))
-    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
-    return words, max(2, min(passages, room // words))
+    return max(_LEAST_WORDS, min(WINDOW_WORDS, room))

@@ -3,12 +3,11 @@
 It is calibrated on the suite's training questions; those of the evaluation take no part.
 
 The guarantee: of the questions that neither the context nor the model's memory answers, few
-are let through. Calibrators and a few paths of thresholds come from the learning part of the
-questions; along each path one threshold is fixed and the other falls. On the testing part, one
-case per question, each path is tested point by point until the first that fails, at its share
-of δ. Of all points that pass, the one is taken that routes most training cases rightly: to the
-context if it holds the answer, to memory if that is right, otherwise to abstaining. If no point
-passes, the policy always abstains.
+are let through. Calibrators and the path of thresholds come from the learning part of the
+questions (`calibration.risk.learned_path`). On the testing part, one case per question, the path
+is tested point by point until the first that fails. Of the points that pass, the one is taken
+that routes most training cases rightly: to the context if it holds the answer, to memory if that
+is right, otherwise to abstaining. If no point passes, the policy always abstains.
 
 Source: Angelopoulos et al. 2021, Learn then Test (fixed-sequence testing).
 """
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
@@ -32,6 +30,7 @@ from ....calibration.monitoring import calibration_histograms
 from ....calibration.risk import RiskTarget, fit_policy
 from ....calibration.risk.certificate import Evidence
 from ....calibration.risk.fit import PolicyBinding
+from ....calibration.risk.learned_path import forecast_path
 from ....calibration.risk.risks import PathPoint
 from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
@@ -203,13 +202,8 @@ def calibrated(policy: Policy, signal: UniKnowSignal) -> tuple[float | None, flo
 
 
 _WHO = "of the questions that neither the context nor the model's memory answers"
-# Shares of contexts without an answer that may pass where relevance is kept on a path.
-_LEAKING = (0.0, 0.02)
-# Thresholds that are tried for each signal.
-_LEVELS = 100
 # Of the training questions; the rest is worth more in the test.
 _LEARNING_SHARE = 0.25
-_Path = tuple[PathPoint, ...]
 
 
 def calibrate_guard(
@@ -248,7 +242,6 @@ def calibrate_guard(
     testing = [signal for signal in usable if signal.question_key not in first]
     relevance, confidence = _calibrators(learning)
     records = {one.case_id: _record(one, relevance, confidence) for one in usable}
-    paths = _declared_paths([records[one.case_id] for one in learning])
     tested = [records[name] for name in _one_per_question(testing)]
     binding = PolicyBinding(
         scorer=scorer,
@@ -260,18 +253,25 @@ def calibrate_guard(
     )
     # Letting one of them through costs 1 by either route: the mean cost is their share.
     targets = [RiskTarget("cost", risk)]
-
-    def fitted(path: _Path) -> Policy:
-        found = fit_policy(tested, targets, delta=delta / len(paths), path=path, binding=binding)
-        return found.policy
-
-    # Ending at the point that was chosen, the same test gives its figures.
-    policy = fitted(_best([fitted(path) for path in paths], paths, list(records.values())))
+    forecasts = forecast_path(
+        [records[one.case_id] for one in learning],
+        RiskTarget("selective", risk),
+        delta=delta,
+        questions=len(tested),
+    )
+    path = tuple(point for point, _, _ in forecasts)
+    policy = fit_policy(tested, targets, delta=delta, path=path, binding=binding).policy
+    promise = policy.guarantee
+    if promise is not None and promise.chosen is not None:
+        # All certified points keep the promise together. Ending at the best of them, the same
+        # test gives its figures.
+        path = _to_the_best(path[: promise.chosen + 1], list(records.values()))
+        policy = fit_policy(tested, targets, delta=delta, path=path, binding=binding).policy
     # Live questions are not only those that neither side answers.
     compared = CalibrationRecord.one_per_question(list(records.values()))
     return policy.model_copy(
         update={
-            "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
+            "guarantee": _in_words(policy.guarantee),
             "histograms": calibration_histograms(policy, compared),
             "calibration_set_sha256": _sha256(usable),
         }
@@ -321,75 +321,20 @@ def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[str]:
     return [min((one.case_id for one in some), key=_hash) for some in by_question.values()]
 
 
-def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[_Path]:
-    """Paths along which one threshold stands where few leaks were seen, and the other falls.
-
-    Two keep the threshold of relevance, where none and 2 % of the learning part's contexts
-    without an answer pass; one keeps that of confidence, where none of its questions passes
-    that the model does not know. The other route is closed at first.
-    """
-    without = [c.relevance for c in cases if not c.context_right and c.relevance is not None]
-    holding = [c.relevance for c in cases if c.context_right and c.relevance is not None]
-    answers = {c.question_id: (c.confidence, c.closed_book_right) for c in cases}
-    unknown = [v for v, right in answers.values() if not right and v is not None]
-    known = [v for v, right in answers.values() if right and v is not None]
-    paths = []
-    for share in _LEAKING:
-        kept = _above(math.floor(share * len(without)), without, holding)
-        paths.append([PathPoint(kept, step) for step in _levels([*known, *unknown])])
-    kept = _above(0, unknown, known)
-    paths.append([PathPoint(step, kept) for step in _levels([*holding, *without])])
-    closed = PathPoint(None, None)
-    open_ones = [tuple(point for point in path if point != closed) for path in paths]
-    # Where there is nothing to learn a path from, only what is certain passes.
-    return [path for path in dict.fromkeys(open_ones) if path] or [(PathPoint(1.0, 1.0),)]
-
-
-def _above(number: int, leaking: Sequence[float], wanted: Sequence[float]) -> float | None:
-    """A threshold that all but the `number` highest of `leaking` miss; None: a closed route."""
-    ranked = sorted(leaking, reverse=True)
-    ceiling = ranked[number] if number < len(ranked) else 0.0
-    above = min((v for v in (*wanted, *ranked) if v > ceiling), default=None)
-    # The middle of the gap, so that the last bit of a value never decides.
-    return None if above is None else (ceiling + above) / 2
-
-
-def _levels(values: Sequence[float]) -> list[float | None]:
-    """Thresholds between the values that occur, highest first; before them, a closed route."""
-    if not values:
-        return [None]
-    shares = np.linspace(1.0, 0.0, _LEVELS)
-    found = np.unique(np.quantile(np.asarray(values), shares, method="lower"))
-    between = (found[1:] + found[:-1]) / 2 if len(found) > 1 else found
-    return [None, *(float(value) for value in between[::-1])]
-
-
-def _best(
-    fitted: Sequence[Policy], paths: Sequence[_Path], cases: Sequence[CalibrationRecord]
-) -> _Path:
-    """The path up to the certified point that routes most cases rightly, of equals the strictest.
-
-    All certified points keep the promise together, so any choice among them does. The
-    first path where there is none.
-    """
+def _to_the_best(
+    path: Sequence[PathPoint], cases: Sequence[CalibrationRecord]
+) -> tuple[PathPoint, ...]:
+    """Return the path up to the point that routes most cases rightly, of equals the strictest."""
     evidence = Evidence.of(cases)
     wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
-    most = -1
-    best = paths[0]
-    for policy, path in zip(fitted, paths, strict=True):
-        promise = policy.guarantee
-        if promise is not None and promise.chosen is not None:
-            codes = evidence.route_codes(path[: promise.chosen + 1])
-            right = (codes == wanted).sum(axis=1)
-            if right.max() > most:
-                most, best = int(right.max()), path[: int(right.argmax()) + 1]
-    return best
+    right = (evidence.route_codes(path) == wanted).sum(axis=1)
+    return tuple(path[: int(right.argmax()) + 1])
 
 
-def _in_words(found: Guarantee | None, *, delta: float, paths: int) -> Guarantee:
+def _in_words(found: Guarantee | None) -> Guarantee:
     """The guarantee, speaking of the questions that it is about."""
     assert found is not None
-    share, sure = f"at most {found.risk:g} {_WHO}", f"with confidence {1 - delta:g}"
+    share, sure = f"at most {found.risk:g} {_WHO}", f"with confidence {1 - found.delta:g}"
     if found.certified:
         words = f"{share} are let through, {sure}"
     else:
@@ -402,8 +347,6 @@ def _in_words(found: Guarantee | None, *, delta: float, paths: int) -> Guarantee
     return found.model_copy(
         update={
             "statement": words,
-            "delta": delta,
-            "method": f"fixed-sequence testing along {paths} declared paths, each at its part of δ",
             "loss": "let through although neither context nor memory has the answer",
             "population": f"new ones {_WHO}, drawn like the training questions",
         }

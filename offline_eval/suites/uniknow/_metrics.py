@@ -12,7 +12,6 @@ method that always abstains.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -24,16 +23,11 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
 from ...run.grouping import grouped
-from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
+from ._cases import ContextKind, Knowledge, QuestionKey, UniKnowRow
 from ._matching import stands_in
 
 _HOLDING_SCENARIOS = (Scenario.CONFLICT, Scenario.AGREEMENT, Scenario.EXTERNAL_ONLY)
-_HOLDING_KINDS = (
-    ContextKind.ORIGINAL,
-    ContextKind.CONFLICTING,
-    ContextKind.ONE_OF_K,
-    ContextKind.TWO_IN_CONFLICT,
-)
+_HOLDING_KINDS = (ContextKind.ORIGINAL, ContextKind.CONFLICTING)
 
 
 class Outcome(StrEnum):
@@ -52,8 +46,8 @@ class Outcome(StrEnum):
     - `PARAMETRIC`: memory was used wrongly: the gold answer although the context says
       another, or, with a context that holds no answer, a wrong answer that does not
       occur in it, to a question of which the model knows something.
-    - `OTHER`: the rest: an invented answer that neither context nor memory holds, an empty
-      reply, or an untrue answer that was believed.
+    - `OTHER`: the rest: an invented answer that neither context nor memory holds, or an empty
+      reply.
     """
 
     RIGHT = "right"
@@ -81,7 +75,7 @@ def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
         return Outcome.FALSE_ABSTENTION if must_answer else Outcome.RIGHT_ABSTENTION
     if row.right:
         return Outcome.RIGHT
-    if row.misled or not normalise_answer(row.answer):
+    if not normalise_answer(row.answer):
         return Outcome.OTHER
     if row.parametric:
         return Outcome.PARAMETRIC
@@ -116,7 +110,7 @@ SCORED_SCENARIOS = (
 ALL = "all"
 _DRAWS = 1000
 _OVERALL = ("acc", "truth", "ans", "rely")
-_COUNTED = ("em", "acc", "truth", "ans", "abstained", "misled", *Outcome)
+_COUNTED = ("em", "acc", "truth", "ans", *Outcome)
 
 
 def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
@@ -127,8 +121,6 @@ def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
         right,
         row.right or row.abstained,
         not row.abstained,
-        row.abstained,
-        row.misled and not row.abstained and not row.right,
         *(outcome is one for one in Outcome),
     ]
 
@@ -184,57 +176,56 @@ class Shares:
         return {**named, "questions": self.questions, "cases": self.cases}
 
 
-class MethodMetrics:
-    """All metrics of one method, over the paper's four kinds of contexts.
+MethodShares = dict[str, Shares]
+"""The shares of one method by scenario: the four that are scored; `agreement`; `all`, which is all
+cases but agreement, questions of undefined knowledge included, where the exact match is the mean
+of the four, undefined if one of them is empty; and `including_agreement`."""
+
+
+def method_shares(
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
+) -> MethodShares:
+    """Compute all shares of one method.
 
     Args:
-        rows: of the method.
+        rows: of the method; those with an error count in none.
         resamples: draws over questions.
         contexts: text of the context by case id without the method.
-
-    Attributes:
-        overall: over all cases except agreement, which the paper does not score; includes
-            questions of undefined knowledge. The shares of the outcomes add up to 1.
-        including_agreement: the same with agreement.
-        scenarios: by name: the four that are scored, and `agreement`. `all` has the mean of
-            the four as `em`, undefined if one of them is empty, and is `overall` otherwise.
-        failed: rows with an error, of any kind of context; no metric counts them.
     """
+    usual = measured(rows)
+    by_scenario = grouped(usual, lambda row: row.scenario)
+    found = {
+        scenario.value: Shares(by_scenario.get(scenario, []), resamples, contexts)
+        for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
+    }
+    four = [found[scenario] for scenario in SCORED_SCENARIOS]
+    scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
+    mean = found[ALL] = Shares(scored, resamples, contexts)
+    mean.sampled["em"] = np.mean([one.sampled["em"] for one in four], axis=0)
+    # Of the four, the one with the fewest questions bounds what their mean rests on.
+    mean.em_questions = min(one.questions for one in four)
+    found["including_agreement"] = Shares(usual, resamples, contexts)
+    return found
 
-    def __init__(
-        self,
-        rows: Sequence[UniKnowRow],
-        resamples: QuestionResamples,
-        contexts: Mapping[str, str],
-    ) -> None:
-        usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
-        scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
-        self.overall = Shares(scored, resamples, contexts)
-        self.including_agreement = Shares(usual, resamples, contexts)
-        found = grouped(usual, lambda row: row.scenario)
-        self.scenarios = {
-            scenario.value: Shares(found.get(scenario, []), resamples, contexts)
-            for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
-        }
-        four = [self.scenarios[scenario] for scenario in SCORED_SCENARIOS]
-        mean = self.scenarios[ALL] = copy(self.overall)
-        mean.sampled = {**mean.sampled, "em": np.mean([s.sampled["em"] for s in four], axis=0)}
-        # Of the four, the one with the fewest questions bounds what their mean rests on.
-        mean.em_questions = min(one.questions for one in four)
-        self.failed = len(rows) - len(measured(rows))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the metrics for JSON, without NaN."""
-        scenarios = {name: one.to_dict("em", *_OVERALL) for name, one in self.scenarios.items()}
-        outcomes = {str(kind): self.overall[kind].to_dict() for kind in Outcome}
-        return {
-            **self.overall.to_dict(*_OVERALL),
-            "failed": self.failed,
-            "scenarios": scenarios,
-            "errors": {str(kind): outcomes[kind] for kind in ERROR_TYPES},
-            "outcomes": outcomes,
-            "including_agreement": self.including_agreement.to_dict(*_OVERALL),
-        }
+def method_values(found: MethodShares, failed: int) -> dict[str, Any]:
+    """Return the metrics of a method for JSON, without NaN.
+
+    Args:
+        found: its shares.
+        failed: number of its rows with an error, which no metric counts.
+    """
+    names = (*SCORED_SCENARIOS, Scenario.AGREEMENT, ALL)
+    scenarios = {str(name): found[name].to_dict("em", *_OVERALL) for name in names}
+    outcomes = {str(kind): found[ALL][kind].to_dict() for kind in Outcome}
+    return {
+        **found[ALL].to_dict(*_OVERALL),
+        "failed": failed,
+        "scenarios": scenarios,
+        "errors": {str(kind): outcomes[kind] for kind in ERROR_TYPES},
+        "outcomes": outcomes,
+        "including_agreement": found["including_agreement"].to_dict(*_OVERALL),
+    }
 
 
 def uniknow_metrics(
@@ -243,7 +234,7 @@ def uniknow_metrics(
     contexts: Mapping[str, str] | None = None,
     bootstrap: int = _DRAWS,
     seed: int = 0,
-) -> dict[str, MethodMetrics]:
+) -> dict[str, MethodShares]:
     """Compute the metrics of every method among the rows.
 
     Args:
@@ -258,45 +249,8 @@ def uniknow_metrics(
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
     return {
-        method: MethodMetrics(own, resamples, contexts or {})
+        method: method_shares(own, resamples, contexts or {})
         for method, own in grouped(rows, lambda row: row.method).items()
-    }
-
-
-BeyondRates = dict[ContextKind, dict[str, dict[str, Any]]]
-
-
-def beyond_rates(rows: Sequence[UniKnowRow], *, bootstrap: int = _DRAWS) -> BeyondRates:
-    """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
-
-    `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
-    other; `wanted` is abstaining in the scenario `unknown`, a right answer in the others, without
-    cases of undefined knowledge. Beside these intervals stand the numbers of questions and cases.
-
-    Args:
-        rows: of a run, in any order.
-        bootstrap: number of draws over questions.
-    """
-    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
-
-    def rates(rows: Sequence[UniKnowRow]) -> dict[str, Any]:
-        own = measured(rows)
-        found = Shares(own, resamples, {})
-        settled = Shares([row for row in own if row.scenario is not None], resamples, {})
-        return {
-            "right": found["acc"],
-            "abstained": found["abstained"],
-            "misled": found["misled"],
-            "wanted": settled["em"],
-            "questions": found.questions,
-            "cases": found.cases,
-        }
-
-    by_kind = {kind: [row for row in rows if row.context_kind is kind] for kind in BEYOND_KINDS}
-    return {
-        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
-        for kind, some in by_kind.items()
-        if some
     }
 
 
@@ -323,9 +277,8 @@ def paired_difference(
     shared = sorted(sides[0].keys() & sides[1].keys())
     own = [[side[key] for key in shared] for side in sides]
     resamples = QuestionResamples(question_keys(own[0]), resamples=_DRAWS, seed=0)
-    ours, theirs = (MethodMetrics(some, resamples, {}) for some in own)
-    found = {name: ours.overall.minus(theirs.overall, name) for name in _OVERALL}
+    ours, theirs = (method_shares(some, resamples, {}) for some in own)
+    found = {name: ours[ALL].minus(theirs[ALL], name) for name in _OVERALL}
     for scenario in (*SCORED_SCENARIOS, ALL):
-        pair = ours.scenarios[scenario], theirs.scenarios[scenario]
-        found[f"em_{scenario}"] = pair[0].minus(pair[1], "em")
+        found[f"em_{scenario}"] = ours[scenario].minus(theirs[scenario], "em")
     return len(shared), found

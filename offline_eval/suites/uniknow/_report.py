@@ -10,18 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ....calibration import Interval
 from ...report.document import Document, Prose, Section
 from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table, Text
 from ...report.text import counted, decimal, estimate_text, percent
-from ...report.what_if import WhatIf, WhatIfCase
+from ...report.what_if import WhatIf, WhatIfCase, what_if_section
 from ...run.grouping import grouped
 from ..parts import READ_REPLIES
-from ._cases import PAPER_KINDS, ContextKind
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import ALL
@@ -35,9 +32,6 @@ from ._summary import (
     shown_method,
 )
 from .plan import UniKnowRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _GUARD, _BASE = "guard_naive", "naive"
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
@@ -58,15 +52,12 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     found, other = [], 0
     for row in run.rows:
         reply, signal = replies.get(row.case_key), signals.get(row.case_key)
-        guarded = row.method == _GUARD and not row.error and row.context_kind in PAPER_KINDS
-        if not guarded or reply is None or signal is None:
+        if row.method != _GUARD or row.error or reply is None or signal is None:
             continue
         case = run.cases[row.case_key]
         relevance, confidence = calibrated(run.policy, signal)
         remembered = is_right((signal.closed_book or "").strip(), case.expected)
         shown = WhatIfCase(
-            name=signal.case_id,
-            question=case.question,
             relevance=relevance,
             confidence=confidence,
             context_right=signal.holds_answer,
@@ -88,7 +79,7 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         replies=True,
         notes=(TEXTS.text("what_if"),),
     )
-    return block if block.sliders else None
+    return block if block.moving else None
 
 
 # Heading, scenario or `all`, share, and which way is better.
@@ -98,7 +89,7 @@ _Column = tuple[str, str, str, int]
 def _table(methods: Methods, columns: Sequence[_Column], notes: tuple[Text, ...] = ()) -> Table:
     """Make a table of shares, a line per method."""
     found = [
-        (heading, [one.scenarios[scenario][share] for one in methods.values()], share, better)
+        (heading, [one[scenario][share] for one in methods.values()], share, better)
         for heading, scenario, share, better in columns
     ]
     cells = [
@@ -130,7 +121,7 @@ def published_table(methods: Methods) -> Table:
 
     def cell(name: str, scenario: str, value: float | None, share: str = "em") -> Cell:
         text: Callable[[float | None], str] = decimal if share == "rely" else percent
-        own = methods[name].scenarios[scenario][share].value if name in methods else None
+        own = methods[name][scenario][share].value if name in methods else None
         return Cell(text(value), "" if own is None else f"here {text(own)}")
 
     columns = {**_TITLES, ALL: "Mean of the four"}
@@ -159,40 +150,24 @@ _MARKS = {
 _PLAIN = re.compile(r"[A-Za-z0-9_@=.,+-][A-Za-z0-9_@=.,+ -]{0,47}")
 
 
-def plots(methods: Methods) -> dict[str, Plot]:
-    """Return what can be drawn of some methods with cases, by the names of the plots."""
+def situations_plot(methods: Methods) -> Plot | None:
+    """Plot what some methods with cases did in each situation; None without any."""
     if not methods:
-        return {}
+        return None
     # A name that no plot can hold becomes a number.
     labels = [
         name if _PLAIN.fullmatch(name) else f"method {number}"
         for number, name in enumerate(methods, start=1)
     ]
     marks = [_MARKS[shown_method(name)[0]] for name in methods]
-    words = {
-        name: (name, texts["title"], texts["caption"]) for name, texts in CONTENT["plots"].items()
-    }
     panels = {}
     for one in SITUATIONS:
-        shares = [found.scenarios[one["name"]]["em"] for found in methods.values()]
+        shares = [found[one["name"]]["em"] for found in methods.values()]
         lines = enumerate(zip(marks, shares, strict=True))
         series = [("", *mark, [*[None] * line, share]) for line, (mark, share) in lines]
         panels[f"{one['title']}\n({one['letter']})"] = series
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        parts = [
-            (named, Colour[colour], [one.overall[outcome].value or 0.0 for one in methods.values()])
-            for outcome, (named, colour) in CONTENT["outcomes"].items()
-        ]
-        Plot.draw_bars(axes, parts, labels)
-        axes.set_xlabel("share of cases")
-        figure.legend(loc="outside upper center", ncols=3)
-
-    return {
-        "situations": dots(words["situations"], labels, panels),
-        "outcomes": Plot(*words["outcomes"], draw, (8.4, 1.35 + 0.34 * len(labels))),
-    }
+    words = CONTENT["plot"]
+    return dots(("situations", words["title"], words["caption"]), labels, panels)
 
 
 # -- Sentences --------------------------------------------------------------------------
@@ -222,43 +197,36 @@ def headline(summary: UniKnowSummary) -> list[str]:
 def _best(summary: UniKnowSummary, *, shut: bool) -> str:
     """Name the method with the highest Rely, guards that always abstain left out."""
     rely = {
-        name: found.overall["rely"]
-        for name, found in summary.main.items()
-        if found.overall.cases
-        and found.failed <= _MOST_FAILED * (found.failed + found.overall.cases)
+        name: found[ALL]["rely"]
+        for name, found in summary.methods.items()
+        if found[ALL].cases
+        and summary.failed(name) <= _MOST_FAILED * (summary.failed(name) + found[ALL].cases)
         and not (shut and name.startswith("guard_"))
     }
     if not rely:
         return TEXTS.text("best", None, None, None)
     best = min(rely, key=lambda name: (-(rely[name].value or 0.0), name))
-    naive = summary.main.get("naive")
-    beside = None if naive is None or best == "naive" else naive.overall["rely"].value
+    naive = summary.methods.get("naive")
+    beside = None if naive is None or best == "naive" else naive[ALL]["rely"].value
     return TEXTS.text("best", best, estimate_text(rely[best], decimal), beside)
 
 
 def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
-    """Say what a guard changes, and where it is clearly worse than what it guards."""
-    if guard not in summary.main or base not in summary.main:
+    """Say what a guard changes where memory decides, or nothing can."""
+    if guard not in summary.methods or base not in summary.methods:
         return ""
     ours, theirs = (
-        {name: rates["em"].value for name, rates in summary.main[method].scenarios.items()}
+        {name: rates["em"].value for name, rates in summary.methods[method].items()}
         for method in (guard, base)
     )
-    _, found = summary.differences.get((guard, base), (0, {}))
-    losses = [
-        (title, -100 * difference.value)
-        for name, title in _TITLES.items()
-        if (difference := found.get(f"em_{name}", Interval())).value is not None
-        and (difference.high or 0.0) < 0
-    ]
-    return TEXTS.text("guarded", base, ours, theirs, losses)
+    return TEXTS.text("guarded", base, ours, theirs)
 
 
 def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
     asked = grouped(summary.run.rows, lambda row: row.method)
     found = {
-        title: [method.scenarios[name] for method in summary.main.values()]
+        title: [method[name] for method in summary.methods.values()]
         for name, title in _TITLES.items()
     }
     sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
@@ -266,7 +234,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
         "warnings",
         summary,
         failed=sum(sum(types.values()) for types in summary.failures.values()),
-        asked={len(asked[name]) for name in summary.main},
+        asked={len(asked[name]) for name in summary.methods},
         empty=[title for title, rates in found.items() if all(not rate.cases for rate in rates)],
         smallest=min(sizes, default=None),
     )
@@ -281,22 +249,19 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
         title=f"Knowledge scenarios: {names}" if names else "Knowledge scenarios",
         subtitle=(
             f"{counted(summary.questions, 'question')}, {counted(len(cases), 'case')}, "
-            f"{counted(len(summary.main), 'method')} · UniKnow suite"
+            f"{counted(len(summary.methods), 'method')} · UniKnow suite"
         ),
         headline=headline(summary),
         warnings=warnings(summary),
         sections=_sections(summary),
         values=summary.to_dict(),
-        systems={name: found.to_dict() for name, found in summary.methods.items()},
     )
 
 
 def _sections(summary: UniKnowSummary) -> list[Section | None]:
-    shown = {name: found for name, found in summary.main.items() if found.overall.cases}
+    shown = {name: found for name, found in summary.methods.items() if found[ALL].cases}
     meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
     methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
-    drawn = plots(shown)
-    what_if = uniknow_what_if(summary.run)
     published, manifest = CONTENT["published"]["model"], summary.run.manifest
     situations = _table(
         shown,
@@ -319,21 +284,21 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
     return [
         _tested(summary),
         Section(
-            "What each method did in each situation", (drawn.get("situations"), situations, methods)
+            "What each method did in each situation", (situations_plot(shown), situations, methods)
         ),
         Section("Reliability", (overall,)),
-        Section("What went wrong", (drawn.get("outcomes"), errors)),
+        Section("What went wrong", (errors,)),
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,
-        Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
-        _ablations(summary),
-        _beyond(summary),
+        what_if_section(
+            "What if the guard’s thresholds were others?", uniknow_what_if(summary.run)
+        ),
         READ_REPLIES,
         _failures(summary),
         Section(
             "What the paper published",
-            (*TEXTS.paragraphs("published", published), published_table(summary.main)),
+            (*TEXTS.paragraphs("published", published), published_table(summary.methods)),
         ),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     ]
@@ -342,7 +307,7 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
 def _tested(summary: UniKnowSummary) -> Section:
     lines = []
     for one in SITUATIONS:
-        found = [method.scenarios[one["name"]] for method in summary.main.values()]
+        found = [method[one["name"]] for method in summary.methods.values()]
         questions = max((shares.questions for shares in found), default=0)
         cases = max((shares.cases for shares in found), default=0)
         lines.append((_LETTERED[one["name"]], one["what"], one["wanted"], questions, cases))
@@ -351,40 +316,6 @@ def _tested(summary: UniKnowSummary) -> Section:
     situations = Table.of_text(headings, lines)
     blocks = (TEXTS.text("sources"), situations, knows, TEXTS.text("right"))
     return Section("What was tested", blocks)
-
-
-def _ablations(summary: UniKnowSummary) -> Section | None:
-    """Show the variants of trained methods, below their usual training."""
-    variants = {name: found for name, found in summary.methods.items() if name not in summary.main}
-    if not variants:
-        return None
-    bases = {name.partition("@")[0] for name in variants}
-    shown = {name: found for name, found in summary.main.items() if name in bases} | variants
-    columns = [
-        ("Rely", ALL, "rely", 1),
-        *((title, name, "em", 1) for name, title in _TITLES.items()),
-    ]
-    notes = Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True)
-    return Section("What the training needs", (_table(shown, columns), notes))
-
-
-def _beyond(summary: UniKnowSummary) -> Section | None:
-    if not summary.beyond:
-        return None
-    headings = [("wanted", "As wanted", 1), ("right", "Right answer", 0)]
-    headings += [("abstained", "Abstained", 0), ("misled", "Misled", -1)]
-    parts = []
-    for kind, by_method in summary.beyond.items():
-        title, meaning = CONTENT["kinds"][kind]
-        shown = {name: found for name, found in by_method.items() if "@" not in name}
-        columns = [
-            (heading, Cell.column([one[name] for one in shown.values()], better=better))
-            for name, heading, better in headings
-            if name != "misled" or kind is ContextKind.UNTRUE
-        ]
-        table = Table.from_columns("Method", list(shown), columns)
-        parts.append(Section(title, (Prose((meaning,), small=True), table)))
-    return Section("More than one passage, and untrue ones", (*TEXTS.paragraphs("beyond"), *parts))
 
 
 def _failures(summary: UniKnowSummary) -> Section:

@@ -35,8 +35,6 @@ from ..parts import (
 )
 from ._bundled import FACTS, MICROWORLD, prompts_of
 from ._cases import (
-    BEYOND_KINDS,
-    PAPER_KINDS,
     Case,
     ContextKind,
     Knowledge,
@@ -87,9 +85,6 @@ class UniKnowSettings(SuiteSettings):
         temperature: Temperature of these answers.
         risk: Share that guards may let through where neither context nor model has the answer.
         delta: Probability that the guarantee of the guards fails by chance.
-        ablations: Also train lm_uniknow on other data.
-        beyond: Also use contexts of several passages, and untrue ones.
-        passages_per_context: Passages of the contexts with several.
         scorer: Scorer of the guards, by name, folder or judge:MODEL.
         answer_tokens: The most tokens an answer of a local model may have.
         rank: Rank of trained adapters; by default what suits.
@@ -115,9 +110,6 @@ class UniKnowSettings(SuiteSettings):
     temperature: float = 1.0
     risk: float = 0.1
     delta: float = 0.1
-    ablations: bool = False
-    beyond: bool = False
-    passages_per_context: int = Field(4, ge=2)
     scorer: str = _GUARD_SCORER
     answer_tokens: int = Field(24, ge=1)
     rank: int | None = Field(None, ge=1)
@@ -224,7 +216,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
                 the guards was tuned on these questions.
         """
         lm: LanguageModel | None = given[0].model if given else None
-        names, left_out = choose_methods(settings.methods, lm, ablations=settings.ablations)
+        names, left_out = choose_methods(settings.methods, lm)
         if lm is not None:
             methods = self._methods = Methods(lm, prompts_of(settings.data), left_out)
             if not set(GUARDED).isdisjoint(names):
@@ -359,19 +351,11 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             store=KnowledgeStore(settings.knowledge or work.run.folder / "knowledge.jsonl"),
             on_progress=work.options.on_progress,
         )
-        words, passages = fitting_size(
-            lm,
-            dataset,
-            answer_tokens=getattr(lm, "max_new_tokens", 0),
-            passages=settings.passages_per_context,
-            several=settings.beyond,
-        )
+        words = fitting_size(lm, dataset, answer_tokens=getattr(lm, "max_new_tokens", 0))
         built = build_contexts(
             dataset,
             encoder=self._encoder,
-            kinds=_kinds(settings),
             words=words,
-            passages=passages,
             seed=settings.seed,
             on_progress=work.options.on_progress,
         )
@@ -441,7 +425,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> DryRun:
         """Count the cases of each method, as if all contexts could be built."""
-        most = len(cases) * len(_kinds(settings))
+        most = len(cases) * len(ContextKind)
         counts = {system.name: most for system in systems}
         note = (
             f"{len(cases)} questions, each asked up to {settings.samples} times without a context; "
@@ -480,8 +464,3 @@ def _untrainable(plan: Plan, work: Work[UniKnowSettings, Any]) -> dict[str, str]
             hint="give more questions, or leave the trained methods out by --methods",
         )
     return dict.fromkeys(names, reason)
-
-
-def _kinds(settings: UniKnowSettings) -> tuple[ContextKind, ...]:
-    """Return the kinds of contexts that are built."""
-    return (*PAPER_KINDS, *BEYOND_KINDS) if settings.beyond else PAPER_KINDS

@@ -14,31 +14,29 @@ from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
 from ..parts import run_values
 from ._cases import Knowledge
-from ._metrics import MethodMetrics, beyond_rates, paired_difference, uniknow_metrics
+from ._metrics import MethodShares, method_values, paired_difference, uniknow_metrics
 from .plan import UniKnowRun
 
 CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
 TEXTS = Templates(Path(__file__).parent / "report.txt")
 # Name as in the rows, title, the paper's letter, what model and context know, what is wanted.
 SITUATIONS: Sequence[Mapping[str, str]] = CONTENT["situations"]
-_METHODS: Mapping[str, tuple[str, str]] = CONTENT["methods"]
+_METHODS: Mapping[str, tuple[str, str]] = {n: tuple(one) for n, one in CONTENT["methods"].items()}
 _ORDER = {name: position for position, name in enumerate(_METHODS)}
 PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     name: {"rely_nq": None, **found} for name, found in CONTENT["published"]["methods"].items()
 }
-Methods = Mapping[str, MethodMetrics]
+Methods = Mapping[str, MethodShares]
 
 
 def shown_method(name: str) -> tuple[str, str]:
     """Return the family of a method, `other` if it is not known, and what it does."""
-    base, _, variant = name.partition("@")
-    family, meaning = _METHODS.get(base, ("other", ""))
-    return family, f"{base}, {variant}." if variant and meaning else meaning
+    return _METHODS.get(name, ("other", ""))
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Sort the methods: those of the suite in its order, others by name, ablations last."""
-    return sorted(set(names), key=lambda name: ("@" in name, _ORDER.get(name, 99), name))
+    """Sort the methods: those of the suite in its order, others by name."""
+    return sorted(set(names), key=lambda name: (_ORDER.get(name, 99), name))
 
 
 class UniKnowSummary:
@@ -52,11 +50,9 @@ class UniKnowSummary:
         groups: documents or subjects that the questions come from.
         knowledge: questions by what the model knows of them.
         failures: per method the failed rows by type of error, most frequent first.
-        methods: by name, ablations last.
-        main: the methods without the ablations.
+        methods: by name.
         differences: guard against base, against prompting and against the trained methods: by
             both names the number of cases, and the intervals.
-        beyond: per kind of context beyond the paper, by method.
         problems: contexts that could not be built, by kind.
     """
 
@@ -75,17 +71,12 @@ class UniKnowSummary:
         }
         metrics = uniknow_metrics(rows, contexts=run.contexts)
         self.methods = {name: metrics[name] for name in in_order(metrics)}
-        self.main = {name: found for name, found in self.methods.items() if "@" not in name}
         differences = {
             (method, base): paired_difference(rows, method, base)
             for method, base in CONTENT["pairs"]
             if method in metrics and base in metrics
         }
         self.differences = {pair: found for pair, found in differences.items() if found[0]}
-        self.beyond = {
-            kind: {name: by_method[name] for name in in_order(by_method)}
-            for kind, by_method in beyond_rates(rows).items()
-        }
         self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
@@ -93,14 +84,24 @@ class UniKnowSummary:
         """The guarantee of the guards' policy; None where no guard took part."""
         return None if self.run.policy is None else self.run.policy.guarantee
 
+    @property
+    def method_values(self) -> dict[str, dict[str, Any]]:
+        """The metrics of each method, for JSON."""
+        return {name: method_values(own, self.failed(name)) for name, own in self.methods.items()}
+
+    def failed(self, method: str) -> int:
+        """Return the number of rows of a method with an error."""
+        return sum(self.failures.get(method, {}).values())
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         differences: dict[str, dict[str, Any]] = {}
         for (method, base), (cases, intervals) in self.differences.items():
             differences.setdefault(method, {})[base] = {"cases": cases, **intervals}
-        names = ("questions", "groups", "knowledge", "failures", "methods", "beyond")
+        names = ("questions", "groups", "knowledge", "failures")
         values = {
             **{name: getattr(self, name) for name in names},
+            "methods": self.method_values,
             "rows": len(self.run.rows),
             "rows_planned": self.run.plan.rows,
             "contexts_not_built": self.problems,

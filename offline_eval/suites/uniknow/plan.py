@@ -28,7 +28,6 @@ from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
 from ._cases import (
-    PAPER_KINDS,
     Case,
     ContextKind,
     Dataset,
@@ -170,7 +169,7 @@ def make_plan(
     training = [
         case.model_copy(update={"part": "training"})
         for case in cases
-        if case.question_id in in_training and case.context_kind in PAPER_KINDS
+        if case.question_id in in_training
     ]
     evaluation = [case for case in cases if case.question_id in evaluated]
     if not evaluation:
@@ -211,7 +210,7 @@ def build_cases(
         estimates: by question id.
     """
     return [
-        Case.of(question, contexts[question.id][kind], estimates[question.id])
+        Case.of(question, kind, contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
         for kind in ContextKind
         if kind in contexts[question.id]

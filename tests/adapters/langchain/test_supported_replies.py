@@ -22,7 +22,7 @@ from knowgate.adapters.langchain import AbstainedError, RagOptions
 from knowgate.guard import DecisionLog, Guard, GuardMetrics, GuardOptions, Policy
 from knowgate.guard.signals.support import Support, SupportCheck
 from knowgate.guard.testing import FakeScorer
-from knowgate.offline_eval.policies.shadow import ShadowLog  # type: ignore[attr-defined]
+from knowgate.offline_eval.policies.shadow import ShadowLog
 from tests.adapters.langchain.agents import agent, asking, call, streamed
 from tests.adapters.langchain.fakes import run
 

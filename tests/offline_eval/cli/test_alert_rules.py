@@ -96,11 +96,6 @@ SERIES: dict[str, tuple[list[Series], list[Series]]] = {
         stages("0+8x240", "0+3.5x240", "0+0.5x240"),
         stages("0+8x240", "0+3.9x240", "0+0.1x240"),
     ),
-    # 0.5 of the questions against 0.38.
-    "KnowgateCostlyScorerShare": (
-        stages("0+8x240", "0+8x240"),
-        stages("0+10x240", "0+6x240", "0+0.1x240"),
-    ),
     "KnowgateDrift": (alarm("asked_drift", "0x200 1x40"), alarm("relevance_drift", "0x240")),
     "KnowgateAbstentionChanged": (alarm("abstention", "0x200 1x40"), alarm("abstention", "0x240")),
     "KnowgateRiskBoundCrossed": (

@@ -120,23 +120,3 @@ def test_a_calibrated_policy_gives_the_alerts_its_bound(knowgate: Knowgate, tmp_
 
     rules = (tmp_path / "m/knowgate-rules.yml").read_text(encoding="utf-8")
     assert 'knowgate_risk{route="all", bound="low"} > 0.1' in rules
-
-
-def test_the_policy_of_a_cascade_gives_the_calibrated_share_of_costly_calls(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    histograms = {
-        f"asked.{case}": Histogram(edges=(0.0, 0.5, 1.0), counts=counts)
-        for case, counts in (("in_kb", (60, 40)), ("left_out", (90, 10)))
-    }
-    policy_with(histograms=histograms).save(tmp_path / "policy.json")
-
-    found = knowgate("dashboards", "--out", tmp_path / "m", "--policy", tmp_path / "policy.json")
-
-    assert found.code == 0, found.err
-    rules = (tmp_path / "m/knowgate-rules.yml").read_text(encoding="utf-8")
-    assert "knowgate:costly_ratio:rate30m > 0.5" in rules
-    shown = json.loads((tmp_path / "m/knowgate-dashboard.json").read_text(encoding="utf-8"))
-    (asked,) = [one for one in shown["panels"] if one["title"] == "Costly scorer asked"]
-    steps = asked["fieldConfig"]["defaults"]["thresholds"]["steps"]
-    assert [step["value"] for step in steps] == [None, 0.1, 0.4]

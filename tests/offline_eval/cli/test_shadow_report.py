@@ -12,11 +12,10 @@ from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
 from tests.calibration.monitoring.populations import calibrated_policy
-from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.support.guards import guard_with
 
 ASKED = {"good": ["good"], "bad": ["bad"], "none": []}
-SIDES = ("answerable", "unanswerable")
 TIMES = {"good": 6, "bad": 3, "none": 1}
 
 
@@ -145,27 +144,3 @@ def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:
     assert knowgate("shadow-report", log, *gate).code == 1
     assert knowgate("shadow-report", log, "--fail-if", "abstention>50%", "--out", out).code == 0
     refused(knowgate("shadow-report", log, *gate[:2]), "--fail-if", "add --out")
-
-
-def test_labelled_questions_are_written_for_calibration(
-    knowgate: Knowgate, log: Path, tmp_path: Path
-) -> None:
-    lines = [
-        {"question": "good question 0", "answerable": True, "answer": "yes", "source": "a.md"},
-        {"question": "bad question 0", "answerable": False, "topic": "badness"},
-        {"question": "good question 1", "right": True},
-        {"question": "bad question 1", "answerable": False},
-        {"question": "bad question 1", "answerable": True},
-    ]
-    labels = write_lines(tmp_path / "labels.jsonl", lines)
-
-    outcome = knowgate("shadow-report", log, "--labels", labels, "--questions-out", tmp_path / "q")
-
-    assert "1 answerable question → " in outcome.out
-    found = {name: read_lines(tmp_path / "q" / f"{name}.jsonl") for name in SIDES}
-    ids = {name: [one.pop("id") for one in rows] for name, rows in found.items()}
-    assert ids["unanswerable"] == [DecisionLog.plain_question_id("bad question 0")]
-    assert found == {
-        "answerable": [{"question": "good question 0", "answer": "yes", "source": "a.md"}],
-        "unanswerable": [{"question": "bad question 0", "topic": "badness"}],
-    }

@@ -1,4 +1,4 @@
-"""Reviewed runs as calibration records, and what further reviews could change."""
+"""Reviewed runs as calibration records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak
-from knowgate.offline_eval.policies import Calibrated, calibrate_records
+from knowgate.offline_eval.policies import calibrate_records
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import Review
-from tests.offline_eval.policies.measured import SCORER
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
 ELSEWHERE = CalibrationRecord.ELSEWHERE
@@ -70,47 +68,3 @@ def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> Non
         say(run, q1=Review.Verdict.ANSWERED)
     lines = (run / "calibrations.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1]
-
-
-def drawn(
-    left_out: list[float], reviews: dict[str, Review.Verdict] | None, source: str = "run"
-) -> CalibrationSet:
-    """Sixty answerable questions of high relevance, and left-out ones as given."""
-    records = []
-    said = reviews or {}
-    for at, score in enumerate(left_out):
-        elsewhere = said.get(str(at)) is Review.Verdict.ANSWERED
-        records += [
-            CalibrationRecord(str(at), 5.0 + at / 100, None, True, None, case="in_kb"),
-            CalibrationRecord(
-                str(at), score, None, elsewhere, None, case=ELSEWHERE if elsewhere else "left_out"
-            ),
-        ]
-    return CalibrationSet(tuple(records), source, scorer=SCORER, leaves_out=True, reviews=reviews)
-
-
-def leaks(reviews: dict[str, Review.Verdict]) -> Calibrated:
-    scores = np.linspace(0.0, 6.0, 60).round(2).tolist()
-    return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
-
-
-def passing(found: Calibrated) -> int:
-    policy = found.policy
-    return sum(
-        policy.route(policy.relevance_calibrator.apply(r.relevance), None).value != "abstain"
-        for r in found.measured.records
-        if r.case == "left_out" and r.relevance is not None
-    )
-
-
-def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach() -> None:
-    found = leaks({})
-    outlook = found.reviews
-    assert outlook is not None
-    # With the passing ones answered, as many again could pass and be certified.
-    answered = {str(at): Review.Verdict.ANSWERED for at in range(60 - passing(found), 60)}
-    reached = leaks(answered)
-
-    assert passing(found) > 0
-    assert outlook["further"] == passing(found) + passing(reached)
-    assert (outlook["left_out"], outlook["reviewed"]) == (60, 0)

@@ -1,21 +1,16 @@
-"""Gates, the data frame of a report, and names of points in plots."""
+"""Gates, and the data frame of a report."""
 
 from __future__ import annotations
 
 import string
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
-from matplotlib.text import Annotation
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.report._gates import check_gates, parse_gate
-from knowgate.offline_eval.report.document import Document
-from knowgate.offline_eval.report.plots import Plot
+from knowgate.offline_eval.report._gates import check_gates, measures_frame, parse_gate
 
 REPORT: dict[str, Any] = {
     "suite": "ookb",
@@ -116,12 +111,8 @@ VALUES: dict[str, Any] = {
 }
 
 
-def document() -> Document:
-    return Document("toy", "Toy", "", (), (), (), VALUES)
-
-
 def test_each_measure_with_an_interval_is_a_line() -> None:
-    frame = document().to_pandas()
+    frame = measures_frame(VALUES)
 
     assert [str(dtype) for dtype in frame.dtypes] == ["string", *["float64"] * 3, "Int64"]
     assert list(frame.columns) == ["measure", "value", "low", "high", "n"]
@@ -136,23 +127,8 @@ def test_each_measure_with_an_interval_is_a_line() -> None:
 
 
 def test_the_names_are_those_that_gates_take() -> None:
-    frame = document().to_pandas()
+    frame = measures_frame(VALUES)
 
     for measure, value in zip(frame["measure"], frame["value"], strict=True):
         (result,) = check_gates(VALUES, [f"{measure}>2"])
         assert result.value == value or (result.value is None and value != value)
-
-
-@pytest.mark.parametrize("count", [1, 5, 40, 200])
-def test_names_stand_apart_and_beside_the_axes(count: int) -> None:
-    axes = Figure().subplots()
-    points = [(f"system {number}", 0.5, 0.0) for number in range(count)]
-
-    Plot.name_points(axes, points, (0.0, 1.0), (0.0, 1.0))
-
-    heights = sorted(text.xy[1] for text in axes.texts if isinstance(text, Annotation))
-    assert len(heights) == count
-    assert heights[0] >= -1e-9
-    assert heights[-1] <= 1.0 + 1e-9
-    least = min(0.05, 0.9 / count)
-    assert all(upper - lower > least for lower, upper in pairwise(heights))

@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.report.document import Document, Figure, Figures, Section
+from knowgate.offline_eval.report.document import Document, Section
+from knowgate.offline_eval.report.tables import Table
 from knowgate.offline_eval.run import RowError, Stored
 from knowgate.offline_eval.suites import Suite, SuiteSettings
 from knowgate.offline_eval.suites.base import SuiteRun
@@ -87,11 +88,8 @@ class Sums(Suite[Settings, Sum, Row, Summary]):
 
     def report(self, summary: Summary) -> Document:
         """One number."""
-        line = Figure("Accuracy", summary.accuracy, "Right answers among all sums.")
-        sections = [
-            Section("Results", (Figures((line,)),)),
-            Section.of_run(summary.settings, (), ""),
-        ]
+        told = Table.of_figures([("Accuracy", summary.accuracy, "Right answers among all sums.")])
+        sections = [Section("Results", (told,)), Section.of_run(summary.settings, (), "")]
         values = summary.model_dump(mode="json")
         return Document("sums", "Sums", "", ["Sums were asked."], [], sections, values)
 

@@ -66,7 +66,6 @@ def test_the_microworld_is_asked_in_its_own_words() -> None:
         key = "time_between" if relation.time_bounded else "question"
         wordings = texts._texts["en", iri, key]
         assert set(wordings) <= own, name
-        assert not texts.asks_inversely(iri)
         assert texts.time_choice(iri) == ("value" if relation.time_bounded else "begin")
 
 

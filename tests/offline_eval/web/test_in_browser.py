@@ -97,15 +97,6 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
         with page.expect_navigation():
             page.keyboard.press("u")
         expect(page.get_by_text("4 of 48 rows")).to_be_visible()
-        with page.expect_navigation():
-            page.get_by_role("link", name="Compare").click()
-        for side, name in ((0, "plain"), (1, "guarded")):
-            with page.expect_navigation():  # the choice submits the form
-                page.get_by_role("combobox", name="System").nth(side).select_option(name)
-        with page.expect_navigation():
-            page.get_by_role("link", name=re.compile("labels differ")).click()
-        expect(page.locator(".row")).to_have_count(12)
-        assert serious_findings(page) == []
 
 
 def test_a_chain_is_tried_and_a_passage_struck_out(

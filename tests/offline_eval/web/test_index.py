@@ -1,4 +1,4 @@
-"""The index of runs: what is read, filtered, searched and compared."""
+"""The index of runs: what is read, filtered and searched."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.web._index import CaseQuery, ComparisonQuery, RunIndex, index_runs
+from knowgate.offline_eval.web._index import CaseQuery, RunIndex, index_runs
 from tests.offline_eval.web.runs import replies_run, suite_run
-from tests.support.bound_rows import bind
 
 
 @pytest.fixture(scope="module")
@@ -89,26 +88,6 @@ def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex
     assert signal == {"name": "relevance", "value": 0.25, "threshold": 0.25}
     assert case.verdicts[0]["detail"] == "because"
     assert [row.key for row in index.others(case)] == ["plain/q2/left_out"]
-
-
-def test_two_systems_are_compared_and_flipped_cases_found(index: RunIndex) -> None:
-    found, numbers = index.compare(ComparisonQuery("run", "run", "plain", "guarded", "label"))
-
-    assert numbers == {"flipped": 6, "label": 6, "reply": 6, "all": 12}
-    assert {row.kind for row, _ in found} == {"left_out"}
-
-
-def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    lines = (other / "replies.jsonl").read_text(encoding="utf-8").splitlines()
-    row = json.loads(lines[-1])
-    row["route"] = "follow_context"
-    (other / "replies.jsonl").write_text("\n".join([*lines[:-1], json.dumps(row), ""]), "utf-8")
-    bind(other, "replies")
-    found, numbers = index_runs([folder, other]).compare(ComparisonQuery("run", "other"))
-
-    assert numbers == {"flipped": 1, "label": 0, "reply": 0, "all": 24}
-    assert [one.route for one in found[0]] == ["abstain", "follow_context"]
 
 
 CONFLICT: dict[str, list[dict[str, Any]]] = {

@@ -58,16 +58,6 @@ def test_hostile_texts_stay_texts(client: TestClient) -> None:
     assert "\x07" not in page
 
 
-def test_two_systems_stand_side_by_side(client: TestClient) -> None:
-    page = client.get(
-        "/compare?run=run&other_run=run&system=plain&other_system=guarded&change=label"
-    ).text
-
-    assert "60" in page
-    assert len(links(page, "/case?run=run&key=plain")) == 60
-    assert len(links(page, "/case?run=run&key=guarded")) == 60
-
-
 def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> None:
     address = "/matches?run=run&key=" + quote("plain/q7/in_kb")
     found = client.get(address).json()

@@ -1,4 +1,4 @@
-"""Duplicates, farthest-first selection and uniqueness by words, the original's included."""
+"""Duplicates, farthest-first selection and uniqueness by words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from knowgate.offline_eval.data.diversity.filter import (
 from knowgate.offline_eval.data.diversity.uniqueness import (
     TooNear,
     keyword_distinct,
-    original_keyword_scores,
     remove_duplicates,
     words_of,
 )
@@ -161,17 +160,6 @@ def test_texts_of_many_blocks_are_compared_alike(monkeypatch: pytest.MonkeyPatch
         assert one.uniqueness == pytest.approx(nearest, abs=1e-5)
 
 
-def test_the_original_grows_with_length() -> None:
-    texts, lengths = [], []
-    for number, half in enumerate([2, 3, 5, 8, 12, 20] * 5):
-        for twin in ("x", "y"):
-            own = [f"{twin}{number}w{i}" for i in range(half)]
-            texts.append(" ".join([f"s{number}w{i}" for i in range(half)] + own))
-            lengths.append(2 * half)
-
-    assert np.corrcoef(original_keyword_scores(texts), lengths)[0, 1] > 0.95
-
-
 def test_of_texts_with_much_in_common_the_first_is_kept() -> None:
     texts = ["who pays the levy on goods", "when is lunch", "who pays the levy on wares"]
 
@@ -199,17 +187,6 @@ def test_a_text_is_compared_with_what_is_kept_only() -> None:
 )
 def test_words_are_what_is_left_without_spelling(text: str, words: list[str]) -> None:
     assert words_of(text) == words
-
-
-def test_the_score_is_the_sum_of_tfidf_weights() -> None:
-    texts = ["levy levy goods", "goods rent", "lunch"]
-
-    # Sublinear counts times (log((1 + n) / (1 + df)) + 1), each row of length 1.
-    rare, common = math.log(4 / 2) + 1, math.log(4 / 3) + 1
-    first = np.array([(1 + math.log(2)) * rare, common])
-    second = np.array([rare, common])
-    expected = [float(row.sum() / np.linalg.norm(row)) for row in (first, second)]
-    assert original_keyword_scores(texts).tolist() == pytest.approx([*expected, 1.0])
 
 
 _ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}

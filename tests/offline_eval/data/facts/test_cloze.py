@@ -35,18 +35,6 @@ def test_a_sentence_that_leans_on_others_or_has_no_piece_of_its_own_is_not(sente
     assert asked(sentence) == []
 
 
-def test_the_row_of_a_table_is_asked_for_its_last_value() -> None:
-    table = "Class,Vehicle,Weight,Minimum age\n3A,automatic car,up to 3 tonnes,18 years\n"
-
-    assert asked(table, ".csv") == [
-        (
-            "Complete from the knowledge base: “Class: 3A; Vehicle: automatic car; "
-            "Weight: up to 3 tonnes; Minimum age: ____”",
-            "18 years",
-        )
-    ]
-
-
 def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(
         "The limit in a tunnel must be 50 km/h. The limit in a tunnel must be 70 km/h. "

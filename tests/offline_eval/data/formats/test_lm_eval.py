@@ -61,7 +61,6 @@ def test_a_generation_is_read(tmp_path: Path) -> None:
     assert (sample.doc_id, sample.question) == ("0", "Colour of the bus?")
     assert (sample.expected, sample.response) == ("Red", "Red.")
     assert (sample.filter, sample.metrics) == ("none", {"exact_match": 1.0})
-    assert sample.context is None
 
 
 def test_the_likeliest_choice_is_the_reply(tmp_path: Path) -> None:
@@ -84,15 +83,6 @@ def test_the_filtered_response_is_the_reply_where_there_is_one(
     tmp_path: Path, changes: dict[str, Any], response: str
 ) -> None:
     assert _one(tmp_path, {**GENERATION, **changes}).response == response
-
-
-def test_a_context_counts_if_it_stood_in_the_prompt(tmp_path: Path) -> None:
-    doc = {"question": "Colour of the bus?", "context": "Buses are red."}
-    arguments = [["Buses are red. Colour of the bus?", {}]]
-
-    assert _one(tmp_path, {**GENERATION, "doc": doc}).context is None
-    sample = _one(tmp_path, {**GENERATION, "doc": doc, "arguments": arguments})
-    assert sample.context == "Buses are red."
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler
 from time import sleep
 from typing import Any
@@ -87,7 +85,6 @@ def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
             endpoint.url, properties=("P161",), endpoint=quick(page_size=10, most_facts=25)
         )
     ((prop, part),) = graph.facts.items()
-    assert not part.complete
     assert 5 < len(part.pairs) < 25
     for subject, values in part.by_subject.items():
         assert values == wikidata_graph.facts[prop].by_subject[subject]
@@ -102,7 +99,6 @@ def test_too_many_requests_are_waited_out_as_long_as_the_server_says(
     assert endpoint.started[1] - endpoint.started[0] >= 1.0
 
 
-_LATER = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 _NO_ROW = b'{"head":{"vars":["n"]},"results":{"bindings":[{"n":{}}]}}'
 
 
@@ -114,7 +110,7 @@ _NO_ROW = b'{"head":{"vars":["n"]},"results":{"bindings":[{"n":{}}]}}'
         (always(403, b"secret text"), {}, "not allowed", 1),
         (always(404), {}, "no such address", 1),
         (always(302), {}, "moved", 1),
-        (always(503, Retry_After=_LATER), {}, "status 503", 1),
+        (always(503, Retry_After="3600"), {}, "status 503", 1),
         (always(500), {"max_attempts": 3}, "status 500", 3),
         (None, {"max_bytes": 100}, "100 bytes", 1),
         (always(200, b"<html>"), {"max_attempts": 2}, "cut off", 2),

@@ -1,4 +1,4 @@
-"""The published layout: read with its quirks, written so that it is read back."""
+"""The published layout: read, and written so that it is read back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph._drawing import AnswerSet, View, year_facts
+from knowgate.offline_eval.data.graph._drawing import AnswerSet, year_facts
 from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
 from knowgate.offline_eval.data.graph.graph import Span
 from knowgate.offline_eval.data.graph.items import QuestionType, UaqItem, dilemma_options
@@ -188,7 +188,7 @@ def test_years_of_unanswerable_questions_are_like_those_of_answerable_ones(
 
 
 def test_a_right_year_is_early_late_or_between_with_the_same_chance() -> None:
-    asked = AnswerSet(View("p"), "a", ("b",))
+    asked = AnswerSet("p", "a", ("b",))
     rng = Random(0)
     ranks: Counter[int] = Counter()
     for _ in range(2000):

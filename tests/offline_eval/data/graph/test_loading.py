@@ -15,7 +15,7 @@ from knowgate.offline_eval.data.graph.generation import generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings
-from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
+from tests.offline_eval.data.graph.graphs import RDF, RDFS, WD, WIKIBASE, XSD, entity
 
 _E = "http://example.org/"
 
@@ -48,16 +48,6 @@ def test_all_formats_give_the_same_questions(
     settings = GenerationSettings(languages=("en", "zh"), per_type=10)
     found = generate_questions(graph, settings)
     assert found.data == generate_questions(wikidata_graph, settings).data
-
-
-def test_a_store_on_disk_is_read(
-    wikidata_file: Path, wikidata_graph: KnowledgeGraph, tmp_path: Path
-) -> None:
-    store = pyoxigraph.Store(str(tmp_path / "store"))
-    store.bulk_load(path=str(wikidata_file))
-    store.flush()
-    del store
-    assert facts(load_graph(tmp_path / "store")) == facts(wikidata_graph)
 
 
 def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
@@ -107,24 +97,6 @@ def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subjec
     assert found.by_subject == {one: (seven,)}
     assert found.dated[one] == (Span(seven, 1951, None),)
     assert found.doubtful == {two, three}
-
-
-def test_nodes_that_are_the_same_are_one(tmp_path: Path) -> None:
-    same = "<http://www.w3.org/2002/07/owl#sameAs>"
-    path = write(
-        tmp_path / "g.nt",
-        f"<{_E}b> {same} <{_E}a>",
-        f"<{_E}c> {same} <{_E}b>",
-        f"<{_E}c> <{_E}p> <{_E}x>",
-        f"<{_E}a> <{_E}p> <{_E}x>",
-        f'<{_E}c> <{RDFS}label> "Third"@en',
-        f'<{_E}a> {ALIAS} "First"@en',
-    )
-    graph = load_graph(path)
-    a = _E + "a"
-    assert facts(graph) == {(a, _E + "p", _E + "x")}
-    assert graph.labels["en"][a] == "Third"
-    assert graph.aliases[a] == ("First", "Third")
 
 
 def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(tmp_path: Path) -> None:

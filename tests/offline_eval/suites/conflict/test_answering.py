@@ -128,14 +128,12 @@ def fill(passages: Sequence[str]) -> str:
 
 def test_the_answers_sentence_goes_last() -> None:
     passages = ["First one here. Ann runs it. Last one here."]
-    assert fitted(fill, passages, [["Ann runs it."]], Window(6), 2) == ("Ann runs it.", True)
+    assert fitted(fill, passages, {"Ann runs it."}, Window(6), 2) == ("Ann runs it.", True)
 
 
 def test_as_many_sentences_stay_as_fit() -> None:
     passage = " ".join(f"Sentence {n} is here." for n in range(50)) + " Ann runs it."
-    prompt, cut = fitted(
-        fill, [passage, "Bo ran it. He left."], [["Ann runs it."], []], Window(40), 3
-    )
+    prompt, cut = fitted(fill, [passage, "Bo ran it. He left."], {"Ann runs it."}, Window(40), 3)
     assert cut
     first, second = prompt.split(" | ")
     # 37 words: 7 sentences of 4, the answer's 3 and the other passage's 5 with the bar between.
@@ -152,7 +150,7 @@ def test_a_huge_passage_is_cut_in_few_counts() -> None:
             return super().token_ids(text)
 
     window, passage = Counting(60), "Some words stand in here. " * 20_000
-    prompt, cut = fitted(fill, [passage], [[]], window, 10)
+    prompt, cut = fitted(fill, [passage], set(), window, 10)
     assert (len(prompt.split()), cut) == (50, True)
     assert window.counted < 4 * len(passage)
 

@@ -18,12 +18,11 @@ from knowgate.offline_eval.suites.conflict._rows import (
 )
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import (
-    Believed,
     PassageJudge,
     disagree,
-    judged_plausibility,
     likelihood_rank,
     make_evidence,
+    mean_verdict,
     validate,
 )
 from knowgate.offline_eval.suites.conflict.items import ConflictItem, EvidenceKind
@@ -41,7 +40,7 @@ EDITOR = {
 def made(
     lm: ScriptedLanguageModel | None = None, one: ConflictItem | None = None
 ) -> dict[EvidenceKind, EvidenceRow]:
-    believed = Believed(one or item(), 0)
+    believed = replace(one or item(), given=0)
     rows = make_evidence([believed], conflict_prompts(), tuple(EvidenceKind), lm)
     return {row.kind: row for row in rows}
 
@@ -62,7 +61,7 @@ def test_what_the_data_have_is_taken_as_it_is() -> None:
 
 
 def test_another_belief_turns_the_sides() -> None:
-    rows = make_evidence([Believed(item(), 1)], conflict_prompts(), tuple(EvidenceKind))
+    rows = make_evidence([replace(item(), given=1)], conflict_prompts(), tuple(EvidenceKind))
     assert [row.answer for row in rows] == ["Bo Rill", "Ann Rill", "Ann Rill", "teapot 0"]
 
 
@@ -108,7 +107,7 @@ def judge(name: str, yields: str, plausible: str) -> PassageJudge:
 
 def validated(*judges: PassageJudge, **settings: object) -> dict[EvidenceKind, EvidenceRow]:
     one = item()
-    rows = make_evidence([Believed(one, 0)], conflict_prompts(), tuple(EvidenceKind))
+    rows = make_evidence([replace(one, given=0)], conflict_prompts(), tuple(EvidenceKind))
     found = validate(rows, {one.key: one}, conflict_prompts(), judges, **settings)  # type: ignore[arg-type]
     return {row.kind: row for row in found}
 
@@ -173,8 +172,8 @@ def test_ranks_are_the_share_below() -> None:
     assert likelihood_rank(-2.0, [-2.0]) == 0.5
     assert likelihood_rank(-0.5, [-3.0, -1.0]) == 1.0
     assert likelihood_rank(-0.5, []) is None
-    assert judged_plausibility([]) is None
-    assert judged_plausibility([Check(judge="a", criterion="plausibility", outcome="1")]) == 0.0
+    assert mean_verdict([]) is None
+    assert mean_verdict([Check(judge="a", criterion="plausibility", outcome="1")]) == 1.0
 
 
 def test_an_answer_is_named_by_whole_words_and_in_other_figures() -> None:

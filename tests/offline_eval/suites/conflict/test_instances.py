@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.suites.conflict._answering import make_instances, right_letters
 from knowgate.offline_eval.suites.conflict._rows import Instance, planned, right_roles
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict.evidence import Believed, make_evidence, validate
+from knowgate.offline_eval.suites.conflict.evidence import make_evidence, validate
 from knowgate.offline_eval.suites.conflict.items import (
     ConflictItem,
     ConflictSet,
@@ -28,9 +29,9 @@ from .questions import item, small_set
 NC, HPC, HPCE, LPC = EvidenceKind
 
 
-def instances(items: tuple[object, ...], seed: int = 0) -> list[Instance]:
-    believed = [Believed(one, 0) for one in items]  # type: ignore[arg-type]
-    by_key = {one.item.key: one.item for one in believed}
+def instances(items: tuple[ConflictItem, ...], seed: int = 0) -> list[Instance]:
+    believed = [replace(one, given=0) for one in items]
+    by_key = {one.key: one for one in believed}
     rows = make_evidence(believed, conflict_prompts(), tuple(EvidenceKind))
     return make_instances(believed, validate(rows, by_key, conflict_prompts()), seed)
 
@@ -90,9 +91,9 @@ def test_a_question_alone_in_the_world_still_has_four_options() -> None:
 
 
 def test_a_question_without_contradiction_is_no_instance() -> None:
-    believed = [Believed(item(), 0)]
+    believed = [replace(item(), given=0)]
     rows = make_evidence(believed, conflict_prompts(), [NC])
-    rows = validate(rows, {believed[0].item.key: believed[0].item}, conflict_prompts())
+    rows = validate(rows, {believed[0].key: believed[0]}, conflict_prompts())
     assert make_instances(believed, rows, 0) == []
 
 

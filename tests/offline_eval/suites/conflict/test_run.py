@@ -10,8 +10,6 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, accuracy_cells, suppressions
 from knowgate.offline_eval.suites.conflict._suite import ConflictSettings
-from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 
@@ -90,27 +88,3 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found[HPC]["remover"]["accuracy"].n == 7  # one failed
     assert found[LPC]["remover"]["accuracy"].value == 0.0
     assert found[HPC][MODEL_SYSTEM]["accuracy"].value == 0.0
-
-
-def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:
-    script = {"Explain in one sentence": "It names her. <given>A, C</given>"}
-    answering = ScriptedLanguageModel(default="Answer: the usual two")
-    yes = {"<yields>": "<yields>yes</yields>", "<plausibility>": "<plausibility>3</plausibility>"}
-    judge = PassageJudge("judge", ScriptedLanguageModel(yes | script), conflict_prompts())
-    settings = ConflictSettings(answers="free", kinds=(NC, HPC), tasks=(Task.PCK, Task.KF))
-    run = read_conflict_run(
-        run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, judges=(judge,))
-    )
-    assert {row.letters for row in run.rows if row.task is Task.PCK} == {("A", "C")}
-    silent = PassageJudge("judge", ScriptedLanguageModel(yes, default="hm"), conflict_prompts())
-    run = read_conflict_run(
-        run_conflict(
-            answering,
-            ITEMS,
-            tmp_path / "b",
-            settings=settings,
-            judges=(silent,),
-        )
-    )
-    errors = {row.error.type for row in run.rows if row.task is Task.PCK and row.error}
-    assert errors == {"NoVerdictError"}

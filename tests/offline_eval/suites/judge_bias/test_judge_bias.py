@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.conflict.evidence import Believed
 from knowgate.offline_eval.suites.conflict.items import ConflictItem
 from knowgate.offline_eval.suites.judge_bias._suite import (
     BiasCase,
@@ -36,7 +36,7 @@ def items(size: int) -> list[ConflictItem]:
 
 
 def cases(size: int) -> list[BiasCase]:
-    return bias_cases([Believed(item, 0) for item in items(size)])
+    return bias_cases([replace(item, given=0) for item in items(size)])
 
 
 class Reader(ScriptedLanguageModel):
@@ -73,12 +73,12 @@ def test_each_question_has_two_conflicts_and_two_controls() -> None:
 
 def test_a_question_without_both_passages_is_left_out() -> None:
     bare = plain_item({"Ann": ["p"], "Bo": []})
-    assert bias_cases([Believed(bare, 0)]) == []
+    assert bias_cases([replace(bare, given=0)]) == []
 
 
 def test_the_first_passage_of_an_answer_is_the_context() -> None:
     asked = plain_item({name: [f"{name} did.", "Others say so."] for name in ("A", "B")})
-    found = bias_cases([Believed(asked, 0)])
+    found = bias_cases([replace(asked, given=0)])
     assert {case.context for case in found} == {"A did.", "B did."}
 
 

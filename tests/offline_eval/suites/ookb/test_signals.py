@@ -10,10 +10,10 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError
 from knowgate.guard.routing import StepCalibrator
-from knowgate.offline_eval.report.what_if import WhatIf
+from knowgate.offline_eval.report.what_if import WhatIf, share
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._signals_report import signals_document, signals_what_if
+from knowgate.offline_eval.suites.ookb._signals_report import signals_what_if
 from knowgate.offline_eval.suites.ookb.signals import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
@@ -33,11 +33,11 @@ def test_rates_are_measured_on_the_held_out_questions_alone(write_run: WriteRun)
 
     summary = SignalsSummary.read(run)
 
-    assert (summary.left_out.abstained, summary.left_out.tested) == (2, 3)
-    assert (summary.in_kb.abstained, summary.in_kb.tested) == (1, 3)
+    assert (summary.left_out["abstained"], summary.left_out["tested"]) == (2, 3)
+    assert (summary.in_kb["abstained"], summary.in_kb["tested"]) == (1, 3)
     expected = Interval.wilson(2, 3)
-    assert summary.left_out.abstention_rate.to_dict() == expected.to_dict()
-    assert summary.in_kb.abstention_rate.value == pytest.approx(1 / 3)
+    assert summary.left_out["abstention_rate"].to_dict() == expected.to_dict()
+    assert summary.in_kb["abstention_rate"].value == pytest.approx(1 / 3)
 
 
 def test_a_relevance_at_the_threshold_passes(write_run: WriteRun) -> None:
@@ -45,8 +45,8 @@ def test_a_relevance_at_the_threshold_passes(write_run: WriteRun) -> None:
 
     summary = SignalsSummary.read(run)
 
-    assert summary.in_kb.abstained == 0
-    assert summary.left_out.abstained == 1
+    assert summary.in_kb["abstained"] == 0
+    assert summary.left_out["abstained"] == 1
 
 
 def test_the_calibrator_of_the_policy_is_applied(write_run: WriteRun) -> None:
@@ -60,7 +60,7 @@ def test_the_calibrator_of_the_policy_is_applied(write_run: WriteRun) -> None:
 
     summary = SignalsSummary.read(run)
 
-    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
+    assert (summary.in_kb["abstained"], summary.left_out["abstained"]) == (0, 1)
 
 
 def test_a_retrieval_miss_is_no_false_abstention(write_run: WriteRun) -> None:
@@ -69,7 +69,7 @@ def test_a_retrieval_miss_is_no_false_abstention(write_run: WriteRun) -> None:
 
     summary = SignalsSummary.read(write_run(rows, test_questions=["q0", "q1"]))
 
-    assert (summary.in_kb.abstained, summary.in_kb.tested) == (0, 1)
+    assert (summary.in_kb["abstained"], summary.in_kb["tested"]) == (0, 1)
     assert summary.retrieval_misses == 1
     assert summary.retrieval_miss_rate.value == 0.5
     assert summary.retrieval_miss_rate.n == 2
@@ -103,8 +103,8 @@ def test_failed_cases_are_counted_and_take_part_in_no_rate(write_run: WriteRun) 
 
     assert summary.errors == 2
     assert summary.errors_by_type == {"SignalTimeoutError": 2}
-    assert (summary.left_out.errors, summary.left_out.tested) == (1, 1)
-    assert (summary.in_kb.errors, summary.in_kb.tested) == (1, 1)
+    assert (summary.left_out["errors"], summary.left_out["tested"]) == (1, 1)
+    assert (summary.in_kb["errors"], summary.in_kb["tested"]) == (1, 1)
     assert summary.retrieval_miss_rate.n == 1
 
 
@@ -114,7 +114,7 @@ def test_nothing_retrieved_is_declined_and_ranks_lowest(write_run: WriteRun) -> 
 
     summary = SignalsSummary.read(write_run(rows, test_questions=["q0"]))
 
-    assert (summary.left_out.abstained, summary.left_out.tested) == (1, 1)
+    assert (summary.left_out["abstained"], summary.left_out["tested"]) == (1, 1)
     assert summary.auroc.value == 0.75
     assert summary.errors == 0
 
@@ -126,8 +126,8 @@ def test_a_policy_without_threshold_declines_everything(write_run: WriteRun) -> 
 
     summary = SignalsSummary.read(run)
 
-    assert summary.left_out.abstention_rate.value == 1.0
-    assert summary.in_kb.abstention_rate.value == 1.0
+    assert summary.left_out["abstention_rate"].value == 1.0
+    assert summary.in_kb["abstention_rate"].value == 1.0
     assert summary.policy is not None
     assert summary.policy["threshold"] is None
 
@@ -156,7 +156,7 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
 
     page = Page(paths.html.read_text(encoding="utf-8"))
     assert not page.tags & {"img", "b", "i"}
-    assert paths.html.read_text(encoding="utf-8").count("<script") == 2
+    assert "script" not in page.tags
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "{{ 7 * 7 }}" in page.text
@@ -176,10 +176,10 @@ def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRu
 
     assert isinstance(found, WhatIf)
     own = found.at(*found.start)
-    assert own.leak.whole == summary.left_out.tested == 4
-    assert 1 - (own.leak.value or 0) == summary.left_out.abstention_rate.value
-    assert own.false_abstention.value == summary.in_kb.abstention_rate.value
-    assert own.coverage.whole == 4 + summary.in_kb.tested + 1  # and a retrieval miss
+    assert own["leak"][1] == summary.left_out["tested"] == 4
+    assert 1 - (share(own["leak"]) or 0) == summary.left_out["abstention_rate"].value
+    assert share(own["false_abstention"]) == summary.in_kb["abstention_rate"].value
+    assert own["coverage"][1] == 4 + summary.in_kb["tested"] + 1  # and a retrieval miss
     assert found.certified
 
 
@@ -205,17 +205,17 @@ def say(run: Path, **verdicts: Review.Verdict) -> SignalsSummary:
     return read(run)
 
 
-def text_of(run: SignalsSummary) -> str:
-    return repr(signals_document(run))
-
-
 def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
     unreviewed = read(run)
     found = say(run, q0=Review.Verdict.ANSWERED, q1=Review.Verdict.UNSURE)
 
-    assert (unreviewed.left_out.tested, unreviewed.left_out.abstained) == (6, 3)
-    assert (found.left_out.cases, found.left_out.tested, found.left_out.abstained) == (6, 5, 3)
-    assert vars(found.in_kb) == vars(unreviewed.in_kb)
+    assert (unreviewed.left_out["tested"], unreviewed.left_out["abstained"]) == (6, 3)
+    assert (found.left_out["cases"], found.left_out["tested"], found.left_out["abstained"]) == (
+        6,
+        5,
+        3,
+    )
+    assert found.in_kb == unreviewed.in_kb
     assert unreviewed.auroc.value is not None
     assert found.auroc.value is not None
     assert found.auroc.value > unreviewed.auroc.value
@@ -225,14 +225,13 @@ def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
     assert "reviews" not in unreviewed.to_dict()
 
 
-def test_an_answered_case_that_passes_is_shown_as_no_mistake(run: Path) -> None:
+def test_an_answered_case_that_passes_is_no_leak(run: Path) -> None:
     found = {case.row.case_id: case for case in read(run).scored}
     reviewed = say(run, q0=Review.Verdict.ANSWERED).scored
     case = next(case for case in reviewed if case.row.case_id == "q0/left_out")
 
     assert found["q0/left_out"].left_out
     assert (case.left_out, case.elsewhere, case.in_kb, case.found) == (False, True, False, False)
-    assert text_of(read(run)).count("let through wrongly") == 2
 
 
 def test_other_thresholds_are_judged_by_the_same_cases_as_the_rates(run: Path) -> None:
@@ -241,11 +240,11 @@ def test_other_thresholds_are_judged_by_the_same_cases_as_the_rates(run: Path) -
     assert isinstance(what_if, WhatIf)
     outcomes = what_if.at(0.5, None)
 
-    assert (outcomes.leak.part, outcomes.leak.whole) == (2, 5)
-    assert (outcomes.false_abstention.part, outcomes.false_abstention.whole) == (0, 6)
+    assert (outcomes["leak"][0], outcomes["leak"][1]) == (2, 5)
+    assert (outcomes["false_abstention"][0], outcomes["false_abstention"][1]) == (0, 6)
     # It passes, rightly.
-    assert (outcomes.coverage.part, outcomes.coverage.whole) == (9, 12)
-    assert outcomes.wrong.part == 2
+    assert (outcomes["coverage"][0], outcomes["coverage"][1]) == (9, 12)
+    assert outcomes["wrong"][0] == 2
 
 
 def error_of(run: Path) -> InputError:

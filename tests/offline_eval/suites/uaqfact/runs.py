@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites._prompts import PromptSet
 from knowgate.offline_eval.suites.parts import System
-from knowgate.offline_eval.suites.uaqfact._asking import Prompts
 from knowgate.offline_eval.suites.uaqfact._scoring import UaqRun
 from knowgate.offline_eval.suites.uaqfact._suite import UaqFact, UaqSettings
 
@@ -19,7 +19,7 @@ def run_uaqfact(
     out: Path,
     *,
     guards: Mapping[str, Any] | None = None,
-    prompts: Prompts | None = None,
+    prompts: PromptSet | None = None,
     **settings: Any,
 ) -> Path:
     """Run the suite; `settings` are its own but for the data."""

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowgate.offline_eval.run.grouping import grouped
 from knowgate.offline_eval.suites.uniknow._alternatives import (
     Alternative,
-    Alternatives,
     StatedAnswer,
     is_another,
+    plausible,
     replace_answer,
     stated_answer,
 )
@@ -37,8 +38,11 @@ def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:
         [*(one.question.question for one in stated), *(one.text for one in stated)],
         BagOfWords(),
     )
-    found = Alternatives(stated, nearest, seed=0)
-    return [[other.text for other in found.plausible(one)] for one in stated]
+    alike = grouped(stated, lambda one: one.shape.form)
+    return [
+        [other.text for other in plausible(one, alike[one.shape.form], nearest, seed=0)]
+        for one in stated
+    ]
 
 
 @pytest.mark.parametrize(

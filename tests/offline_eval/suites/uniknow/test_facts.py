@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from knowgate.guard import Generation
 from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
-from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
+from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
@@ -53,16 +53,15 @@ def test_every_passage_states_the_answer_and_no_question_gives_it_away() -> None
 def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
     dataset = read_dataset(FACTS, limit=20, seed=1)
 
-    found, problems = build_contexts(dataset, encoder=BagOfWords(), kinds=tuple(ContextKind))
+    found, problems = build_contexts(dataset, encoder=BagOfWords())
 
     assert not problems
     for question in dataset.questions:
         contexts = found[question.id]
-        assert holds_answer(contexts[ContextKind.ORIGINAL].passages[0], question.answers)
-        conflicting = contexts[ContextKind.CONFLICTING]
-        assert holds_answer(conflicting.passages[0], conflicting.context_answers)
+        assert holds_answer(contexts[ContextKind.ORIGINAL][0], question.answers)
+        assert holds_answer(*contexts[ContextKind.CONFLICTING])
         for kind in (ContextKind.CONFLICTING, ContextKind.RANDOM, ContextKind.RETRIEVED):
-            assert not holds_answer(contexts[kind].passages[0], question.answers)
+            assert not holds_answer(contexts[kind][0], question.answers)
 
 
 class _Answering:
@@ -113,7 +112,7 @@ def test_questions_of_undefined_knowledge_can_be_left_out() -> None:
 def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     """Plan a run over thirty facts, a third of them known and a third undefined."""
     dataset = read_dataset(FACTS, limit=30, seed=2)
-    built = build_contexts(dataset, encoder=BagOfWords(), kinds=PAPER_KINDS)
+    built = build_contexts(dataset, encoder=BagOfWords())
     sides = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.UNDEFINED)
     estimate = estimate_knowledge(_Answering(), dataset.questions[:1], dataset.prompts)  # type: ignore[arg-type]
     one = next(iter(estimate.values()))

@@ -13,7 +13,7 @@ import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import Policy
-from knowgate.offline_eval.report.what_if import WhatIf
+from knowgate.offline_eval.report.what_if import WhatIf, share
 from knowgate.offline_eval.suites.uniknow._report import uniknow_what_if
 from knowgate.offline_eval.suites.uniknow.plan import uniknow_signals
 from knowgate.offline_eval.testbed.check import microworld_model_path
@@ -70,12 +70,12 @@ def test_another_threshold_is_computed_from_the_stored_signals_and_replies(finis
     block = uniknow_what_if(run)
 
     assert isinstance(block, WhatIf)
-    assert set(block.sliders) == {"relevance", "confidence"}
+    assert set(block.moving) == {"relevance", "confidence"}
     own, lax = block.at(*block.start), block.at(0.0, None)
-    assert own.coverage.part == sum(row.route != "abstain" for row in rows)
-    assert own.wrong.part == sum(not row.right and not row.abstained for row in rows)
-    assert lax.wrong.part == sum(not row.right and not row.abstained for row in naive)
-    assert block.at(None, 0.0).coverage.value == 1.0
+    assert own["coverage"][0] == sum(row.route != "abstain" for row in rows)
+    assert own["wrong"][0] == sum(not row.right and not row.abstained for row in rows)
+    assert lax["wrong"][0] == sum(not row.right and not row.abstained for row in naive)
+    assert share(block.at(None, 0.0)["coverage"]) == 1.0
     moved = [row.model_copy(update={"route": "follow_context"}) for row in rows]
     run.rows = [*naive, *moved]
     assert "do not follow from the stored signals" in str(uniknow_what_if(run))

@@ -62,7 +62,6 @@ def row(number: int, method: str = "naive", **changes: Any) -> UniKnowRow:
         "abstained": not answer,
         "right": right,
         "parametric": parametric,
-        "misled": False,
         "route": None,
         "relevance": None,
         "confidence": None,
