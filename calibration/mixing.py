@@ -21,19 +21,9 @@ _DIGITS = 6
 _MIX, _ALONE = "mix", "alone"
 
 
-@dataclass(frozen=True, slots=True)
-class MixedCase:
-    """What several scorers say of one case.
-
-    Attributes:
-        parts: value and margin by each scorer, see `MixRule`.
-        sufficient: whether the passages suffice.
-        unit: what the case is evidence about; cases of one unit are kept together.
-    """
-
-    parts: tuple[tuple[float, float], ...]
-    sufficient: bool
-    unit: Hashable
+# What several scorers say of one case: value and margin by each (see `MixRule`); whether the
+# passages suffice; and what the case is evidence about: cases of one unit are kept together.
+MixedCase = tuple[tuple[tuple[float, float], ...], bool, Hashable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +67,13 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
     Raises:
         ValueError: a kind is missing, or there are fewer than 10 units.
     """
-    labels = np.array([float(one.sufficient) for one in cases])
-    units = sorted({one.unit for one in cases}, key=repr)
+    labels = np.array([float(sufficient) for _, sufficient, _ in cases])
+    units = sorted({unit for _, _, unit in cases}, key=repr)
     if len(units) < _FEWEST_UNITS or labels.min() == labels.max():
         raise ValueError(f"needs cases of both kinds, of {_FEWEST_UNITS} units or more")
-    features = np.array([one.parts for one in cases], dtype=np.float64).reshape(len(cases), -1)
+    features = np.array([parts for parts, _, _ in cases], dtype=np.float64).reshape(len(cases), -1)
     place = {unit: number for number, unit in enumerate(units)}
-    owners = np.array([place[one.unit] for one in cases])
+    owners = np.array([place[unit] for _, _, unit in cases])
     held_out = np.zeros(len(cases))
     folds = deal_to_folds(owners, labels, _FOLDS, seed)
     for fold in range(_FOLDS):

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from .decision import Route
-from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
+from .errors import FingerprintMismatchError, PolicyError
 from .fingerprint import Artefact, Fingerprint
 
 if TYPE_CHECKING:
@@ -278,8 +278,7 @@ def require_schema_version(value: Any, newest: int, *, where: str) -> None:
     """Reject parsed JSON that is not a policy of a known schema version.
 
     Raises:
-        PolicyVersionError: a newer knowgate wrote it.
-        PolicyError: it is no object, or names no version.
+        PolicyError: a newer knowgate wrote it, it is no object, or names no version.
     """
     if not isinstance(value, dict):
         raise PolicyError(
@@ -291,7 +290,7 @@ def require_schema_version(value: Any, newest: int, *, where: str) -> None:
     if isinstance(version, bool):
         version = None
     if isinstance(version, int) and version > newest:
-        raise PolicyVersionError(
+        raise PolicyError(
             f"policy schema {version} is newer than {newest}, the newest known here",
             where=where,
             hint="upgrade knowgate or calibrate again",

@@ -7,7 +7,6 @@
     │   │   └── InputTooLargeError     they exceed the limits of the guard
     │   ├── ModelFolderError           a model folder lacks weights, tokenizer or the right sha256
     │   └── PolicyError                a policy cannot be used
-    │       ├── PolicyVersionError     written by a newer knowgate
     │       └── FingerprintMismatchError  calibrated on another scorer or estimator
     ├── MissingDependencyError         an optional package is not installed
     ├── DeviceError                    the requested device is not available
@@ -107,10 +106,6 @@ class ModelFolderError(InputError):
 
 class PolicyError(InputError):
     """A policy cannot be used."""
-
-
-class PolicyVersionError(PolicyError):
-    """The policy was written by a newer knowgate."""
 
 
 class FingerprintMismatchError(PolicyError):

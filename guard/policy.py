@@ -492,8 +492,8 @@ class Policy(PolicyFields):
             links: whether the path may be a link to a file.
 
         Raises:
-            PolicyVersionError: a newer knowgate wrote it.
-            PolicyError: a field is missing, unknown or out of range, or the policy was changed.
+            PolicyError: a field is missing, unknown or out of range, the policy was changed, or
+                a newer knowgate wrote it.
             InputError: the file is missing, larger than 2 MiB or not JSON, or a key stands twice in
                 it.
         """

@@ -141,17 +141,9 @@ class PairRow:
     continues: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TextIds:
-    """A text as part of a pair.
-
-    Attributes:
-        ids: of its word pieces, as many as its rows may hold, without marks; read-only.
-        pieces: how many word pieces it has in all.
-    """
-
-    ids: Ids
-    pieces: int
+# Of a text as part of a pair: ids of as many word pieces as its rows may hold, without marks
+# and read-only; and how many word pieces it has in all.
+TextIds = tuple[Ids, int]
 
 
 class PairTokenizer:
@@ -206,15 +198,17 @@ class PairTokenizer:
         ids = piece_ids(self._tokenizer, shortened(text, self._max_length * self._windows))
         array = np.array(ids[: self._room * self._windows], dtype=np.int32)
         array.setflags(write=False)
-        return TextIds(array, len(ids))
+        return array, len(ids)
 
     def _rows(self, asked: TextIds, told: TextIds) -> Iterator[PairRow]:
-        kept = _kept(asked.pieces, told.pieces, self._room, self._truncation)
-        first, step = asked.ids[: kept[0]], max(1, kept[1] * 3 // 4)
+        (first, first_pieces), (second, pieces) = asked, told
+        kept = _kept(first_pieces, pieces, self._room, self._truncation)
+        step = max(1, kept[1] * 3 // 4)
         for window in range(self._windows):
             begin = window * step
-            yield self._row(first, told.ids[begin : begin + kept[1]], continues=window > 0)
-            if begin + kept[1] >= len(told.ids):
+            part = second[begin : begin + kept[1]]
+            yield self._row(first[: kept[0]], part, continues=window > 0)
+            if begin + kept[1] >= len(second):
                 return
 
     def _row(self, first: Ids, second: Ids, *, continues: bool) -> PairRow:
@@ -230,7 +224,7 @@ class PairTokenizer:
 
 def _bytes_of(text: TextIds) -> int:
     # The objects around the numbers.
-    return text.ids.nbytes + 200
+    return text[0].nbytes + 200
 
 
 def _kept(first: int, second: int, room: int, truncation: str) -> tuple[int, int]:

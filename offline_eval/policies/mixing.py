@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from ...calibration import CalibrationRecord
-from ...calibration.mixing import MixedCase, fit_mix
+from ...calibration.mixing import fit_mix
 from ...guard.artefacts import Missing
 from ...guard.errors import InputError
 from ...guard.fingerprint import JOINT
@@ -48,7 +48,7 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
     parts = [_by_case(one) for one in sets]
     learning, testing = CalibrationRecord.split(first.records, share=FITTED_ON)
     cases = [
-        MixedCase(tuple(said), record.is_answerable, record.unit)
+        (tuple(said), record.is_answerable, record.unit)
         for record in replace(first, records=tuple(learning)).about(missing).records
         if (record.is_answerable or record.is_missing) and (said := _said(parts, record))
     ]

@@ -21,7 +21,6 @@ from knowgate.guard import (
     PolicyError,
 )
 from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint, binomial_tail
-from knowgate.guard.errors import PolicyVersionError
 from knowgate.guard.routing import PlattCalibrator, StepCalibrator
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
@@ -100,7 +99,7 @@ def test_no_digit_of_a_number_is_lost(threshold: float, a: float, b: float) -> N
 
 def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = written(tmp_path, fields(schema_version=2, from_the_future=1))
-    with pytest.raises(PolicyVersionError, match="newer") as raised:
+    with pytest.raises(PolicyError, match="newer") as raised:
         Policy.load(path)
     assert isinstance(raised.value, InputError)
     assert raised.value.where == str(path)

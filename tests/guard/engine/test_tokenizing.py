@@ -154,7 +154,7 @@ def test_what_is_kept_is_bounded_and_read_only() -> None:
     assert counting.asked[-4:] == ["opens ?", "the"] * 2
     [text] = PairTokenizer(bert(), 32).read(["the library"])
     with pytest.raises(ValueError, match="read-only"):
-        text.ids[0] = 1
+        text[0][0] = 1
 
 
 def test_only_the_passage_is_cut_where_that_is_asked() -> None:
