@@ -12,6 +12,7 @@ import typer
 
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
+from ...guard.prompts import Prompt
 from ..data.diversity import filter_questions_file
 from ..data.diversity.filter import DiversitySettings
 from ..data.facts import BuildSettings, build_questions
@@ -41,6 +42,8 @@ def build(
     out_dir: Path,
     *,
     model: str = BuildSettings().model,
+    fact_prompt: Path | None = None,
+    question_prompt: Path | None = None,
     chunks: ChunkOptions,
     filters: Annotated[DiversitySettings, typer.Option("--filter")],
     calls: CallOptions,
@@ -67,11 +70,15 @@ def build(
         out_dir: Folder of the knowledge base; continued if it exists.
         model: Who finds facts and writes questions: `none` (by rules), a Hugging Face folder,
             `provider:model`, or `python:module:attribute`. The bundled model is too small.
+        fact_prompt: Your own prompt, with {sentences}, and perhaps {topic}.
+        question_prompt: Your own prompt, with {fact}, and perhaps {passage}, {topic}.
         filters: What differs enough to be kept: keyword=uniqueness (share of information
             that no kept question has) or off; keyword-threshold=0.3; semantic=farthest_first or
             off; semantic-threshold=0.3 (cosine distance).
     """
-    settings = BuildSettings(model, chunk_size=chunks.size, chunk_overlap=chunks.overlap)
+    files = {"fact_prompt": fact_prompt, "question_prompt": question_prompt}
+    prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
+    settings = BuildSettings(model, **prompts, chunk_size=chunks.size, chunk_overlap=chunks.overlap)
     if dry_run:
         estimate = estimate_build(documents, out_dir, settings=settings)
         print_figures(estimate)

@@ -55,8 +55,8 @@ def generate(
     Example: `knowgate kg generate graph.ttl --lang en,zh --out questions`
 
     Args:
-        graph: An RDF file (.nt .nq .ttl .trig .n3 .rdf .jsonld, also with .gz), the address of
-            a SPARQL endpoint, or microworld.
+        graph: An RDF file (.nt .nq .ttl .trig .n3 .rdf .jsonld, also with .gz), a folder in
+            which pyoxigraph keeps a store, the address of a SPARQL endpoint, or microworld.
         out_dir: New folder for the questions.
         lang: Languages, with commas between them; each question in all.
         label_fallback: Languages whose labels stand in for missing ones, in order.

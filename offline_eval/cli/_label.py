@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ..report.text import range_text
+from ..report.text import counted, range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar, tell
 from ._options import Port, prints_figures, reject
 from ._view import show
@@ -27,7 +27,7 @@ _KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
 _Page = tuple[int, bool]  # port, and whether no browser is opened
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 _OF_REPLIES = ("annotator", "consensus", "agreement", "export")
-_OF_LEAKS = ("again", "browser")
+_OF_LEAKS = ("again", "browser", "export", "import")
 _ON_PAGES = ("annotator", "consensus", "browser")
 
 
@@ -43,6 +43,7 @@ def label(
     browser: bool = False,
     again: bool = False,
     export: Path | None = None,
+    import_path: Path | None = None,
     port: Port = 0,
     no_browser: bool = False,
 ) -> None:
@@ -74,7 +75,8 @@ def label(
             what was labelled before, or abstention and factuality]
         browser: Leaks: ask on a page in the browser.
         again: Leaks: ask about cases with a verdict, too.
-        export: Replies: write all labels, .csv or .jsonl.
+        export: Write all labels, or all left-out cases with their verdicts, .csv or .jsonl.
+        import_path: Leaks: store the verdicts of such a file, all or none.
     """
     from ..judging.labelling import Labels
     from ..judging.labelling.session import LabelSession
@@ -87,6 +89,7 @@ def label(
         "consensus": consensus,
         "agreement": agreement,
         "export": export,
+        "import": import_path,
         "again": again,
         "browser": browser,
     }
@@ -98,7 +101,7 @@ def label(
         require_extra("serve")
     page = (port, no_browser)
     if not replies:
-        _review_leaks(run, mode, page)
+        _review_leaks(run, mode, export, import_path, page)
         return
     found = RepliesRun.read(run)
     if export is not None:
@@ -208,12 +211,22 @@ def _cells(value: Interval) -> tuple[str, str]:
 # -- leaks -------------------------------------------------------------------------
 
 
-def _review_leaks(run: Path, mode: str | None, page: _Page) -> None:
+def _review_leaks(
+    run: Path, mode: str | None, export: Path | None, import_path: Path | None, page: _Page
+) -> None:
+    if export is not None:
+        session = _opened(run)
+        verdicts = session.export(export)
+        print_figures({"left_out": len(session), "reviewed": verdicts, "output": export})
+        out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {export}")
+        return
     if mode == "browser":
         session = _opened(run)
         done = len(session) - len(session.open_positions)
         what = f"{done} of {len(session)} left-out questions reviewed"
         _show_page(session, what, "verdict", page)
+    elif import_path is not None:
+        _import(run, import_path)
     elif not only_figures():
         _ask(_opened(run), again=mode == "again")
     _finish(run)
@@ -274,6 +287,16 @@ def _decide(session: ReviewSession, position: int) -> bool:
             session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
+
+
+def _import(folder: Path, path: Path) -> None:
+    from ..judging.labelling.review_session import ReviewSession
+
+    stored, unchanged, without = ReviewSession.store_file(folder, path)
+    out.print(
+        f"{counted(stored, 'new verdict')} stored; {unchanged} stood there already; {without} rows "
+        "without a verdict"
+    )
 
 
 def _finish(folder: Path) -> None:

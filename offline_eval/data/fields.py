@@ -29,15 +29,25 @@ Placed = tuple[str, Mapping[str, Any]]
 """Where the fields of one question, or of one row, stand; and these."""
 
 
-def _read_csv(path: AnyPath) -> list[Placed]:
+def read_csv(
+    path: AnyPath,
+    *,
+    needed: str = "question",
+    others: str = "answer, and perhaps id, passage, source, topic",
+) -> list[Placed]:
     """Read a file with a head, and commas, semicolons or tabs between cells.
+
+    Args:
+        path: of the file.
+        needed: a column without which it is another file.
+        others: further columns, for the hint of that error.
 
     Returns:
         File and line of each row, and its cells that are not empty, by `field_name` of their
         column.
 
     Raises:
-        InputError: no column holds questions, a quote is not closed, or a row has more cells
+        InputError: it has no such column, a quote is not closed, or a row has more cells
             than the head; the message names file and line.
     """
     where, text = os.fspath(path), read_text(path)
@@ -47,13 +57,12 @@ def _read_csv(path: AnyPath) -> list[Placed]:
     records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
     head_line, columns = next(records, (1, []))
     names = _names(columns, f"{where}:{head_line}")
-    if "question" not in names:
+    if needed not in names:
         found = ", ".join(name[:60] for name in names if name) or "nothing"
         raise InputError(
-            f"there is no column 'question' (found: {found[:200]})",
+            f"there is no column {needed!r} (found: {found[:200]})",
             where=f"{where}:{head_line}",
-            hint="the first line names the columns: question, answer, and perhaps id, passage, "
-            "source, topic",
+            hint=f"the first line names the columns: {needed}, {others}",
         )
     places = ((f"{where}:{line}", cells) for line, cells in records)
     return [(place, _row(names, cells, place, delimiter)) for place, cells in places]
@@ -69,7 +78,7 @@ def read_questions(path: AnyPath) -> list[Placed]:
     """
     where = os.fspath(path)
     if Path(path).suffix.lower() in (".csv", ".tsv"):
-        return _read_csv(path)
+        return read_csv(path)
     if Path(path).suffix.lower() in (".jsonl", ".ndjson") or _holds_lines(read_text(path)):
         return [(f"{where}:{line}", row) for line, row in read_jsonl(path)]
     whole = read_json(path)
@@ -172,7 +181,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff2
 
 def as_cell(text: str) -> str:
     """A text as a spreadsheet takes it: with an apostrophe where it looks like a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def from_cell(text: str) -> str:
+    """A text as it was before it became a cell.
+
+    Example:
+        >>> from_cell(as_cell("=1+1")), from_cell("'tis")
+        ('=1+1', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and as_cell(text) != text else text
 
 
 def _cleaned(value: Any) -> Any:

@@ -12,12 +12,18 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field
 
 from ....guard.errors import InputError
+from ....guard.prompts import Prompt
 from ....guard.text import clean_text
 from ._asking import PROMPTS, Checked, Request
 from ._checks import copy_fault, question_fault, refers_to_document
 from ._rows import CallRow, FactRow, FailureRow, Fault, QuestionRow, SentenceRow, check_sizes
 
 NO_MODEL = "none"
+# The slot that a prompt needs, and all that are filled.
+_SLOTS = {
+    "fact_prompt": ("sentences", {"sentences", "topic"}),
+    "question_prompt": ("fact", {"fact", "passage", "topic"}),
+}
 
 
 @dataclass(frozen=True)
@@ -27,14 +33,21 @@ class BuildSettings:
     Attributes:
         model: name of the model that is asked; `none` for rules alone. What was asked
             under one name is not asked again under it.
+        fact_prompt: asks for the facts in numbered `{sentences}` (needed) under the heading
+            `{topic}`.
+        question_prompt: asks for a question about a `{fact}` (needed) from a `{passage}` under
+            the heading `{topic}`.
         chunk_size: most words in a chunk, the passage of a question; see `load_chunks`.
         chunk_overlap: most words that two neighbouring chunks share.
 
     Raises:
-        InputError: a number is out of range.
+        InputError: a number is out of range, or a prompt lacks its slot or has one that nothing
+            fills.
     """
 
     model: str = NO_MODEL
+    fact_prompt: Prompt = PROMPTS["facts"]
+    question_prompt: Prompt = PROMPTS["question"]
     chunk_size: int = 150
     chunk_overlap: int = 0
 
@@ -47,10 +60,18 @@ class BuildSettings:
         check_sizes(self.chunk_size, self.chunk_overlap)
         if not self.model:
             raise InputError("must not be empty", where="model", hint=f"`{NO_MODEL}` for none")
+        for name, (needed, filled) in _SLOTS.items():
+            prompt: Prompt = getattr(self, name)
+            what, hint = f"the prompt has no slot {{{needed}}}", f"put {{{needed}}} in"
+            if strange := sorted(prompt.slots - filled):
+                what = f"the prompt has a slot {{{strange[0]}}}, which nothing fills"
+                hint = f"slots that are filled: {', '.join(sorted(filled))}"
+            if strange or needed not in prompt.slots:
+                raise InputError(what, where=prompt.name, hint=hint)
 
-    def key(self, prompt: str, *parts: str) -> str:
+    def key(self, prompt: Prompt, *parts: str) -> str:
         """What a request is stored under: what is asked, how, and of whom."""
-        joint = _sha256(PROMPTS[prompt].text, PROMPTS["as_json"].text, PROMPTS["repair"].text)
+        joint = _sha256(prompt.text, PROMPTS["as_json"].text, PROMPTS["repair"].text)
         return _sha256(self.model, joint, *parts)
 
 
@@ -130,7 +151,7 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
         # A lone heading or a word is no text to find facts in.
         if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held):
             texts = (row.text for row in held)
-            key = settings.key("facts", held[0].topic or "", *texts)
+            key = settings.key(settings.fact_prompt, held[0].topic or "", *texts)
             found.append((key, tuple(held)))
         held.clear()
 
@@ -148,13 +169,13 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
     return found
 
 
-def fact_request(stretch: Stretch) -> Request:
+def fact_request(stretch: Stretch, settings: BuildSettings) -> Request:
     """Make the request for the facts of a stretch."""
     key, sentences = stretch
     texts = [row.text for row in sentences]
     numbered = "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, start=1))
     topic = sentences[0].topic or _NONE
-    prompt = PROMPTS["facts"].fill(sentences=numbered, topic=topic)
+    prompt = settings.fact_prompt.fill(sentences=numbered, topic=topic)
     return Request(key, prompt, partial(_checked_facts, texts=texts))
 
 
@@ -223,10 +244,10 @@ def facts_of(
 
 def question_request(fact: FactRow, settings: BuildSettings) -> Request:
     """Make the request for the question that a fact answers."""
-    topic, passage = fact.topic, fact.passage
+    prompt, topic, passage = settings.question_prompt, fact.topic, fact.passage
     return Request(
-        settings.key("question", topic or "", passage, fact.text),
-        PROMPTS["question"].fill(fact=fact.text, passage=passage, topic=topic or _NONE),
+        settings.key(prompt, topic or "", passage, fact.text),
+        prompt.fill(fact=fact.text, passage=passage, topic=topic or _NONE),
         partial(_checked_question, passage=passage),
     )
 

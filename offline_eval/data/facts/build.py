@@ -17,7 +17,7 @@ from ...run import CallLimits, Run
 from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
 from ..questions import mean_shared_words
-from ._asking import MAX_REPAIRS, PROMPTS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
+from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
@@ -127,7 +127,7 @@ class _Paid:
     ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
         """Ask for the facts in sentences, and for a question about each."""
         asked = stretches(sentences, self.settings)
-        rows = self.ask("facts", map(fact_request, asked))
+        rows = self.ask("facts", (fact_request(stretch, self.settings) for stretch in asked))
         facts, failures = facts_of(asked, rows)
         # Before the questions: whoever looks in while they are asked finds the facts.
         FACTS.write(self.run.folder, facts)
@@ -293,7 +293,7 @@ def _document_rows(
 
 
 def _manifest_head(settings: BuildSettings, documents: Iterable[ReadDocument]) -> dict[str, Any]:
-    prompts = {"fact_prompt": PROMPTS["facts"], "question_prompt": PROMPTS["question"]}
+    prompts = {"fact_prompt": settings.fact_prompt, "question_prompt": settings.question_prompt}
     return {
         "settings": {
             # Structured output is used wherever the model has it.
@@ -367,8 +367,8 @@ def _expected_calls(
     facts_schema, question_schema = (
         estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
     )
-    prompts = [fact_request(stretch).prompt for stretch in todo.values()]
-    bare = estimated_tokens(PROMPTS["question"].text) + question_schema
+    prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
+    bare = estimated_tokens(settings.question_prompt.text) + question_schema
     known = len({key for key, _ in asked}) + len(facts)
     calls = len(questions) + len(expected)
     return {

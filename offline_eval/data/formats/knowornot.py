@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -304,10 +304,15 @@ def _bases(entries: Iterable[tuple[str, _Entry]]) -> tuple[dict[str, KnownBase],
             records[entry.key] = QuestionRecord(entry.identifier, entry.question, entry.answer)
     ids: dict[tuple[str, QuestionKey], str] = {}
     for name, rows in found.items():
-        times = Counter[str]()
+        taken, seen = {identifier for identifier, _ in rows}, set[str]()
         for key in rows:
-            times[key[0]] += 1
-            ids[name, key] = key[0] if times[key[0]] == 1 else f"{key[0]}~{times[key[0]]}"
+            local_id = key[0]
+            if local_id in seen:
+                numbered = (f"{key[0]}~{number}" for number in count(2))
+                local_id = next(one for one in numbered if one not in taken)
+            taken.add(local_id)
+            seen.add(key[0])
+            ids[name, key] = local_id
     local = {
         name: {ids[name, key]: record for key, record in rows.items()}
         for name, rows in found.items()

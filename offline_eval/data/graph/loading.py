@@ -1,4 +1,4 @@
-"""Load graphs from RDF files, SPARQL endpoints and the bundled microworld."""
+"""Load graphs from RDF files, stores on disk, SPARQL endpoints and the bundled microworld."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ def load_graph(
     endpoint: EndpointSettings | None = None,
     on_progress: Progress | None = None,
 ) -> KnowledgeGraph:
-    """Load a graph from an RDF file, a SPARQL endpoint, or the microworld.
+    """Load a graph from an RDF file, a pyoxigraph store, a SPARQL endpoint, or the microworld.
 
     Named graphs are read as one. Of an endpoint only a part is fetched.
 
     Args:
         path: N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML or JSON-LD, by the ending of the
-            name, each also with `.gz` after it; an endpoint's address; or `microworld`.
+            name, each also with `.gz` after it; a store's folder; an endpoint's address; or
+            `microworld`.
         languages: in which names are kept.
         fallback: languages whose names stand in for missing ones.
         properties: of an endpoint only: IRIs, or `P19` for a property of Wikidata; its
@@ -79,6 +80,8 @@ def load_graph(
         _feed(builder, quads, MICROWORLD, on_progress)
         return builder.build(MICROWORLD, hashlib.sha256(text.encode("utf-8")).hexdigest())
     where = Path(path)
+    if where.is_dir():
+        return _store(builder, where, on_progress)
     if not where.is_file():
         raise InputError("no such file", where=str(where), hint="check the path")
     with _parsed(oxigraph, where) as quads:
@@ -163,6 +166,19 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
         ) from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise _unreadable(Path(where), error) from None
+
+
+def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> KnowledgeGraph:
+    if not (path / "CURRENT").is_file():
+        what = "is a folder, and none in which pyoxigraph keeps a store"
+        raise InputError(what, where=str(path), hint="name an RDF file")
+    try:
+        store = optional_import("pyoxigraph").Store.read_only(str(path))
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    _feed(builder, store, str(path), on_progress)
+    lines = "".join(sorted(str(quad) for quad in store))
+    return builder.build(path.name, hashlib.sha256(lines.encode("utf-8")).hexdigest())
 
 
 def _unreadable(path: Path, error: BaseException) -> InputError:

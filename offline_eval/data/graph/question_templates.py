@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Field,
     RootModel,
+    StrictBool,
     StringConstraints,
     model_validator,
 )
@@ -47,6 +48,8 @@ _OF_PROPERTY = (
     *("label", "asks", "question", "question_year", "question_number"),
     *("role", "time_between", "time_year", "begin", "finish"),
 )
+# Files written for an earlier version have these; nothing is asked by them.
+_FORMER = {"question_inverse", "role_inverse", "inter_inverse"}
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
 _SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
@@ -86,7 +89,7 @@ class _Words(RootModel[dict[str, Texts]]):
             InputError: they are not, or one is not what it should be.
         """
         found = check_model(cls, table, where=where).root
-        for stranger in sorted(found.keys() - set(known)):
+        for stranger in sorted(found.keys() - set(known) - _FORMER):
             raise InputError(
                 f"there is no template {stranger[:60]!r}", where=where, hint=", ".join(known)
             )
@@ -99,6 +102,7 @@ class _Property(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     iri: str
+    inverse: StrictBool = True  # of an earlier version
     time_choice: TimeChoice = "begin"
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -31,6 +31,57 @@ from ._criteria import (
     LabelSample,
     read_sample,
 )
+
+Row = Mapping[str, Any]
+
+
+def write_export(
+    path: AnyPath,
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    flat: Callable[[Row], Iterable[tuple[str, Any]]] = lambda row: row.items(),
+) -> None:
+    """Write rows as CSV, with texts that a spreadsheet runs made harmless, or as JSON lines.
+
+    Args:
+        path: ends in .csv or .jsonl.
+        rows: values that JSON can hold.
+        columns: of the CSV.
+        flat: the cells of a row in CSV, by column.
+
+    Raises:
+        InputError: another suffix, or the file cannot be written.
+    """
+    as_csv = is_csv(path, "--export")
+    with atomic_writer(path) as stream:
+        if not as_csv:
+            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            return
+        writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in flat(row)} for row in rows)
+
+
+def is_csv(path: AnyPath, option: str) -> bool:
+    """Whether a file is CSV by its name, and not JSON lines.
+
+    Raises:
+        InputError: it is neither.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".jsonl"):
+        raise InputError(
+            "is neither CSV nor JSON lines",
+            where=f"{option} {os.fspath(path)}",
+            hint="end the name in .csv or .jsonl",
+        )
+    return kind == ".csv"
+
+
+def _cell(value: Any) -> Any:
+    # NUL ends a file for some readers of CSV.
+    return as_cell(value.replace("\x00", "\ufffd")) if isinstance(value, str) else value
+
 
 CONSENSUS = "_consensus"
 """Name of the file of settled disagreements, beside the annotators' files."""
@@ -187,27 +238,9 @@ class Labels:
         Raises:
             InputError: another suffix, or the file cannot be written.
         """
-        kind = Path(path).suffix.lower()
-        if kind not in (".csv", ".jsonl"):
-            raise InputError(
-                "is neither CSV nor JSON lines",
-                where=f"--export {os.fspath(path)}",
-                hint="end the name in .csv or .jsonl",
-            )
         rows = list(_rows(run, self))
-        with atomic_writer(path) as stream:
-            if kind == ".jsonl":
-                stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            else:
-                writer = csv.DictWriter(stream, _columns(self), lineterminator="\r\n")
-                writer.writeheader()
-                writer.writerows({name: _cell(value) for name, value in _flat(row)} for row in rows)
+        write_export(path, rows, _columns(self), _flat)
         return len(rows)
-
-
-def _cell(value: Any) -> Any:
-    # NUL ends a file for some readers of CSV.
-    return as_cell(value.replace("\x00", "\ufffd")) if isinstance(value, str) else value
 
 
 def majority(outcomes: Sequence[str]) -> str | None:

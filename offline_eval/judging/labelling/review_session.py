@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 
 from ....guard.decision import Route
 from ....guard.errors import InputError
+from ....guard.files import AnyPath, read_jsonl
 from ....guard.signals.support import Support, SupportCheck
+from ...data.fields import Placed, from_cell, read_csv
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
+from ._labels import is_csv, write_export
 from .session import LoggedSession, NotAskedError, plain
 
 PROBABLE = 0.6
@@ -188,6 +192,53 @@ def _source(run: MeasuredRun, name: str) -> str:
     return "" if found is None else found.source or ""
 
 
+# What a person fills in, and what tells what it is about.
+_FIELDS = ("verdict", "passage", "note", "at")
+_COLUMNS = (
+    *("case_id", *_FIELDS, "question", "answer", "relevance"),
+    *("probably_answered", "first_passage"),
+)
+_HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the line"
+
+
+def _exported(case: ReviewCase, review: Review | None) -> dict[str, Any]:
+    stored = {} if review is None else review.model_dump(mode="json")
+    return {
+        "case_id": case.case_id,
+        **{name: stored.get(name) for name in _FIELDS},
+        "question": case.question,
+        "answer": case.answer,
+        "relevance": case.relevance,
+        "probably_answered": case.probable,
+        "first_passage": case.passages[0].text if case.passages else None,
+    }
+
+
+def _imported(path: AnyPath) -> Iterator[Placed]:
+    if not is_csv(path, "--import"):
+        yield from ((f"{os.fspath(path)}:{line}", row) for line, row in read_jsonl(path))
+        return
+    others = "verdict, and perhaps passage, note, at"
+    for where, row in read_csv(path, needed="case_id", others=others):
+        yield where, {name: from_cell(text) for name, text in row.items()}
+
+
+def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:
+    names = ("case_id", *_FIELDS)
+    given = {name: values[name] for name in names if values.get(name) not in (None, "")}
+    verdict = given.get("verdict")
+    if isinstance(verdict, str):
+        given["verdict"] = "_".join(verdict.lower().split()) or None
+    review = Review.checked({"verdict": None, **given}, where=where, hint=_HINT, clean=True)
+    review.require_of(cases, where)
+    return review
+
+
+def _same(one: Review, other: Review | None) -> bool:
+    kept = {"verdict", "passage", "note"}
+    return other is not None and one.model_dump(include=kept) == other.model_dump(include=kept)
+
+
 CRITERION = "review"
 _KEYS = {"answered": "a", "not_answered": "n", "unsure": "u"}
 _TEXTS = {
@@ -230,6 +281,55 @@ class ReviewSession(LoggedSession[Review]):
         return cls(
             folder, review_cases(MeasuredRun.read(folder, unfinished=True), on_scored=on_scored)
         )
+
+    @staticmethod
+    def store_file(folder: Path, path: AnyPath) -> tuple[int, int, int]:
+        """Store the verdicts of a file, all of them or none.
+
+        Args:
+            folder: of the run.
+            path: ends in .csv or .jsonl; only `case_id` and `verdict` are needed. A row whose
+                verdict is empty says nothing.
+
+        Returns:
+            Numbers of verdicts that were new or changed, of those that stood there already, and
+            of rows without a verdict.
+
+        Raises:
+            InputError: a row is damaged, is about no left-out case of the run, or a case stands
+                there twice; names file and line.
+        """
+        run = MeasuredRun.read(folder, unfinished=True)
+        cases, found, without = run.reviewable, dict[str, Review](), 0
+        for where, values in _imported(path):
+            review = _checked(values, cases, where)
+            if review.verdict is None:
+                without += 1
+                continue
+            if review.case_id in found:
+                what = f"case {review.case_id[:80]!r} stands there twice"
+                raise InputError(what, where=where, hint="leave one of both rows")
+            found[review.case_id] = review
+        changed = [one for name, one in found.items() if not _same(one, run.reviews.get(name))]
+        Review.log(folder).append(changed)
+        return len(changed), len(found) - len(changed), without
+
+    def export(self, path: AnyPath) -> int:
+        """Write all left-out cases in the order of review, with the verdicts that there are.
+
+        Args:
+            path: ends in .csv or .jsonl.
+
+        Returns:
+            How many cases have a verdict.
+
+        Raises:
+            InputError: another suffix, or the file cannot be written.
+        """
+        reviews = MeasuredRun.read(self.folder, unfinished=True).reviews
+        rows = [_exported(case, reviews.get(case.case_id)) for case in self.cases]
+        write_export(path, rows, _COLUMNS)
+        return sum(row["verdict"] is not None for row in rows)
 
     @property
     def open_positions(self) -> list[int]:

@@ -71,6 +71,21 @@ def test_answers_are_stored_in_order_and_named_passages_with_them(
     assert f"next: knowgate calibrate --run {run} --risk 0.1 --out policy.json" in outcome.out
 
 
+def test_a_spreadsheet_is_filled_in_and_stored(
+    knowgate: Knowgate, run: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "reviews.csv"
+    assert "3 left-out cases, 0 with a verdict" in knowgate("label", run, "--export", path).out
+    lines = path.read_text("utf-8").replace("tour/left_out,", "tour/left_out,Not answered")
+    path.write_text(lines, "utf-8")
+
+    outcome = knowgate("label", run, "--import", path)
+
+    assert "1 new verdict stored; 0 stood there already; 2 rows without a verdict" in outcome.out
+    assert "1 of 3 left-out questions reviewed" in outcome.out
+    assert verdicts(run) == [("tour/left_out", "not_answered")]
+
+
 def test_control_characters_of_a_passage_do_not_reach_the_terminal(
     knowgate: Knowgate, run: Path, answers: Answers
 ) -> None:

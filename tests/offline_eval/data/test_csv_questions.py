@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from knowgate.guard import InputError
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
@@ -99,3 +100,7 @@ def test_filtered_questions_are_lines_with_the_columns_of_the_file(tmp_path: Pat
         {"id": "q1", "question": "Who?", "answer": "Ann", "owner": "x"},
         {"id": "q3", "question": "When?", "answer": "Now", "owner": "z"},
     ]
+    for target, words in ((path, "three files"), (tmp_path / "kept.csv", "no table")):
+        with pytest.raises(InputError, match=words):
+            filter_questions_file(path, target, tmp_path / "dropped.jsonl", None, settings_)
+    assert path.read_text("utf-8").startswith("\ufeffQuestion;Answer")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
+from knowgate.guard.errors import InputError
+from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions
 from knowgate.offline_eval.data.facts.build import BuildTotals
 from knowgate.offline_eval.data.questions import QuestionRecord
@@ -187,3 +189,38 @@ def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: 
     assert {row.answer for row in QuestionRecord.read(tmp_path / "kb" / "questions.jsonl")} >= {
         "the amber light"
     }
+
+
+def test_prompts_of_a_users_own_are_asked_and_their_answers_stored_under_them(
+    documents: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+
+    def script(messages: Sequence[BaseMessage]) -> str | Mapping[str, Any]:
+        said.append(str(messages[0].content))
+        return scripted_facts(messages)
+
+    build(documents, tmp_path / "kb", ScriptedChat(script=script))
+    facts, question = Prompt("mine", "All!\n{sentences}"), Prompt("ours", "Ask!\nFact: {fact}")
+    for prompts, words, calls in (
+        ({"question_prompt": question}, "Ask!", 6),
+        ({"fact_prompt": facts}, "All!", 2),
+    ):
+        said.clear()
+        chat = ScriptedChat(script=script)
+        assert build(documents, tmp_path / "kb", chat, settings=prompts).questions == 6
+        assert [one[:4] for one in said] == [words] * calls
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("fact_prompt", "Facts of {topic}", r"mine: the prompt has no slot \{sentences\}"),
+        ("question_prompt", "{fact} {fatc}", r"mine: .* slot \{fatc\}, which nothing fills"),
+    ],
+)
+def test_a_prompt_without_its_slot_or_with_another_is_refused(
+    name: str, text: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        BuildSettings(**{name: Prompt("mine", text)})  # type: ignore[arg-type]

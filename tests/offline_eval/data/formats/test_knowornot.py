@@ -120,6 +120,17 @@ def test_question_documents_give_expected_answers(tmp_path: Path) -> None:
     assert reply.context.kind == "none"
 
 
+def test_a_second_text_of_an_id_gets_a_number_that_no_other_question_has(tmp_path: Path) -> None:
+    names = [{"identifier": "kb_0"}, {"identifier": "kb_0"}, {"identifier": "kb_0~2"}]
+    replies = [replied(asked(at, None, **name), f"R{at}") for at, name in enumerate(names)]
+
+    run = _import(tmp_path, {"metadata": metadata(), "responses": replies})
+
+    found = {run.question_of(reply).question: reply.response for reply in run.replies.values()}
+    assert found == {one["question"]: f"R{at}" for at, one in enumerate(QUESTIONS)}
+    assert sorted(run.questions) == ["kb_0", "kb_0~2", "kb_0~3"]
+
+
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     specs = [spec("abstention")]
     first = _evaluated(specs, [verdict("abstention", "no")], [])

@@ -50,6 +50,18 @@ def test_all_formats_give_the_same_questions(
     assert found.data == generate_questions(wikidata_graph, settings).data
 
 
+def test_a_store_on_disk_is_read_and_another_folder_is_refused(
+    wikidata_file: Path, wikidata_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    store = pyoxigraph.Store(str(tmp_path / "store"))
+    store.bulk_load(path=str(wikidata_file))
+    store.flush()
+    del store
+    assert facts(load_graph(tmp_path / "store")) == facts(wikidata_graph)
+    with pytest.raises(InputError, match="none in which pyoxigraph keeps a store"):
+        load_graph(tmp_path)
+
+
 def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
     path = write(
         tmp_path / "g.nt",

@@ -109,6 +109,13 @@ def test_any_language_with_templates_of_the_user(wikidata_file: Path, tmp_path: 
     assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
 
 
+def test_wordings_that_an_earlier_version_asked_by_are_read_and_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "fr.toml"
+    former = _FRENCH.replace("[[prop", 'role_inverse = "a {value} comme {property}"\n[[prop')
+    file.write_text(former.replace("[property.fr]", "inverse = false\n[property.fr]"), "utf-8")
+    Templates([file]).require("fr")
+
+
 def test_the_question_word_is_that_of_the_class(wikidata_graph: KnowledgeGraph) -> None:
     made = generate_questions(wikidata_graph, GenerationSettings(per_type=40))
     cast = [
