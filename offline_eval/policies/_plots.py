@@ -54,7 +54,10 @@ def _draw_bins(axes: Axes, stated: Mapping[str, Any], name: str, look: str, colo
         fmt=look,
         color=colour,
         label=name if error is None else f"{name}: error {error:.3f}",
-        **{"markersize": 5, "linewidth": 1.5, "elinewidth": 1, "capsize": 2},
+        markersize=5,
+        linewidth=1.5,
+        elinewidth=1,
+        capsize=2,
     )
 
 
@@ -87,15 +90,15 @@ def risk_coverage_plot(
             heights += up[across >= 0.05].tolist()
         dots: dict[str, Any] = {"linestyle": "none", "clip_on": False, "zorder": 5}
         if path:
-            style = {"marker": ".", "markersize": 6, "color": Colour.VERMILION, **dots}
-            axes.plot(*zip(*path, strict=True), label="the declared path", **style)
+            red: dict[str, Any] = {"marker": ".", "markersize": 6, "color": Colour.VERMILION}
+            axes.plot(*zip(*path, strict=True), label="the declared path", **red, **dots)
         if risk is not None:
-            style = {"color": Colour.INK, "linestyle": ":", "linewidth": 1.5}
-            axes.axhline(risk, label="bound on the risk", **style)
+            bound = "bound on the risk"
+            axes.axhline(risk, color=Colour.INK, linestyle=":", linewidth=1.5, label=bound)
         if chosen:
-            style = {"marker": "o", "markersize": 10, "color": Colour.INK, "markeredgewidth": 2}
-            style |= {"markerfacecolor": "none", "label": "the chosen point", **dots}
-            axes.plot(*zip(*chosen, strict=True), **style)
+            ring: dict[str, Any] = {"marker": "o", "markersize": 10, "color": Colour.INK}
+            ring |= {"markerfacecolor": "none", "markeredgewidth": 2, "label": "the chosen point"}
+            axes.plot(*zip(*chosen, strict=True), **ring, **dots)
         axes.set(xlim=(0, 1), ylim=(0, min(1.0, 1.15 * max(heights))))
         axes.set_xlabel("coverage: share of cases let through")
         axes.set_ylabel("risk: share of those answered wrongly")
