@@ -62,6 +62,13 @@ def report(folder: Path) -> Iterator[str]:
     yield page.as_uri()
 
 
+def _to_sliders(page: Any) -> None:
+    slider = page.get_by_role("slider").first
+    for _ in range(25):
+        slider.press("ArrowLeft")
+    page.evaluate("document.getElementById('what-if').closest('section').scrollIntoView()")
+
+
 @contextmanager
 def playground(folder: Path) -> Iterator[str]:
     """Serve the playground with the sample help desk and the policy of the demo."""
@@ -91,6 +98,7 @@ def _ask(page: Any) -> None:
 SHOTS: dict[str, Shot] = {
     "playground": Shot(playground, _ask),
     "report": Shot(report),
+    "what-if": Shot(report, _to_sliders),
 }
 
 

@@ -182,6 +182,7 @@ class _Asked(SimpleNamespace):
             InputError: not exactly one source is named, it cannot be used, or would be
                 overwritten.
         """
+        from ...guard.signals.relevance import load_scorer
         from ..policies.records_file import read_records
         from ..policies.writing import require_apart
 
@@ -194,7 +195,9 @@ class _Asked(SimpleNamespace):
                 "goes with one --run", where="--cascade", hint="calibrate a cascade by itself"
             )
         if self.records is not None:
-            return [self.cascade.added_to(read_records(self.records))]
+            scorer = None if self.scorer is None else load_scorer(self.scorer)
+            return [self.cascade.added_to(read_records(self.records, scorer))]
+        self.reject("scorer", why="is for --records", hint="leave it out: a run knows it")
         first, *others = map(_read, self.runs)
         return [self.cascade.added_to(first), *others]
 
@@ -230,6 +233,7 @@ def calibrate(
     out_path: Path | None = None,
     run: list[Path] | None = None,
     records: Path | None = None,
+    scorer: str | None = None,
     like: Path | None = None,
     promise: Promise | None = None,
     risk: float | None = None,
@@ -271,6 +275,8 @@ def calibrate(
             questions to choose the one that abstains least; δ is divided among them.
         records: Instead of a run, JSON lines: one per question and case, with question_id,
             relevance, confidence, context_right, closed_book_right.
+        scorer: With --records: the scorer that measured them, by name or folder, to check that
+            it was not tuned on these questions. Each record then needs its "question".
         like: Take bound, δ, loss and routes of this older policy, and measure them on newer
             questions by the same scorer.
         promise: leak: at most α of unanswerable questions pass. selective: at most α of what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +93,15 @@ def verify(
 
     Args:
         input_path: JSON lines: {"question", "passages", "reply"}; "question" may be missing,
-            "supported" says what a person found.
+            "supported" says what a person found. Or the folder of a run of `eval ookb`, where
+            replies that were judged or labelled wrong count as unsupported.
         output: JSON lines: {"support", "supported", "sentences"} for each line, in order.
         policy: Use the threshold for replies in this policy.
         certify: risk=0.1,delta=0.05,out=NEW.json: find the threshold, and write it into a copy of
             the policy. Together with the policy's own promise, both hold with probability 1
             minus the sum of their δ; without delta, that sum is 0.1 where it can be.
     """
-    lines = [line for _, line in read_models(input_path, _Line, hint=_HINT)]
+    lines = list(_read(input_path))
     if not lines:
         raise InputError("holds no replies", where=str(input_path), hint=_HINT)
     base = None if policy is None else Policy.load(policy)
@@ -131,6 +132,25 @@ def verify(
     tell("verified", figures, output, promise)
     if bound is not None and bound.threshold is None:
         raise typer.Exit(3)
+
+
+def _read(path: Path) -> Iterator[_Line]:
+    """The lines of a file; or the replies of a run, with the verdicts of judges and people."""
+    if not path.is_dir():
+        yield from (line for _, line in read_models(path, _Line, hint=_HINT))
+        return
+    from ..suites.ookb.replies import Evidence
+
+    for reply in Evidence(path).replies:
+        if (passages := reply.passages) is None:
+            continue
+        yield _Line(
+            passages=[*passages],
+            reply=reply.row.response or "",
+            question=reply.question.question,
+            supported=None if reply.wrong is None else not reply.wrong,
+            id=reply.row.reply_id,
+        )
 
 
 def _result(line: _Line, support: Support, threshold: float) -> dict[str, Any]:

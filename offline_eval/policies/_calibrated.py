@@ -137,6 +137,16 @@ class Calibrated:
             return Leak.smallest(min(map(len, units)), level)
         return smallest_selective(guarantee, level)
 
+    def left_out_of_prompts(self) -> float | None:
+        """Share of the retrieved passages of answerable questions that the policy drops.
+
+        None where it keeps all.
+        """
+        if self.policy.kept_margin is None:
+            return None
+        sets = [scores for scores, _ in self.measured.kept_sets]
+        return 1.0 - sum(len(self.policy.kept(s)) for s in sets) / sum(map(len, sets))
+
     @property
     def reviews(self) -> dict[str, int] | None:
         """How far left-out cases were reviewed; None where there are none to review.

@@ -151,7 +151,8 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
         what = (
             "measured by a tuned scorer, and nothing says whether it was tuned on these questions"
         )
-        hint = 'list those questions in the first line, or state "tuned_on": [] there'
+        hint = 'give each record its "question" and name the tuned folder (--scorer DIR), or state '
+        hint += '"tuned_on": [] in the first line'
         raise InputError(what, where=measured.source, hint=hint)
     if measured.tuned_on:
         some = f"{len(measured.tuned_on)} of its {measured.questions} questions"

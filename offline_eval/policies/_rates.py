@@ -375,7 +375,7 @@ def selective_qualities(
 
     Returns:
         Per ranking the number of cases, the areas under its curves with their intervals, the
-        largest share accepted at no more than the bound, as it was seen here.
+        largest share accepted at no more than the bound, as it was seen here, and the curve.
     """
     outcomes = outcomes_under(policy, cases)
     found = {}
@@ -397,6 +397,7 @@ def selective_qualities(
             "excess_aurc": interval(SelectiveCurve.excess_aurc),
             "augrc": interval(SelectiveCurve.augrc),
             "coverage_at_risk": SelectiveCurve.coverage_at_risk(sure, wrong, risk),
+            "curve": SelectiveCurve.of(sure, wrong),
         }
     return found
 

@@ -14,10 +14,12 @@ from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ..report.document import Document, Facts, Prose, Section, as_json
+from ..report.plots import Plot
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import Calibrated
+from ._plots import reliability_plot, risk_coverage_plot
 from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
 from .records import WORDS
 
@@ -43,11 +45,12 @@ def calibration_document(found: Calibrated) -> Document:
         sections=(
             Section("Results", (_results(found),)),
             Section("What is promised", _promise(found)),
+            Section("How the point was chosen", (_choice(found, rankings),)),
             Section(
                 "What if the thresholds were others?",
                 what_if_of(found.policy, outcomes, which).blocks if outcomes else (),
             ),
-            Section("The signals", (_signals(signals),)),
+            Section("The signals", (reliability_plot(signals), _signals(signals))),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
             else None,
@@ -103,6 +106,16 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
         limits,
         Facts(WORDS.pairs("facts", found, risk)),
     )
+
+
+def _choice(found: Calibrated, rankings: _Rows) -> Plot | None:
+    guarantee = found.policy.guarantee
+    # A path tested for its costs has no place on an axis of wrong answers.
+    if _bounds_a_cost(guarantee):
+        return risk_coverage_plot(rankings, (), None)
+    bounded = guarantee is not None and (guarantee.certified or found.coverage is None)
+    risk = guarantee.risk if guarantee is not None and bounded else None
+    return risk_coverage_plot(rankings, found.steps, risk)
 
 
 def _as_bound(share: float) -> str:
@@ -174,7 +187,10 @@ def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any
         "certified_on": None if found.test else rates,
         "problems": found.problems,
         "signals": signals,
-        "rankings": rankings,
+        "rankings": {
+            name: {key: one for key, one in quality.items() if key != "curve"}
+            for name, quality in rankings.items()
+        },
         "warnings": found.warnings,
         "not_promised": found.not_promised,
     }

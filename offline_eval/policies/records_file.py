@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import Cascade
-from ...guard.contracts import ConflictBetween
+from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
 from ...guard.files import AnyPath, read_jsonl
 from ...guard.fingerprint import Fingerprint, aggregator
@@ -20,6 +20,7 @@ from ...guard.policy import default_calibrator
 from ...guard.read_models import check_model
 from ...guard.signals.relevance.sufficiency import SufficiencyScorer
 from ...guard.text import clean_text
+from ..suites.parts import questions_tuned_on
 from .records import CalibrationSet
 
 _HINT = (
@@ -67,6 +68,7 @@ class _Record(BaseModel):
     nothing_retrieved: StrictBool | None = None
     costly_relevance: _Signal = None
     made_by: _Text = ""
+    question: Any = None
 
     def as_record(self, costly: Fingerprint | None) -> CalibrationRecord:
         """Make the record, with the verdict of the costly scorer if there is one."""
@@ -99,7 +101,7 @@ class _MeasuredBy(BaseModel):
     costly_scorer: Fingerprint | None = None
 
 
-def read_records(path: AnyPath) -> CalibrationSet:
+def read_records(path: AnyPath, scorer: RelevanceScorer | None = None) -> CalibrationSet:
     """Cases from `records.jsonl`, one line per question and case.
 
     What measured them may be stated in a first line
@@ -110,9 +112,12 @@ def read_records(path: AnyPath) -> CalibrationSet:
 
     Args:
         path: of the file.
+        scorer: that measured the records, to find the questions that it was tuned on. Each
+            record then needs its `question`.
 
     Raises:
-        InputError: a line is no such record; names file and line.
+        InputError: a line is no such record; names file and line. Or another scorer measured
+            them.
     """
     where = os.fspath(path)
     lines = list(read_jsonl(path))
@@ -128,6 +133,8 @@ def read_records(path: AnyPath) -> CalibrationSet:
     if not found:
         raise InputError("holds no records", where=where, hint=_HINT)
     _require_one_of_each(found, where)
+    if scorer is not None:
+        made_by = replace(made_by, tuned_on=_tuned_on(found, scorer, made_by))
     records = tuple(line.as_record(costly) for _, line in found)
     return replace(
         made_by,
@@ -154,6 +161,27 @@ def _require_one_of_each(lines: Sequence[tuple[int, _Record]], where: str) -> No
             both = f"group {line.group!r} here and in {group!r} on line {first}"
             hint = "a question belongs to one group"
             raise InputError(f"question {name!r} is in {both}", where=at, hint=hint)
+
+
+def _tuned_on(
+    lines: Sequence[tuple[int, _Record]], scorer: RelevanceScorer, made_by: CalibrationSet
+) -> tuple[str, ...]:
+    """The ids of the questions that the scorer was tuned on."""
+    differences = made_by.scorer.differences(scorer.fingerprint) if made_by.scorer else []
+    if differences:
+        raise InputError(
+            f"is not the scorer that measured these records ({'; '.join(differences)})",
+            where="--scorer",
+            hint="name the one that did",
+        )
+    for number, line in lines:
+        if not isinstance(line.question, str) or not line.question.strip():
+            raise InputError(
+                "field 'question' must be text, to tell whether the scorer was tuned on it",
+                where=f"{made_by.source}:{number}",
+                hint='add "question" to each record, or leave --scorer out',
+            )
+    return tuple(questions_tuned_on(scorer, {line.question_id: line.question for _, line in lines}))
 
 
 def _made_by(lines: list[tuple[int, dict[str, Any]]], path: str) -> CalibrationSet:

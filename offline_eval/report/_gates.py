@@ -195,8 +195,8 @@ _MAX_FAILED = parse_gate("failed>5%")
 def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[Gate, ...]:
     """Check each gate, in the order given.
 
-    If more than 5 % of the rows failed, that is a failed gate, too, unless a gate of the user's
-    names `failed`.
+    If more than 5 % of the rows failed, of the run or of a system that a gate is about, that is a
+    failed gate, too, unless a gate of the user's names `failed` there.
 
     Args:
         report: what `report.json` holds, of any suite.
@@ -207,8 +207,15 @@ def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[
     """
     gates = [parse_gate(text) for text in expressions]
     found = [replace(gate, value=_look_up(report, gate)) for gate in gates]
-    if gates and "failed" in report and all(gate.path[0] != "failed" for gate in gates):
-        share = replace(_MAX_FAILED, value=_look_up(report, _MAX_FAILED))
+    places = dict.fromkeys(gate.path[:2] for gate in gates if gate.path[0] == "systems")
+    for place in ((), *places) if gates else ():
+        path = (*place, "failed")
+        named = any(gate.path[: len(path)] == path for gate in gates)
+        if named or "failed" not in _children(_at(report, place)):
+            continue
+        name = "failed" if not place else f"systems[{place[1]}].failed"
+        share = replace(_MAX_FAILED, expression=f"{name}>5%", name=name, path=path)
+        share = replace(share, value=_look_up(report, share))
         found += [share] if share.value is not None and share.failed else []
     return tuple(found)
 

@@ -1,21 +1,26 @@
 """Render a document as a page, or as Markdown for pull requests, where plots are left out.
 
-The page needs nothing from outside and runs no script.
+The page needs nothing from outside. It runs no script, except one of knowgate's own where a
+reader can try other thresholds; the page's Content-Security-Policy names its hash, so that no
+other one runs.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._gates import Gate, gate_table
 from .document import Document, Section
 from .plots import Plot
 from .prose import template_environment
 from .text import one_line, printable
+from .what_if import WhatIf
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # What templates call blocks; others go by their class.
-_KINDS: dict[type, str] = {str: "paragraph"}
+_KINDS: dict[type, str] = {str: "paragraph", WhatIf: "what_if"}
 # An underscore inside a word means nothing and is left readable.
 _SPECIAL = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")
 _LIST_START = re.compile(r"^(\d*)([-+=.)])(?=[\s\-+=]|$)")
@@ -76,7 +81,8 @@ def _rendered(
     kinds = set(_kinds(document.sections))
     table = gate_table(gates) if gates else None
     template = _environment(clean).get_template(name)
-    return template.render(document=document, gates=table, plots=Plot in kinds)
+    script = _script() if WhatIf in kinds else None
+    return template.render(document=document, gates=table, plots=Plot in kinds, script=script)
 
 
 def _kinds(blocks: Sequence[Block | None]) -> list[type]:
@@ -84,6 +90,17 @@ def _kinds(blocks: Sequence[Block | None]) -> list[type]:
     for block in blocks:
         found += [type(block), *(_kinds(block.blocks) if isinstance(block, Section) else ())]
     return found
+
+
+@cache
+def _script() -> dict[str, Any]:
+    """The script of the page, and its hash as a source of the Content-Security-Policy."""
+    from markupsafe import Markup
+
+    text = (_TEMPLATES / "what_if.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    # A file of this package, and digits.
+    return {"text": Markup(text), "source": Markup(f"'sha256-{digest}'")}  # noqa: S704
 
 
 def _kind(block: object) -> str:
@@ -99,4 +116,6 @@ def _environment(clean: Callable[[str], str]) -> Environment:
     environment.filters["escaped"] = lambda text: Markup(escaped(text))  # noqa: S704
     # Drawn from numbers and fixed words alone, hence safe.
     environment.filters["svg"] = lambda plot: Markup(plot.svg())  # noqa: S704
+    # JSON in which every sign that could end the element is escaped.
+    environment.filters["script_data"] = Markup
     return environment

@@ -1,8 +1,8 @@
 """A report before it is rendered: a title, sentences, and sections of blocks.
 
     Document ─┬─ title, subtitle, headline, warnings
-              ├─ sections ── Section ── blocks: str, Prose, Table, Plot, Facts
-              │                                 or a nested Section
+              ├─ sections ── Section ── blocks: str, Prose, Table, Plot, Facts,
+              │                                 WhatIf or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
               └─ checks   (JUnit)
@@ -23,6 +23,7 @@ from ..._version import __version__
 from .plots import Plot
 from .tables import Table, Text
 from .text import UNKNOWN, flat
+from .what_if import WhatIf
 
 if TYPE_CHECKING:
     from ..run.manifest import InputFile
@@ -93,7 +94,7 @@ class Section:
         return cls("What to do next", (Prose(tuple(steps), bullets=True),))
 
 
-Block = str | Prose | Table | Plot | Facts | Section
+Block = str | Prose | Table | Plot | Facts | WhatIf | Section
 """What a section holds."""
 
 

@@ -1,7 +1,15 @@
-"""What other thresholds would have done with the measured cases: a table of some of them."""
+"""What other thresholds would have done with the measured cases.
+
+    cases, policy ─┬─ a table of some thresholds      (page and Markdown)
+                   └─ the same cases as JSON ─► sliders, where the page may run its script
+
+The page's script decides each case as `decide_route` does, and adds up the same numbers in
+the same order.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +19,15 @@ from typing import Any, ClassVar, Literal
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
-from .document import Section
 from .prose import Templates
 from .tables import Cell, Line, Table
-from .text import UNKNOWN, percent
+from .text import UNKNOWN, one_line, percent
 
 _WORDS = Templates(Path(__file__).parent / "templates" / "what_if.txt")
 _ROWS = 11
+_QUESTION_LIMIT = 140
+# Of more cases the page lists names alone, so that it stays small.
+_MAX_WITH_TEXT = 5000
 
 Replied = Literal["right", "wrong", "abstained"]
 
@@ -38,6 +48,8 @@ class WhatIfCase:
         weight: how much the case counts.
         context_reply: what the stored reply from the context is; None where none is stored.
         memory_reply: likewise from memory.
+        name: of the case; not needed for a table.
+        question: that was asked; may be empty.
     """
 
     relevance: float | None
@@ -50,6 +62,8 @@ class WhatIfCase:
     weight: float = 1.0
     context_reply: Replied | None = None
     memory_reply: Replied | None = None
+    name: str = ""
+    question: str = ""
 
     @property
     def answerable(self) -> bool:
@@ -118,7 +132,7 @@ def cost_of(
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The cases that other thresholds are tried on.
+    """The cases that a reader may try other thresholds on.
 
     Attributes:
         cases: measured; those of the reported rates.
@@ -131,7 +145,7 @@ class WhatIf:
         replies: the cases have the reply of each route that a threshold can lead to, and these
             tell what is wrong and what is an abstention.
         notes: paragraphs for the reader.
-        PRICES: of a wrong reply and of a false abstention, as an example.
+        PRICES: of a wrong reply and of a false abstention, until the reader names others.
         UNANSWERABLE: share of users' questions without an answer, likewise; in a leave-one-out
             run it is one half.
     """
@@ -159,8 +173,15 @@ class WhatIf:
         return self.policy.may_follow or self.policy.may_answer or self.policy.calibrated
 
     @property
+    def point_name(self) -> str:
+        """What the point to compare with is called."""
+        if self.certified:
+            return "the certified point"
+        return "the policy’s point" if self.has_point else "the starting point"
+
+    @property
     def moving(self) -> dict[str, str]:
-        """The thresholds that others are shown of: key, and what it is called."""
+        """The thresholds that can be moved: key, and what it is called."""
         words = {
             "relevance": f"Follow the context from this {self.scale} on",
             "confidence": "Otherwise answer from memory from this confidence on",
@@ -250,20 +271,56 @@ class WhatIf:
         return Table(columns[0], columns[1:], tuple(lines), self.moving[signal], notes)
 
     @property
+    def data(self) -> str:
+        """The cases as JSON, for a script element: no text can end it."""
+        relevance, confidence = self.start
+        cases, with_text = self.cases, len(self.cases) <= _MAX_WITH_TEXT
+        questions = list(dict.fromkeys(case.question for case in cases)) if with_text else []
+        measured = any(case.confidence is not None for case in cases)
+        weighted = any(case.weight != 1.0 for case in cases)
+        places = {question: place for place, question in enumerate(questions)}
+        policy = self.policy
+        value: dict[str, Any] = {
+            "relevance": [_number(case.relevance) for case in cases],
+            "confidence": [_number(case.confidence) for case in cases] if measured else None,
+            "bits": [_bits(case) for case in cases],
+            "weights": [case.weight for case in cases] if weighted else None,
+            "names": [_clean(case.name) for case in cases],
+            "question": [places[case.question] for case in cases] if with_text else None,
+            "questions": [_clean(question) for question in questions],
+            "rule": {
+                "follow": Route.FOLLOW_CONTEXT in policy.allowed_routes,
+                "answer": Route.ANSWER in policy.allowed_routes,
+                "conflict": policy.conflict_between if policy.check_conflict else None,
+                "abstains": policy.on_conflict == "abstain",
+            },
+            "stops": {signal: self.stops(signal) for signal in self.moving},
+            "point": {"relevance": relevance, "confidence": confidence},
+            "hasPoint": self.has_point,
+            "certified": self.certified,
+            "pointName": self.point_name,
+            "leaveOneOut": self.leave_one_out,
+            "replies": self.replies,
+        }
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        for sign in "<>&\u2028\u2029":
+            text = text.replace(sign, f"\\u{ord(sign):04x}")
+        return text
+
+    @property
+    def intro(self) -> tuple[str, ...]:
+        """What a reader must know before moving anything."""
+        return (*_WORDS.paragraphs("intro", self), *self.notes)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Some thresholds as a table each; the policy's other threshold stays."""
+        return tuple(self._table(signal) for signal in self.moving)
+
+    @property
     def blocks(self) -> tuple[str | Table, ...]:
-        """What a reader must know, and some thresholds as a table for each signal.
-
-        In each table the policy's other threshold stays.
-        """
-        tables = tuple(self._table(signal) for signal in self.moving)
-        return (*_WORDS.paragraphs("intro", self), *self.notes, *tables)
-
-
-def what_if_section(title: str, found: WhatIf | str | None) -> Section | None:
-    """Make the section of a report; a text says why no other threshold can be tried."""
-    if found is None:
-        return None
-    return Section(title, (found,) if isinstance(found, str) else found.blocks)
+        """What is shown where nothing can be moved."""
+        return (*self.intro, *self.tables)
 
 
 def threshold_text(value: float | None) -> str:
@@ -278,3 +335,28 @@ def _some(stops: Sequence[float | None], most: int) -> list[float | None]:
     if len(stops) <= most:
         return list(stops)
     return [stops[round(place * (len(stops) - 1) / (most - 1))] for place in range(most)]
+
+
+def _number(value: float | None) -> float | None:
+    # -0.0 and 0.0 are one threshold.
+    return None if value is None else value + 0.0
+
+
+def _clean(text: str) -> str:
+    return one_line(text.encode("utf-8", "replace").decode("utf-8"), _QUESTION_LIMIT)
+
+
+def _bits(case: WhatIfCase) -> int:
+    flags = (
+        case.context_right,
+        case.memory_right,
+        case.nothing_retrieved,
+        case.missed,
+        case.conflict is True,
+        case.conflict is not None,
+        case.context_reply == "wrong",
+        case.context_reply == "abstained",
+        case.memory_reply == "wrong",
+        case.memory_reply == "abstained",
+    )
+    return sum(1 << place for place, flag in enumerate(flags) if flag)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import queue
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -103,32 +104,42 @@ class DaemonThreads(ThreadPoolExecutor):
     usual one is joined at the end, so that Ctrl-C would wait for every answer under way.
 
     Args:
-        max_threads: at once; a further call waits for its turn.
+        max_threads: started when they are needed.
     """
 
     def __init__(self, max_threads: int) -> None:
         super().__init__(max_threads)  # starts none; asyncio insists on the type
-        self._turns = threading.Semaphore(max_threads)
+        self._most = max_threads
+        self._hired = 0
+        self._idle = threading.Semaphore(0)
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     def submit(
         self, fn: Callable[_P, _Result], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_Result]:
-        """Run a call on a thread of its own; see `ThreadPoolExecutor.submit`."""
+        """Run a call on a thread; see `ThreadPoolExecutor.submit`."""
         future: Future[_Result] = Future()
-
-        def work() -> None:
-            with self._turns:
-                if not future.set_running_or_notify_cancel():
-                    return
-                try:
-                    result = fn(*args, **kwargs)
-                except BaseException as error:  # noqa: BLE001 - passed on to the caller
-                    future.set_exception(error)
-                else:
-                    future.set_result(result)
-
-        threading.Thread(target=work, name="knowgate-calls", daemon=True).start()
+        self._tasks.put(lambda: _perform(future, lambda: fn(*args, **kwargs)))
+        if not self._idle.acquire(blocking=False) and self._hired < self._most:
+            self._hired += 1
+            threading.Thread(target=self._work, name="knowgate-calls", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Return at once."""
+
+    def _work(self) -> None:
+        while True:
+            self._tasks.get()()
+            self._idle.release()
+
+
+def _perform(future: Future[Any], task: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = task()
+    except BaseException as error:  # noqa: BLE001 - passed on to the caller
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from knowgate.guard.abstention import AbstentionDetector
 from knowgate.guard.matching import canonical_answer, is_refusal, same_answer
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval import report
 from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app
@@ -74,9 +76,13 @@ def hostile_run(folder: Path, texts: Sequence[str] = HOSTILE_TEXTS) -> Path:
     return run
 
 
+_OWN_SCRIPT = (Path(report.__file__).parent / "templates" / "what_if.js").read_text("utf-8")
+_DATA = re.compile(r'<script type="application/json" id="what-if(?:-\d+)?-data">[^<>&]*</script>')
+
+
 def runs_script(page: str) -> bool:
-    """Whether a page holds a script, a handler, or anything from elsewhere."""
-    found = Page(page)
+    """Whether a page holds a foreign script, a handler, or anything from elsewhere."""
+    found = Page(_DATA.sub("", page.replace(f"<script>{_OWN_SCRIPT}</script>", "")))
     outside = [one for one in found.references if one and not one.startswith(("#", "data:"))]
     return bool(found.tags & {"script", "iframe", "object", "embed"} or found.handlers or outside)
 

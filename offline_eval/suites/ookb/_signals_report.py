@@ -19,7 +19,7 @@ from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates, explained
 from ...report.tables import Table
 from ...report.text import decimal, percent
-from ...report.what_if import WhatIf, WhatIfCase, what_if_section
+from ...report.what_if import WhatIf, WhatIfCase
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 _WORDS = Templates(Path(__file__).parent / "signals.txt")
@@ -43,7 +43,7 @@ def signals_document(found: SignalsSummary) -> Document:
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, refusal = found.run, found.run.refusal
     which = _WORDS.text("which_questions", run.calibration)
-    scores = _histograms(found)
+    scores, what_if = _histograms(found), signals_what_if(found)
     manifest = run.manifest
     return [
         Section("Results", (_figures(found, which),)),
@@ -61,7 +61,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
             (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
         ),
         Section("Scores", (scores,)) if scores else None,
-        what_if_section("What if the threshold were another?", signals_what_if(found)),
+        Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(found)),
         Section("Single cases", tuple(_WORDS.paragraphs("leaks", found)), folded=True),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
@@ -146,6 +146,8 @@ def _what_if_case(case: ScoredCase) -> WhatIfCase:
         nothing_retrieved=raw is None,
         # Neither a leak nor, chosen by relevance as it is, a fair sample of what can be answered.
         missed=case.missed or case.elsewhere,
+        name=row.case_id,
+        question=case.question.question,
     )
 
 

@@ -16,7 +16,7 @@ from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table, Text
 from ...report.text import counted, decimal, estimate_text, percent
-from ...report.what_if import WhatIf, WhatIfCase, what_if_section
+from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
 from ..parts import READ_REPLIES
 from ._guard import calibrated, decide_signals
@@ -64,6 +64,8 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
             memory_right=bool(signal.closed_book_right),
             context_reply="abstained" if reply.abstained else "right" if reply.right else "wrong",
             memory_reply="right" if remembered else "wrong",
+            name=signal.case_id,
+            question=case.question,
         )
         found.append(shown)
         other += decide_signals(run.policy, signal)[1] != row.route
@@ -281,6 +283,7 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         [(title, ALL, name, -1) for name, title in CONTENT["errors"].items()],
         (*TEXTS.terms("errors"), *kinds, *TEXTS.terms("other_errors")),
     )
+    what_if = uniknow_what_if(summary.run)
     return [
         _tested(summary),
         Section(
@@ -291,9 +294,7 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         Section("The guard against what it guards", (difference_table(summary),))
         if summary.differences
         else None,
-        what_if_section(
-            "What if the guard’s thresholds were others?", uniknow_what_if(summary.run)
-        ),
+        Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
         READ_REPLIES,
         _failures(summary),
         Section(

@@ -10,6 +10,7 @@ import pytest
 from knowgate.guard import Guard, GuardOptions, Policy
 from knowgate.guard.testing import FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
+from tests.offline_eval.suites.ookb.replies_run import toys, write_replies_run
 
 PASSAGE = "Claims are paid within five days."
 
@@ -102,3 +103,14 @@ def test_verdicts_are_needed_to_certify(knowgate: Knowgate, tmp_path: Path) -> N
         "--certify", "risk=0.1",
     )  # fmt: skip
     refused(found, "no reply has a verdict")
+
+
+def test_the_verdicts_of_a_judged_run_count(knowgate: Knowgate, tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("113y?"))
+    found = knowgate("verify", "--input", run, "--output", tmp_path / "o.jsonl", "--json")
+    figures = json.loads(found.out)
+    # One abstained; one was not judged.
+    assert (figures["replies"], figures["labelled"], figures["unsupported_delivered"]) == (4, 3, 1)
+    assert all(one["id"].startswith("s/") for one in read_lines(tmp_path / "o.jsonl"))
+    (tmp_path / "empty").mkdir()
+    refused(knowgate("verify", "--input", tmp_path / "empty", "--output", tmp_path / "p"), "empty")

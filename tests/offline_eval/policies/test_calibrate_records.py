@@ -154,5 +154,6 @@ def test_a_run_teaches_which_passages_are_left_out_of_the_prompt() -> None:
 
     assert found.policy.kept_margin == 1.0
     assert all(2 in found.policy.kept(scores) for scores, _ in sets)
+    assert found.left_out_of_prompts() == pytest.approx(1 / 4)
     few = calibrate_records(replace(measured, kept_sets=sets[:10]), Leak(0.2), delta=0.1)
     assert few.policy.kept_margin is None

@@ -118,6 +118,8 @@ def write_calibration_report(found: Calibrated, page: Path) -> ReportPaths:
     return writer.write(calibration_document(found))
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_path: Path) -> None:
     evil = replace(
         calibrated,
@@ -131,6 +133,7 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "\u202e" not in page.text
+    assert {"reliability-caption", "risk-coverage-caption"} <= set(page.ids)
 
 
 def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:

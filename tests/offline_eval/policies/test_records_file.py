@@ -12,6 +12,7 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.files import atomic_writer
+from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.policies import calibrate_records
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.policies.records_file import read_records
@@ -92,11 +93,27 @@ def test_what_is_written_reads_back_the_same(
     assert read_records(path) == measured
 
 
+class _Tuned(LexicalScorer):
+    """Says that it was tuned on questions about the library."""
+
+    def tuned_on(self, question: str) -> bool:
+        return "library" in question
+
+
 ASKED = [
     LINE | {"question_id": 1, "question": "When does the library open?"},
     LINE | {"question_id": "b", "question": "When does the museum open?"},
 ]
 TUNED = Fingerprint(kind="sufficiency", settings={"mix_sha256": "0" * 64})
+
+
+def test_questions_that_the_scorer_was_tuned_on_are_found_and_rejected(tmp_path: Path) -> None:
+    found = read_records(written(tmp_path, *ASKED), _Tuned())
+    assert found.tuned_on == ("1",)
+    with pytest.raises(InputError, match="the scorer was tuned on 1 of its 2 questions"):
+        calibrate_records(found, Leak(0.1), delta=0.1)
+    assert read_records(written(tmp_path, ASKED[1]), _Tuned()).tuned_on == ()
+    assert read_records(written(tmp_path, *ASKED), LexicalScorer()).tuned_on == ()
 
 
 def test_records_of_a_tuned_scorer_must_say_what_it_was_tuned_on(tmp_path: Path) -> None:
@@ -108,7 +125,7 @@ def test_records_of_a_tuned_scorer_must_say_what_it_was_tuned_on(tmp_path: Path)
     assert unknown.tuned_on is None
     with pytest.raises(InputError, match="nothing says whether it was tuned on") as error:
         calibrate_records(unknown, Leak(0.1), delta=0.1)
-    assert '"tuned_on": []' in error.value.hint
+    assert "--scorer DIR" in error.value.hint
     for stated in ([], ["1"]):
         path = written(tmp_path, {**header, "tuned_on": stated}, *ASKED)
         assert read_records(path).tuned_on == tuple(stated)

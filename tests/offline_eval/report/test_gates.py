@@ -67,6 +67,16 @@ def test_results_come_in_the_order_of_the_gates() -> None:
     assert results[0].text == "tier_3 is 6"
 
 
+def test_a_system_whose_calls_failed_fails_its_gates() -> None:
+    systems = [{"system_id": "a", "n": 9, "failed": 0.2}, {"system_id": "b", "n": 9, "failed": 0.0}]
+    report = {"failed": 0.02, "systems": systems}
+
+    passed, failed = check_gates(report, ["systems[a].n<1"])
+    assert (passed.failed, failed.expression) == (False, "systems[a].failed>5%")
+    for gates in (["systems[b].n<1"], ["systems[a].n<1", "systems[a].failed>50%"]):
+        assert not any(gate.failed for gate in check_gates(report, gates))
+
+
 _WORD = st.text(string.ascii_letters + "_0123456789", min_size=1, max_size=8)
 _BRACKET = st.text(string.printable.replace("[", "").replace("]", ""), min_size=1, max_size=8)
 

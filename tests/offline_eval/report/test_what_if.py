@@ -1,7 +1,13 @@
-"""Other thresholds: computed as the guard decides."""
+"""Other thresholds in the page: computed as the guard decides, in Python and in a browser."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import random
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,15 +15,22 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
-from knowgate.offline_eval.report.document import Document
+from knowgate.offline_eval.report.document import Document, Section
+from knowgate.offline_eval.report.text import percent
 from knowgate.offline_eval.report.what_if import (
     WhatIf,
     WhatIfCase,
     cost_of,
     share,
-    what_if_section,
+    threshold_text,
 )
 from knowgate.offline_eval.report.writing import ReportWriter
+from tests.support.browser import chromium, page_of
+from tests.support.report_page import Page
+
+EVIL = (
+    "</script><script>alert(1)</script><!--<script> <img src=x onerror=alert(1)> \u202e\u2028\ud800"
+)
 
 
 def policy(relevance: float | None, confidence: float | None = None, **more: object) -> Policy:
@@ -37,6 +50,47 @@ def policy(relevance: float | None, confidence: float | None = None, **more: obj
 
 def case(relevance: float | None, right: bool, **more: Any) -> WhatIfCase:
     return WhatIfCase(relevance, more.pop("confidence", None), right, **more)
+
+
+def drawn(rng: random.Random) -> WhatIf:
+    """Random cases of every kind, under a random policy."""
+
+    def signal() -> float | None:
+        return rng.choice([None, 0.0, 1.0, rng.random(), round(rng.random(), 1)])
+
+    def replied() -> Any:
+        return rng.choice(["right", "wrong", "abstained"])
+
+    two = rng.random() < 0.7
+    cases = tuple(
+        case(
+            signal(),
+            rng.random() < 0.5,
+            name=str(number),
+            confidence=signal() if two else None,
+            memory_right=two and rng.random() < 0.3,
+            conflict=rng.choice([None, True, False]),
+            nothing_retrieved=rng.random() < 0.1,
+            missed=not two and rng.random() < 0.1,
+            weight=rng.choice([1.0, 0.3, 2.7]),
+            context_reply=replied(),
+            memory_reply=replied(),
+        )
+        for number in range(rng.randrange(1, 40))
+    )
+    checks = rng.random() < 0.5
+    rule = policy(
+        signal(),
+        signal(),
+        check_conflict=checks,
+        conflict_between=rng.choice(["memory", "passages", "both"]) if checks else "memory",
+        on_conflict=rng.choice(["abstain", "follow_context", "show_both"]),
+        allowed_routes=rng.choice(
+            [tuple(Route), (Route.FOLLOW_CONTEXT, Route.ABSTAIN), (Route.ANSWER, Route.ABSTAIN)]
+        ),
+    )
+    stored = rng.random() < 0.5
+    return WhatIf(cases, rule, "Drawn cases", leave_one_out=not two, replies=stored)
 
 
 def one_sided() -> WhatIf:
@@ -74,7 +128,7 @@ def with_replies() -> WhatIf:
 
 def write(block: WhatIf, folder: Path) -> Path:
     """The page of a report with this section alone."""
-    sections = (what_if_section("What if the threshold were another?", block),)
+    sections = (Section("What if the threshold were another?", (block,)),)
     document = Document("toy", "Toy report", "toy", ["A line."], [], sections, {})
     return ReportWriter(folder).write(document).html
 
@@ -117,9 +171,10 @@ def test_stored_replies_tell_what_is_wrong_and_what_abstains() -> None:
     assert cost_of(lax, 10, 1) == pytest.approx((2 * 10 + 1) / 4)
 
 
-def test_it_is_a_table_that_marks_the_certified_point(tmp_path: Path) -> None:
+def test_without_scripts_it_is_a_table_that_marks_the_certified_point(tmp_path: Path) -> None:
     path = write(one_sided(), tmp_path)
 
+    assert "details" in Page(path.read_text(encoding="utf-8")).tags
     text = path.with_suffix(".md").read_text(encoding="utf-8").replace("\u00a0", " ")
     assert text.count("| certified |") == 1
     assert "| 0.5000 ◀ | 25 % | 25 % | 50 % | 137.5 | certified |" in text
@@ -141,3 +196,76 @@ def test_a_policy_without_certificate_is_never_called_certified(tmp_path: Path) 
         text = write(block, tmp_path).with_suffix(".md").read_text(encoding="utf-8")
         assert "| certified |" not in text
         assert "No threshold shown here is certified" in text
+
+
+def test_the_page_allows_its_own_script_alone(tmp_path: Path) -> None:
+    html = write(one_sided(), tmp_path).read_text(encoding="utf-8")
+
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode("utf-8")).digest()).decode()
+    assert len(scripts) == 1
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'\">" in html
+    assert not Page(html).handlers
+    assert not re.search(r"url\((?!#)|@import|https?:|\.innerHTML|eval\(", html)
+
+
+def test_texts_cannot_end_the_data_or_become_markup(tmp_path: Path) -> None:
+    block = replace(
+        one_sided(), cases=(case(0.9, True, name=EVIL, question=EVIL), case(0.1, False))
+    )
+    html = write(block, tmp_path).read_text(encoding="utf-8")
+
+    (found,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
+    assert html.count("<script") == 2
+    assert not set("<>&\u2028\u202e") & set(found)
+    assert "<script>alert(1)</script>" in json.loads(found)["names"][0]
+    assert "img" not in Page(html).tags
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.mark.slow
+def test_the_page_computes_what_python_computes_at_every_threshold(
+    browser: Any, tmp_path: Path
+) -> None:
+    rng = random.Random(22)
+    blocks = [drawn(rng) for _ in range(25)]
+    asked = []
+    for block in blocks:
+        pairs = [
+            (relevance, confidence)
+            for relevance in block.stops("relevance") or [block.policy.relevance_threshold]
+            for confidence in block.stops("confidence") or [block.policy.confidence_threshold]
+        ]
+        asked.append((block, pairs, rng.sample(pairs, min(40, len(pairs)))))
+    with page_of(browser) as page:
+        page.goto(write(two_sided(), tmp_path).as_uri())
+        found = page.evaluate(
+            """runs => runs.map(([data, pairs]) => pairs.map(pair => {
+                const found = whatIf.measure(data, ...pair);
+                return [found, whatIf.cost(found, 7, 2, null), whatIf.cost(found, 7, 2, 0.3)];
+            }))""",
+            [[json.loads(block.data), pairs] for block, _, pairs in asked],
+        )
+        shares = [part / whole for whole in range(1, 60) for part in range(whole + 1)]
+        shares += [0.0004, 0.0025, 0.0075, 0.9999]
+        texts = page.evaluate("shares => shares.map(whatIf.percent)", shares)
+        thresholds = page.evaluate(
+            "values => values.map(whatIf.thresholdText)", [*shares, -3.5, 12.25, 1 / 32, None]
+        )
+
+    for (block, _, pairs), points in zip(asked, found, strict=True):
+        for pair, (measures, cost, cost_of_share) in zip(pairs, points, strict=True):
+            wanted = block.at(*pair)
+            assert measures == {name: list(one) for name, one in wanted.items()}
+            assert cost == cost_of(wanted, 7, 2)
+            assert cost_of_share == cost_of(wanted, 7, 2, 0.3)
+    assert texts == [percent(one) for one in shares]
+    assert thresholds == [threshold_text(value) for value in [*shares, -3.5, 12.25, 1 / 32, None]]
