@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -176,16 +175,10 @@ def _print_agreement(run: RepliesRun) -> None:
             hint="start with `knowgate label RUN --annotator NAME`",
         )
     found = [Agreement.of(labels, criterion.name, run=run) for criterion in labels.criteria]
-    print_figures({one.criterion: _figures(one) for one in found})
+    print_figures({one.criterion: {"criterion": one.criterion, **one.to_dict()} for one in found})
     for one in found:
         _print_criterion(one)
     tell("agreement")
-
-
-def _figures(found: Agreement) -> dict[str, Any]:
-    """Return an agreement for JSON, whose keys are text."""
-    pairs = [{"annotators": pair, **value.to_dict()} for pair, value in found.cohen.items()]
-    return {**{one.name: getattr(found, one.name) for one in fields(found)}, "cohen": pairs}
 
 
 def _print_criterion(found: Agreement) -> None:

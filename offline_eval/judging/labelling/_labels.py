@@ -408,6 +408,19 @@ class Agreement:
             else krippendorff_alpha(table, order=order, groups=groups),
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; pairs of names, which JSON cannot key by, become a list."""
+        pairs = [{"annotators": list(pair), **one.to_dict()} for pair, one in self.cohen.items()]
+        return {
+            "annotators": list(self.annotators),
+            **{name: getattr(self, name) for name in ("replies", "by_two", "by_all")},
+            "disagreements": self.disagreements,
+            "cohen": pairs,
+            "fleiss": self.fleiss.to_dict(),
+            "alpha": self.alpha.to_dict(),
+            "ordinal_alpha": self.ordinal_alpha and self.ordinal_alpha.to_dict(),
+        }
+
 
 def _question(run: RepliesRun, reply_id: str) -> str:
     # A label of a reply that the run has not stands by itself.

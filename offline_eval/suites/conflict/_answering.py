@@ -39,6 +39,7 @@ from ._rows import (
     right_roles,
     sentences_of,
 )
+from .evidence import PassageJudge
 from .items import CONFLICTS, Candidate, ConflictItem, EvidenceKind, Task
 
 _HINT = (
@@ -256,10 +257,13 @@ class Asker:
             question without one is a row with an error.
         prompts: texts.
         form: how answers are taken.
+        judge: reads free answers; None: by the answers' own words.
     """
 
-    def __init__(self, lm: Any, prompts: PromptSet, form: AnswerForm) -> None:
-        self.lm, self.prompts, self.form = lm, prompts, form
+    def __init__(
+        self, lm: Any, prompts: PromptSet, form: AnswerForm, judge: PassageJudge | None = None
+    ) -> None:
+        self.lm, self.prompts, self.form, self._judge = lm, prompts, form, judge
 
     def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
@@ -305,10 +309,13 @@ class Asker:
 
     def _generated(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
         replies = generate_each(self.lm, [prompt for _, prompt, _ in asked])
-        return {
+        rows = {
             case.row_id: _reply_row(case, reply, self.form, cut=cut)
             for (case, _, cut), reply in zip(asked, replies, strict=True)
         }
+        if self.form == "free" and self._judge is not None:
+            rows |= _judged(self._judge, [case for case, _, _ in asked], rows)
+        return rows
 
     def _scored(self, asked: Sequence[tuple[Case, str, bool]]) -> dict[str, ConflictRow]:
         lm, rows = self.lm, {}
@@ -406,6 +413,29 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
     final = _FINAL.split(reply)[-1]
     names = [(option.text, *option.aliases) for option in instance.options]
     return tuple(MultipleChoice.LETTERS[number] for number in answers_named(final, names))
+
+
+def _judged(
+    judge: PassageJudge, cases: Sequence[Case], rows: Mapping[str, ConflictRow]
+) -> dict[str, ConflictRow]:
+    """The rows whose free replies a judge can read, with the letters that it reads in them."""
+    asked = {
+        case.row_id: {
+            "question": case.instance.question,
+            "options": case.instance.listed,
+            "reply": rows[case.row_id].response or "",
+        }
+        for case in cases
+        if case.task is not Task.KF and rows[case.row_id].response is not None
+    }
+    found = {}
+    for name, letters in zip(asked, judge.answers(list(asked.values())), strict=True):
+        row = rows[name]
+        own: dict[str, Any] = {"letters": letters, "correct": letters == row.right}
+        if isinstance(letters, KnowgateError):
+            own = {"letters": None, "correct": None, "error": RowError.of(letters)}
+        found[name] = row.model_copy(update=own)
+    return found
 
 
 def _row(case: Case, **fields: Any) -> ConflictRow:

@@ -74,7 +74,7 @@ class ConflictSettings(SuiteSettings):
         answers: How answers are taken; by default likelihood for a model that scores options and
             has no chat template, letters otherwise
         editor: A model that writes evidence that the data do not have.
-        judges: A model that checks passages; name two.
+        judges: A model that checks passages; name two. The first reads free answers.
         nli: Folder of an entailment model that checks passages.
         limit: At most that many questions.
         seed: Random seed of the options' places.
@@ -204,7 +204,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
             PassageJudge(name, _writer(name), prompts) for name in settings.judges
         ]
         self._entailment = None if settings.nli is None else CrossEncoderEntailment(settings.nli)
-        self._asker = Asker(lm, prompts, _form(settings.answers, lm))
+        reader = None if isinstance(lm, LoggedReplies) else next(iter(self._judges), None)
+        self._asker = Asker(lm, prompts, _form(settings.answers, lm), reader)
         return cases
 
     def applies(self, case: Case, system: System) -> bool:

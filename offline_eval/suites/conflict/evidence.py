@@ -165,6 +165,7 @@ def _tagged(reply: _Reply, tag: str) -> str | KnowgateError:
     return LanguageModelError(f"the editor's reply holds no usable <{tag}>")
 
 
+_GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}
 CriterionName = Literal["yields", "plausibility"]
 # A passage that claims an answer to a question, as prompts name the three.
@@ -172,12 +173,12 @@ Claim = Mapping[str, str]
 
 
 class PassageJudge:
-    """A language model that judges passages.
+    """A language model that judges passages, and reads free answers.
 
     Args:
         name: as checks call it.
         lm: that is asked, greedily.
-        prompts: `judge_yields` and `judge_plausibility`.
+        prompts: `judge_yields`, `judge_plausibility` and `judge_answers`.
     """
 
     def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet) -> None:
@@ -189,6 +190,16 @@ class PassageJudge:
         replies = generate_each(self._lm, [prompt.fill(**claim) for claim in claims])
         return [self._verdict(criterion, reply) for reply in replies]
 
+    def answers(self, asked: Sequence[Mapping[str, str]]) -> list[tuple[str, ...] | KnowgateError]:
+        """The letters of the options that each free reply gives.
+
+        Args:
+            asked: `question`, `options` (lettered, one a line) and `reply`.
+        """
+        prompt = self._prompts["judge_answers"]
+        replies = generate_each(self._lm, [prompt.fill(**one) for one in asked])
+        return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
+
     def _verdict(self, criterion: CriterionName, reply: _Reply) -> Check:
         error, found = NoVerdictError(criterion, calls=1), None
         if isinstance(reply, list):
@@ -198,6 +209,15 @@ class PassageJudge:
             return Check(judge=self.name, criterion=criterion, error=note)
         outcome, reasoning = found.outcome, found.reasoning
         return Check(judge=self.name, criterion=criterion, outcome=outcome, reasoning=reasoning)
+
+
+def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
+    for content in reversed(_GIVEN.findall(reply)):
+        if content.strip(" .*`\"'").casefold() in ("none", "no", "neither"):
+            return ()
+        if found := set(re.findall(r"\b[A-D]\b", content.upper())):
+            return tuple(sorted(found))
+    return NoVerdictError("given", calls=1)
 
 
 _LEAST, _MOST = 1, 5

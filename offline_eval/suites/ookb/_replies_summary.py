@@ -13,7 +13,7 @@ import numpy as np
 from ....guard.reply_check import DEFAULT_THRESHOLD
 from ....guard.signals.support import SupportCheck
 from ...judging.correction import corrected_rate
-from ...judging.labelling import Labels
+from ...judging.labelling import Agreement, Labels
 from ...judging.validation import JudgeValidation
 from ...report.cascade import cascade_counts
 from ...report.document import as_json
@@ -348,7 +348,8 @@ def labels_of(evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> 
         warned: what is known against judges, by name.
 
     Returns:
-        How many labels each annotator gave; each judge against them; and rates by the judge
+        How many labels each annotator gave; how far they agree, by criterion; each judge against
+        them; and rates by the judge
         (`raw`) and corrected by the labels, whose intervals include the judge's error, all
         systems together first.
     """
@@ -364,7 +365,13 @@ def labels_of(evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> 
         name: sum(label.outcome is not None for label in given)
         for name, given in labels.given.items()
     }
-    return {"annotators": counts, "judges": judges, "corrected": list(_corrected(evidence, labels))}
+    names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
+    return {
+        "annotators": counts,
+        "agreement": {name: Agreement.of(labels, name, run=evidence.run) for name in names},
+        "judges": judges,
+        "corrected": list(_corrected(evidence, labels)),
+    }
 
 
 def _validation(found: JudgeValidation) -> dict[str, Any]:

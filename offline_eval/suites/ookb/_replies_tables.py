@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...report.document import Section
@@ -71,16 +72,31 @@ def shape_table(first: str, given: Mapping[str, ReplyShape | None], *, best: boo
 
 
 def label_tables(labels: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Section]:
-    """Make tables of what people's labels say of judges, each with its title."""
-    judges, rates = labels["judges"], labels["corrected"]
-    if judges:
+    """Make tables of what people's labels say of each other and of judges, each with its title."""
+    judges, rates, people = labels["judges"], labels["corrected"], labels["agreement"]
+    if people:
+        of = list(people.values())
         columns: Columns = [
+            ("Labelled", [one.replies for one in of]),
+            ("By two or more", [one.by_two for one in of]),
+            ("Disagreed", [one.disagreements for one in of]),
+        ]
+        # One pair of people has Cohen's κ; of more there is a number per pair, in report.json.
+        cohen = [next(iter(one.cohen.values())) if len(one.cohen) == 1 else None for one in of]
+        if any(cohen):
+            columns.append(("Cohen’s κ", [Cell.estimate(one, _two) for one in cohen]))
+        columns.append(("Fleiss’ κ", Cell.column([one.fleiss for one in of], _two)))
+        columns.append(("Krippendorff’s α", Cell.column([one.alpha for one in of], _two)))
+        table = Table.from_columns("Criterion", list(people), columns)
+        yield Section("People among each other", (table,))
+    if judges:
+        columns = [
             ("Labels", [one.n for one in judges]),
             *(
                 (name.capitalize(), Cell.column([getattr(one, name) for one in judges]))
                 for name in ("accuracy", "precision", "recall")
             ),
-            ("κ", Cell.column([one.kappa for one in judges], lambda value: decimal(value, 2))),
+            ("κ", Cell.column([one.kappa for one in judges], _two)),
         ]
         lines = [f"{one.criterion}, {one.judge}" for one in judges]
         table = Table.from_columns("Criterion, judge", lines, columns)
@@ -98,6 +114,9 @@ def label_tables(labels: Mapping[str, Any], names: Mapping[str, str]) -> Iterato
         ]
         table = Table.from_columns("Rate", lines, columns)
         yield Section("Rates corrected for the judges’ errors", (table,))
+
+
+_two = partial(decimal, digits=2)
 
 
 def cost_table(first: str, costs: Mapping[str, Mapping[str, Any]]) -> Table:

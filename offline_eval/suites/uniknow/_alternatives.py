@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
@@ -117,6 +117,25 @@ def plausible(
             answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
             found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
     return list(found.values())[:_PROPOSED]
+
+
+def implausible(
+    stated: StatedAnswer, of_kind: Mapping[AnswerKind, Sequence[StatedAnswer]], *, seed: int
+) -> list[Alternative]:
+    """Propose short answers of a wrong kind, in random order; may be none."""
+    wrong = [one for kind in _wrong_kinds(stated.shape.kind) for one in of_kind.get(kind, ())]
+    Random(f"uniknow/untrue/{seed}/{stated.question.id}").shuffle(wrong)  # noqa: S311
+    short = (one for one in wrong if one.shape.words <= _LONGEST // 2)
+    others = (one.text for one in short if is_another(stated, one.text, one.question))
+    return [Alternative(text, (text,)) for text in islice(others, _PROPOSED)]
+
+
+def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
+    if kind in NUMERIC_KINDS or kind is AnswerKind.DATE:
+        return NAMES
+    if kind in NAMES:
+        return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
+    return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
 
 
 def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:

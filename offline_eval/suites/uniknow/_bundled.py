@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
-from ._cases import ContextKind, PromptSet, Question, Stated, prompt_text
+from ._cases import PromptSet, Question, prompt_text
 from ._matching import holds_answer
 
 
@@ -26,19 +26,40 @@ class CannotBuildError(Exception):
     """A context cannot be built; the message is the reason. Never leaves the suite."""
 
 
-Makers = dict[ContextKind, Callable[[Question], Stated]]
-"""What makes the contexts of a data set, by kind; each may raise `CannotBuildError`."""
+Stated = tuple[str, tuple[str, ...]]
+"""A text with the answer that it states, and its aliases."""
 
 
-def without_answer(question: Question, texts: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the first text, in order of preference, that does not hold an answer."""
+class Makers(NamedTuple):
+    """What makes the passages of a data set; each may raise `CannotBuildError`.
+
+    Attributes:
+        original: a passage that states the answer.
+        contradicting: the same passage with another answer, plausible or not.
+        random: passages about other things, in order of preference.
+    """
+
+    original: Callable[[Question], Stated]
+    contradicting: Callable[[Question, bool], Stated]
+    random: Callable[[Question], Iterable[str]]
+
+
+def without_answer(question: Question, texts: Iterable[str], count: int) -> list[str]:
+    """Return the first different texts, in order of preference, that do not hold an answer."""
+    found: dict[str, None] = {}
     for text in texts:
         if not holds_answer(text, question.answers):
-            return text, ()
-    raise CannotBuildError("every other passage holds the answer")
+            found[text] = None
+            if len(found) == count:
+                return list(found)
+    raise CannotBuildError("too few other passages leave out the answer")
 
 
 MICROWORLD = "microworld"
+# What fits into the context window of the world's model beside question and answer.
+MOST_PASSAGES = 3
+# Draws of random documents until enough differ.
+_DRAWS = 60
 
 
 def microworld_questions(*, seed: int = 0) -> tuple[Question, ...]:
@@ -73,24 +94,24 @@ def microworld_contexts(seed: int) -> Makers:
     """Make contexts from the world's own documents."""
     world = default_world()
 
-    def contradicting(question: Question) -> Stated:
-        """The same document with another value of the same kind."""
+    def contradicting(question: Question, plausible: bool) -> Stated:
+        """The same document with another value of the same kind, or an absurd one."""
         fact = fact_of(world, question)
-        value = world.contradicting_value(fact, plausible=True)
-        aliases = world.aliases(value, fact.value_kind)
-        return world.contradiction(fact, plausible=True).text, (value, *aliases)
+        value = world.contradicting_value(fact, plausible=plausible)
+        aliases = world.aliases(value, fact.value_kind) if plausible else ()
+        return world.contradiction(fact, plausible=plausible).text, (value, *aliases)
 
-    def random(question: Question) -> Stated:
-        """A document that names neither the subject nor the value."""
+    def random(question: Question) -> Iterator[str]:
+        """Documents that name neither the subject nor the value."""
         fact = fact_of(world, question)
         rng = Random(f"uniknow/random/{seed}/{fact.id}")  # noqa: S311
-        return world.irrelevant_document(fact, "random", rng).text, ()
+        return (world.irrelevant_document(fact, "random", rng).text for _ in range(_DRAWS))
 
-    return {
-        ContextKind.ORIGINAL: lambda question: (question.sources[0], question.answers),
-        ContextKind.CONFLICTING: contradicting,
-        ContextKind.RANDOM: random,
-    }
+    return Makers(_own_text, contradicting, random)
+
+
+def _own_text(question: Question) -> Stated:
+    return question.sources[0], question.answers
 
 
 FACTS = "facts"
@@ -191,10 +212,10 @@ def fact_contexts(seed: int) -> Makers:
     """Make contexts from the passages of the list."""
     listed = listed_facts()
 
-    def contradicting(question: Question) -> Stated:
-        """The same passage with another answer of the relation."""
+    def contradicting(question: Question, plausible: bool) -> Stated:
+        """The same passage with another answer of the relation, or of another one."""
         fact = listed[question.id]
-        shuffled = list(fact.others)
+        shuffled = list(fact.others if plausible else _answers_beyond(question))
         Random(f"uniknow/other/{seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
         for other in shuffled:
             text = fact.stating(other)
@@ -202,17 +223,23 @@ def fact_contexts(seed: int) -> Makers:
                 return text, (other,)
         raise CannotBuildError("no other answer can take the answer's place")
 
-    def random(question: Question) -> Stated:
-        """A passage about another subject, without the answer."""
+    def random(question: Question) -> list[str]:
+        """Passages about other subjects."""
         others = (one for one in listed.values() if one.group != question.group)
         texts = list(dict.fromkeys(fact.text for fact in others))
         Random(f"uniknow/random/{seed}/{question.id}").shuffle(texts)  # noqa: S311
-        return without_answer(question, texts)
+        return texts
 
+    return Makers(_own_text, contradicting, random)
+
+
+def _answers_beyond(question: Question) -> dict[str, None]:
+    """Return the answers of other relations whose passages do not hold the question's answer."""
+    own = question.id.partition(".")[0]
     return {
-        ContextKind.ORIGINAL: lambda question: (question.sources[0], question.answers),
-        ContextKind.CONFLICTING: contradicting,
-        ContextKind.RANDOM: random,
+        fact.answers[0]: None
+        for fact in listed_facts().values()
+        if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, FiniteFloat
 
@@ -43,12 +43,24 @@ class KnowledgeEstimate:
 
 
 class ContextKind(StrEnum):
-    """How a context was made."""
+    """How a context was made.
+
+    The first four are the paper's and hold one passage. The others go beyond it: one right
+    passage among distractors, two that contradict each other, distractors only, and a
+    passage that states something untrue and implausible.
+    """
 
     ORIGINAL = "original"
     CONFLICTING = "conflicting"
     RANDOM = "random"
     RETRIEVED = "retrieved"
+    ONE_OF_K = "one_of_k"
+    TWO_IN_CONFLICT = "two_in_conflict"
+    NONE_OF_K = "none_of_k"
+    UNTRUE = "untrue"
+
+
+PAPER_KINDS, BEYOND_KINDS = tuple(ContextKind)[:4], tuple(ContextKind)[4:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +87,19 @@ class Question:
     selecting: tuple[str, ...] = ()
 
 
-Stated = tuple[str, tuple[str, ...]]
-"""A context, and what it says the answer is, with aliases; none if it does not say it."""
+class Context(NamedTuple):
+    """The passages in front of a question.
+
+    Attributes:
+        passages: one text, or several for some kinds beyond the paper.
+        answers: what the passages say the answer is, with aliases; empty if they do not say it,
+            or say something untrue.
+        untrue: the false answer of an untrue context; empty for other kinds.
+    """
+
+    passages: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    untrue: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +217,8 @@ class Case(_OfQuestion):
         answers: the gold answer, then its aliases.
         context_kind: how the context was made.
         passages: of the context.
-        context_answers: what the passages say the answer is.
+        context_answers: what the passages say the answer is; see `Context`.
+        untrue_answers: the false answer of an untrue context.
         knowledge: what the model knows of the question.
         samples_right: right answers among those drawn.
         samples_drawn: answers drawn until that was settled.
@@ -207,6 +231,7 @@ class Case(_OfQuestion):
     context_kind: ContextKind
     passages: tuple[_Text, ...]
     context_answers: tuple[_Text, ...]
+    untrue_answers: tuple[_Text, ...] = ()
     knowledge: Knowledge
     samples_right: _Count
     samples_drawn: _Count
@@ -217,7 +242,7 @@ class Case(_OfQuestion):
         cls,
         question: Question,
         kind: ContextKind,
-        stated: Stated,
+        context: Context,
         estimate: KnowledgeEstimate,
         part: Part = "evaluation",
     ) -> Case:
@@ -228,8 +253,9 @@ class Case(_OfQuestion):
             question_id=question.id,
             **{name: getattr(question, name) for name in _OF_QUESTION},
             context_kind=kind,
-            passages=(stated[0],),
-            context_answers=stated[1],
+            passages=context.passages,
+            context_answers=context.answers,
+            untrue_answers=context.untrue,
             knowledge=estimate.knowledge,
             samples_right=estimate.right,
             samples_drawn=estimate.drawn,
@@ -238,7 +264,10 @@ class Case(_OfQuestion):
 
     @property
     def scenario(self) -> Scenario | None:
-        """The knowledge scenario; None if it is undefined what the model knows."""
+        """The knowledge scenario; None if it is undefined what the model knows.
+
+        Kinds beyond the paper are classified by whether their passages hold the answer.
+        """
         if self.knowledge is Knowledge.UNDEFINED:
             return None
         known = self.knowledge is Knowledge.KNOWN
@@ -246,7 +275,7 @@ class Case(_OfQuestion):
             return Scenario.PARAMETRIC_ONLY if known else Scenario.UNKNOWN
         if not known:
             return Scenario.EXTERNAL_ONLY
-        agrees = self.context_kind is ContextKind.ORIGINAL
+        agrees = self.context_kind in (ContextKind.ORIGINAL, ContextKind.ONE_OF_K)
         return Scenario.AGREEMENT if agrees else Scenario.CONFLICT
 
     @property
@@ -333,6 +362,7 @@ class UniKnowRow(_OfQuestion):
         abstained: whether it abstains.
         right: an answer that the case expects.
         parametric: a gold answer although another one is expected.
+        misled: the answer that an untrue context gives.
         route: of a guard; None for other methods.
         relevance: likewise.
         confidence: likewise.
@@ -347,6 +377,7 @@ class UniKnowRow(_OfQuestion):
     abstained: bool
     right: bool
     parametric: bool
+    misled: bool = False
     route: Literal["follow_context", "answer", "abstain"] | None
     relevance: _Share | None
     confidence: _Share | None
@@ -370,6 +401,7 @@ class UniKnowRow(_OfQuestion):
             answer=told.pop("text"),
             right=right,
             parametric=not right and is_right(answer, case.answers),
+            misled=not right and is_right(answer, case.untrue_answers),
             **told,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from ....guard.contracts import LanguageModel, TextEmbedder
@@ -14,18 +15,20 @@ from ...run.grouping import grouped
 from ...testbed import default_world
 from .._prompts import WindowedModel
 from ..parts import stage_progress
-from ._alternatives import StatedAnswer, plausible, replace_answer, stated_answer
+from ._alternatives import StatedAnswer, implausible, plausible, replace_answer, stated_answer
 from ._bundled import (
     FACTS,
     MICROWORLD,
+    MOST_PASSAGES,
     CannotBuildError,
     Makers,
+    Stated,
     fact_contexts,
     listed_facts,
     microworld_contexts,
     without_answer,
 )
-from ._cases import ContextKind, Dataset, Question, Stated
+from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
 from ._windows import WINDOW_WORDS, NearestPassages, best_window, word_weights
 
 
@@ -40,6 +43,7 @@ def text_contexts(
         seed: of all random choices.
     """
     alike = grouped(stated.values(), lambda one: one.shape.form)
+    of_kind = grouped(stated.values(), lambda one: one.shape.kind)
     group_of = {one.window: one.question.group for one in reversed([*stated.values()])}
 
     def stated_of(question: Question) -> StatedAnswer:
@@ -49,30 +53,32 @@ def text_contexts(
             )
         return stated[question.id]
 
-    def contradicting(question: Question) -> Stated:
-        """The same window with another answer of the same sort."""
+    def contradicting(question: Question, likely: bool) -> Stated:
+        """The same window with another answer of the same sort, or of a wrong kind."""
         own = stated_of(question)
-        proposed = plausible(own, alike[own.shape.form], nearest, seed=seed)
+        if likely:
+            proposed = plausible(own, alike[own.shape.form], nearest, seed=seed)
+        else:
+            proposed = implausible(own, of_kind, seed=seed)
         if not proposed:
-            raise CannotBuildError("no other answer of the data set is of the same sort and form")
+            sort = "the same sort and form" if likely else "another kind"
+            raise CannotBuildError(f"no other answer of the data set is of {sort}")
         for one in proposed:
             text = replace_answer(own.window, question.answers, one, own.shape.kind)
             if text is not None:
                 return text, one.answers
         raise CannotBuildError("the answer cannot be replaced everywhere")
 
-    def random(question: Question) -> Stated:
-        """A window of another question, of another group as far as there is any."""
+    def random(question: Question) -> list[str]:
+        """Windows of the data set, those of other groups first."""
         order = list(dict.fromkeys(one.window for one in stated.values()))
         Random(f"uniknow/random/{seed}/{question.id}").shuffle(order)  # noqa: S311
         order.sort(key=lambda text: group_of[text] == question.group)
-        return without_answer(question, order)
+        return order
 
-    return {
-        ContextKind.ORIGINAL: lambda question: (stated_of(question).window, question.answers),
-        ContextKind.CONFLICTING: contradicting,
-        ContextKind.RANDOM: random,
-    }
+    return Makers(
+        lambda question: (stated_of(question).window, question.answers), contradicting, random
+    )
 
 
 def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer]:
@@ -87,6 +93,7 @@ def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer
 
 
 _LEAST_WORDS = 10
+PASSAGES = 4
 # Share of the free tokens that is used: windows differ, and blank lines join them.
 _MARGIN = 0.9
 _SAMPLED_SOURCES = 200
@@ -106,7 +113,7 @@ class ContextProblem(Stored):
     reason: str
 
 
-Contexts = dict[str, dict[ContextKind, Stated]]
+Contexts = dict[str, dict[ContextKind, Context]]
 """Question id → kind → context; every question has an entry, without what could not be built."""
 
 
@@ -114,17 +121,23 @@ def build_contexts(
     dataset: Dataset,
     *,
     encoder: TextEmbedder | None = None,
+    kinds: Sequence[ContextKind] = PAPER_KINDS,
     words: int = WINDOW_WORDS,
+    passages: int = PASSAGES,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> tuple[Contexts, list[ContextProblem]]:
-    """Build contexts of every kind, for every question of `dataset`.
+    """Build contexts of every kind asked for, for every question of `dataset`.
 
     Args:
         dataset: bundled ones have their own documents and contradictions.
         encoder: retrieves misleading passages; the embedded bi-encoder by default.
+        kinds: what to build.
         words: of a passage cut from a text, at least 10; bundled documents keep their length.
-        seed: picks random passages and wrong answers; the same seed gives the same contexts.
+        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the
+            microworld's model can read at once.
+        seed: picks random passages, wrong answers and places; the same seed gives the same
+            contexts.
         on_progress: called while texts are encoded and for each question.
 
     Returns:
@@ -133,27 +146,31 @@ def build_contexts(
     questions, encoder = dataset.questions, encoder or BiEncoderScorer()
     asked, own = [one.question for one in questions], dict[str, StatedAnswer]()
     if dataset.bundled == MICROWORLD:
-        passages = [document.text for document in default_world().documents]
+        texts, passages = (
+            [one.text for one in default_world().documents],
+            min(passages, MOST_PASSAGES),
+        )
     elif dataset.bundled == FACTS:
-        passages = [fact.text for fact in listed_facts().values()]
+        texts = [fact.text for fact in listed_facts().values()]
     else:
         own = _stated(questions, words)
-        passages = [one.window for one in own.values()]
+        texts = [one.window for one in own.values()]
         asked += [one.text for one in own.values()]
-    nearest = NearestPassages(passages, asked, encoder, on_progress)
+    nearest = NearestPassages(texts, asked, encoder, on_progress)
     bundled = {MICROWORLD: microworld_contexts, FACTS: fact_contexts}.get(dataset.bundled)
     makers = text_contexts(own, nearest, seed) if bundled is None else bundled(seed)
-    makers[ContextKind.RETRIEVED] = lambda question: without_answer(
-        question, nearest.ranked(question.question)
-    )
+    # The place of the right passage is balanced: each is used equally often, give or take one.
+    order = [question.id for question in questions]
+    Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
+    builder = _Builder(makers, nearest, passages, {name: n for n, name in enumerate(order)}, seed)
     built: Contexts = {}
     problems: list[ContextProblem] = []
     advance = stage_progress(on_progress, "building contexts")
     for number, question in enumerate(questions, start=1):
         found = built.setdefault(question.id, {})
-        for kind in ContextKind:
+        for kind in kinds:
             try:
-                found[kind] = makers[kind](question)
+                found[kind] = builder.build(question, kind)
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 problems.append(problem)
@@ -161,17 +178,81 @@ def build_contexts(
     return built, problems
 
 
-def fitting_size(lm: LanguageModel, dataset: Dataset, *, answer_tokens: int) -> int:
-    """Return the words of a context that the model can read with the question.
+@dataclass(frozen=True)
+class _Builder:
+    """Build contexts, of one passage or several.
+
+    Attributes:
+        makers: of the passages.
+        nearest: ranks passages that mislead.
+        count: passages of `one_of_k` and `none_of_k`.
+        turns: by question, decide the place of the right passage.
+        seed: of the order of distractors.
+    """
+
+    makers: Makers
+    nearest: NearestPassages
+    count: int
+    turns: Mapping[str, int]
+    seed: int
+
+    def build(self, question: Question, kind: ContextKind) -> Context:
+        """Return a context of some kind.
+
+        Raises:
+            CannotBuildError: there is none.
+        """
+        match kind:
+            case ContextKind.CONFLICTING:
+                text, answers = self.makers.contradicting(question, True)
+                return Context((text,), answers)
+            case ContextKind.UNTRUE:
+                text, untrue = self.makers.contradicting(question, False)
+                return Context((text,), (), untrue)
+            case ContextKind.RANDOM:
+                return Context(tuple(without_answer(question, self.makers.random(question), 1)))
+            case ContextKind.RETRIEVED:
+                return Context(tuple(self._retrieved(question, 1)))
+            case ContextKind.NONE_OF_K:
+                return Context(tuple(self._distractors(question, self.count)))
+        passages, (text, answers) = [], self.makers.original(question)
+        turn = self.turns[question.id]
+        if kind is ContextKind.ONE_OF_K:
+            passages = self._distractors(question, self.count - 1)
+        elif kind is ContextKind.TWO_IN_CONFLICT:
+            other, wrong = self.makers.contradicting(question, True)
+            passages, answers = [other], (*answers, *wrong)
+        passages.insert(turn % (len(passages) + 1), text)
+        return Context(tuple(passages), answers)
+
+    def _retrieved(self, question: Question, count: int) -> list[str]:
+        return without_answer(question, self.nearest.ranked(question.question), count)
+
+    def _distractors(self, question: Question, count: int) -> list[str]:
+        """Return as many misleading as random passages, all different, in a shuffled order."""
+        passages = self._retrieved(question, (count + 1) // 2)
+        random = (text for text in self.makers.random(question) if text not in passages)
+        if far := count - len(passages):
+            passages = [*passages, *without_answer(question, random, far)]
+        Random(f"uniknow/order/{self.seed}/{question.id}").shuffle(passages)  # noqa: S311
+        return passages
+
+
+def fitting_size(
+    lm: LanguageModel, dataset: Dataset, *, answer_tokens: int, passages: int, several: bool
+) -> tuple[int, int]:
+    """Return words and passages of contexts that the model can read with the question.
 
     Args:
         lm: a model that does not state its context window gets passages of the usual length.
         dataset: whose sources, questions and prompts are measured.
         answer_tokens: kept free for the answer.
+        passages: wanted in contexts with several.
+        several: whether there will be such contexts; two of them then have to fit.
     """
     sources = [text for question in dataset.questions for text in question.sources]
     if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
-        return WINDOW_WORDS
+        return WINDOW_WORDS, passages
     per_word = sorted(
         len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
     )
@@ -181,4 +262,5 @@ def fitting_size(lm: LanguageModel, dataset: Dataset, *, answer_tokens: int) -> 
     prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
     asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
     room = max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))
-    return max(_LEAST_WORDS, min(WINDOW_WORDS, room))
+    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
+    return words, max(2, min(passages, room // words))

@@ -23,11 +23,16 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
 from ...run.grouping import grouped
-from ._cases import ContextKind, Knowledge, QuestionKey, UniKnowRow
+from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
 from ._matching import stands_in
 
 _HOLDING_SCENARIOS = (Scenario.CONFLICT, Scenario.AGREEMENT, Scenario.EXTERNAL_ONLY)
-_HOLDING_KINDS = (ContextKind.ORIGINAL, ContextKind.CONFLICTING)
+_HOLDING_KINDS = (
+    ContextKind.ORIGINAL,
+    ContextKind.CONFLICTING,
+    ContextKind.ONE_OF_K,
+    ContextKind.TWO_IN_CONFLICT,
+)
 
 
 class Outcome(StrEnum):
@@ -46,8 +51,8 @@ class Outcome(StrEnum):
     - `PARAMETRIC`: memory was used wrongly: the gold answer although the context says
       another, or, with a context that holds no answer, a wrong answer that does not
       occur in it, to a question of which the model knows something.
-    - `OTHER`: the rest: an invented answer that neither context nor memory holds, or an empty
-      reply.
+    - `OTHER`: the rest: an invented answer that neither context nor memory holds, an empty
+      reply, or an untrue answer that was believed.
     """
 
     RIGHT = "right"
@@ -75,7 +80,7 @@ def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
         return Outcome.FALSE_ABSTENTION if must_answer else Outcome.RIGHT_ABSTENTION
     if row.right:
         return Outcome.RIGHT
-    if not normalise_answer(row.answer):
+    if row.misled or not normalise_answer(row.answer):
         return Outcome.OTHER
     if row.parametric:
         return Outcome.PARAMETRIC
@@ -110,7 +115,7 @@ SCORED_SCENARIOS = (
 ALL = "all"
 _DRAWS = 1000
 _OVERALL = ("acc", "truth", "ans", "rely")
-_COUNTED = ("em", "acc", "truth", "ans", *Outcome)
+_COUNTED = ("em", "acc", "truth", "ans", "abstained", "misled", *Outcome)
 
 
 def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
@@ -121,6 +126,8 @@ def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
         right,
         row.right or row.abstained,
         not row.abstained,
+        row.abstained,
+        row.misled and not row.abstained and not row.right,
         *(outcome is one for one in Outcome),
     ]
 
@@ -185,14 +192,14 @@ of the four, undefined if one of them is empty; and `including_agreement`."""
 def method_shares(
     rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
 ) -> MethodShares:
-    """Compute all shares of one method.
+    """Compute all shares of one method, over the paper's four kinds of contexts.
 
     Args:
         rows: of the method; those with an error count in none.
         resamples: draws over questions.
         contexts: text of the context by case id without the method.
     """
-    usual = measured(rows)
+    usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
     by_scenario = grouped(usual, lambda row: row.scenario)
     found = {
         scenario.value: Shares(by_scenario.get(scenario, []), resamples, contexts)
@@ -251,6 +258,38 @@ def uniknow_metrics(
     return {
         method: method_shares(own, resamples, contexts or {})
         for method, own in grouped(rows, lambda row: row.method).items()
+    }
+
+
+BeyondRates = dict[ContextKind, dict[str, dict[str, Any]]]
+
+
+def beyond_rates(rows: Sequence[UniKnowRow], *, bootstrap: int = _DRAWS) -> BeyondRates:
+    """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
+
+    `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
+    other; `wanted` is abstaining in the scenario `unknown`, a right answer in the others, without
+    cases of undefined knowledge. Beside these intervals stand the numbers of questions and cases.
+
+    Args:
+        rows: of a run, in any order.
+        bootstrap: number of draws over questions.
+    """
+    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
+
+    def rates(rows: Sequence[UniKnowRow]) -> dict[str, Any]:
+        own = measured(rows)
+        found = Shares(own, resamples, {})
+        settled = Shares([row for row in own if row.scenario is not None], resamples, {})
+        named = {"right": found["acc"], "abstained": found["abstained"], "misled": found["misled"]}
+        sizes = {"questions": found.questions, "cases": found.cases}
+        return {**named, "wanted": settled["em"], **sizes}
+
+    by_kind = grouped(rows, lambda row: row.context_kind)
+    return {
+        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
+        for kind in BEYOND_KINDS
+        if (some := by_kind.get(kind))
     }
 
 

@@ -19,6 +19,7 @@ from ...report.text import counted, decimal, estimate_text, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ...run.grouping import grouped
 from ..parts import READ_REPLIES
+from ._cases import PAPER_KINDS, ContextKind
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import ALL
@@ -52,7 +53,8 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     found, other = [], 0
     for row in run.rows:
         reply, signal = replies.get(row.case_key), signals.get(row.case_key)
-        if row.method != _GUARD or row.error or reply is None or signal is None:
+        guarded = row.method == _GUARD and not row.error and row.context_kind in PAPER_KINDS
+        if not guarded or reply is None or signal is None:
             continue
         case = run.cases[row.case_key]
         relevance, confidence = calibrated(run.policy, signal)
@@ -295,6 +297,8 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         if summary.differences
         else None,
         Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
+        _ablations(summary),
+        _beyond(summary),
         READ_REPLIES,
         _failures(summary),
         Section(
@@ -317,6 +321,39 @@ def _tested(summary: UniKnowSummary) -> Section:
     situations = Table.of_text(headings, lines)
     blocks = (TEXTS.text("sources"), situations, knows, TEXTS.text("right"))
     return Section("What was tested", blocks)
+
+
+def _ablations(summary: UniKnowSummary) -> Section | None:
+    """Show the variants of trained methods, below their usual training."""
+    if not summary.ablations:
+        return None
+    bases = {name.partition("@")[0] for name in summary.ablations}
+    usual = {name: found for name, found in summary.methods.items() if name in bases}
+    columns = [
+        ("Rely", ALL, "rely", 1),
+        *((title, name, "em", 1) for name, title in _TITLES.items()),
+    ]
+    notes = TEXTS.terms("ablations", CONTENT["published"])
+    return Section("What the training needs", (_table(usual | summary.ablations, columns, notes),))
+
+
+def _beyond(summary: UniKnowSummary) -> Section | None:
+    headings = [("wanted", "As wanted", 1), ("right", "Right answer", 0)]
+    headings += [("abstained", "Abstained", 0), ("misled", "Misled", -1)]
+    parts = []
+    for kind, by_method in summary.beyond.items():
+        title, meaning = CONTENT["kinds"][kind]
+        shown = {name: found for name, found in by_method.items() if name in summary.methods}
+        columns = [
+            (heading, Cell.column([one[name] for one in shown.values()], better=better))
+            for name, heading, better in headings
+            if name != "misled" or kind is ContextKind.UNTRUE
+        ]
+        table = Table.from_columns("Method", list(shown), columns)
+        parts.append(Section(title, (Prose((meaning,), small=True), table)))
+    if not parts:
+        return None
+    return Section("More than one passage, and untrue ones", (*TEXTS.paragraphs("beyond"), *parts))
 
 
 def _failures(summary: UniKnowSummary) -> Section:

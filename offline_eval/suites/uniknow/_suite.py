@@ -35,6 +35,7 @@ from ..parts import (
 )
 from ._bundled import FACTS, MICROWORLD, prompts_of
 from ._cases import (
+    PAPER_KINDS,
     Case,
     ContextKind,
     Knowledge,
@@ -43,7 +44,7 @@ from ._cases import (
     UniKnowSignal,
     row_id,
 )
-from ._contexts import build_contexts, fitting_size
+from ._contexts import PASSAGES, build_contexts, fitting_size
 from ._guard import SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import dataset_of, question_file, read_dataset
@@ -85,6 +86,9 @@ class UniKnowSettings(SuiteSettings):
         temperature: Temperature of these answers.
         risk: Share that guards may let through where neither context nor model has the answer.
         delta: Probability that the guarantee of the guards fails by chance.
+        ablations: Also train lm_uniknow on other data.
+        beyond: Also use contexts of several passages, and untrue ones.
+        passages_per_context: Passages of the contexts with several.
         scorer: Scorer of the guards, by name, folder or judge:MODEL.
         answer_tokens: The most tokens an answer of a local model may have.
         rank: Rank of trained adapters; by default what suits.
@@ -110,6 +114,9 @@ class UniKnowSettings(SuiteSettings):
     temperature: float = 1.0
     risk: float = 0.1
     delta: float = 0.1
+    ablations: bool = False
+    beyond: bool = False
+    passages_per_context: int = Field(PASSAGES, ge=2)
     scorer: str = _GUARD_SCORER
     answer_tokens: int = Field(24, ge=1)
     rank: int | None = Field(None, ge=1)
@@ -138,6 +145,11 @@ class UniKnowSettings(SuiteSettings):
     def sampling(self) -> Sampling:
         """How closed-book answers are sampled."""
         return Sampling(self.samples, self.tau, self.temperature, self.seed)
+
+    @property
+    def kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of contexts that are built."""
+        return tuple(ContextKind) if self.beyond else PAPER_KINDS
 
 
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
@@ -216,7 +228,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
                 the guards was tuned on these questions.
         """
         lm: LanguageModel | None = given[0].model if given else None
-        names, left_out = choose_methods(settings.methods, lm)
+        names, left_out = choose_methods(settings.methods, lm, ablations=settings.ablations)
         if lm is not None:
             methods = self._methods = Methods(lm, prompts_of(settings.data), left_out)
             if not set(GUARDED).isdisjoint(names):
@@ -351,11 +363,19 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             store=KnowledgeStore(settings.knowledge or work.run.folder / "knowledge.jsonl"),
             on_progress=work.options.on_progress,
         )
-        words = fitting_size(lm, dataset, answer_tokens=getattr(lm, "max_new_tokens", 0))
+        words, passages = fitting_size(
+            lm,
+            dataset,
+            answer_tokens=getattr(lm, "max_new_tokens", 0),
+            passages=settings.passages_per_context,
+            several=settings.beyond,
+        )
         built = build_contexts(
             dataset,
             encoder=self._encoder,
+            kinds=settings.kinds,
             words=words,
+            passages=passages,
             seed=settings.seed,
             on_progress=work.options.on_progress,
         )
@@ -425,7 +445,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> DryRun:
         """Count the cases of each method, as if all contexts could be built."""
-        most = len(cases) * len(ContextKind)
+        most = len(cases) * len(settings.kinds)
         counts = {system.name: most for system in systems}
         note = (
             f"{len(cases)} questions, each asked up to {settings.samples} times without a context; "

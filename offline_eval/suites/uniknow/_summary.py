@@ -14,7 +14,7 @@ from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
 from ..parts import run_values
 from ._cases import Knowledge
-from ._metrics import MethodShares, method_values, paired_difference, uniknow_metrics
+from ._metrics import MethodShares, beyond_rates, method_values, paired_difference, uniknow_metrics
 from .plan import UniKnowRun
 
 CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
@@ -31,12 +31,14 @@ Methods = Mapping[str, MethodShares]
 
 def shown_method(name: str) -> tuple[str, str]:
     """Return the family of a method, `other` if it is not known, and what it does."""
-    return _METHODS.get(name, ("other", ""))
+    base, _, variant = name.partition("@")
+    family, meaning = _METHODS.get(base, ("other", ""))
+    return family, f"{base}, {variant}." if variant and meaning else meaning
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Sort the methods: those of the suite in its order, others by name."""
-    return sorted(set(names), key=lambda name: (_ORDER.get(name, 99), name))
+    """Sort the methods: those of the suite in its order, others by name, ablations last."""
+    return sorted(set(names), key=lambda name: ("@" in name, _ORDER.get(name, 99), name))
 
 
 class UniKnowSummary:
@@ -50,9 +52,11 @@ class UniKnowSummary:
         groups: documents or subjects that the questions come from.
         knowledge: questions by what the model knows of them.
         failures: per method the failed rows by type of error, most frequent first.
-        methods: by name.
+        methods: by name, without the ablations.
+        ablations: trainings on other data, by name.
         differences: guard against base, against prompting and against the trained methods: by
             both names the number of cases, and the intervals.
+        beyond: per kind of context beyond the paper, by method.
         problems: contexts that could not be built, by kind.
     """
 
@@ -70,13 +74,19 @@ class UniKnowSummary:
             for name in in_order(failed)
         }
         metrics = uniknow_metrics(rows, contexts=run.contexts)
-        self.methods = {name: metrics[name] for name in in_order(metrics)}
+        names = in_order(metrics)
+        self.methods = {name: metrics[name] for name in names if "@" not in name}
+        self.ablations = {name: metrics[name] for name in names if "@" in name}
         differences = {
             (method, base): paired_difference(rows, method, base)
             for method, base in CONTENT["pairs"]
             if method in metrics and base in metrics
         }
         self.differences = {pair: found for pair, found in differences.items() if found[0]}
+        self.beyond = {
+            kind: {name: found[name] for name in in_order(found)}
+            for kind, found in beyond_rates(rows).items()
+        }
         self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
@@ -86,8 +96,9 @@ class UniKnowSummary:
 
     @property
     def method_values(self) -> dict[str, dict[str, Any]]:
-        """The metrics of each method, for JSON."""
-        return {name: method_values(own, self.failed(name)) for name, own in self.methods.items()}
+        """The metrics of each method, ablations last, for JSON."""
+        found = {**self.methods, **self.ablations}
+        return {name: method_values(own, self.failed(name)) for name, own in found.items()}
 
     def failed(self, method: str) -> int:
         """Return the number of rows of a method with an error."""
@@ -98,7 +109,7 @@ class UniKnowSummary:
         differences: dict[str, dict[str, Any]] = {}
         for (method, base), (cases, intervals) in self.differences.items():
             differences.setdefault(method, {})[base] = {"cases": cases, **intervals}
-        names = ("questions", "groups", "knowledge", "failures")
+        names = ("questions", "groups", "knowledge", "failures", "beyond")
         values = {
             **{name: getattr(self, name) for name in names},
             "methods": self.method_values,

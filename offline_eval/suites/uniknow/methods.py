@@ -11,7 +11,9 @@ Training examples are made of cases, as the paper describes them for each traine
                 external-only ¼, unknown ¼
     dpo         as lm_uniknow                         as lm_uniknow, preferred to a wrong reply
 
-Each method is trained and asked with one and the same prompt.
+Each method is trained and asked with one and the same prompt. The paper's ablations of its own
+method have names of their own: `lm_uniknow@abstention=0.25` has another share of the scenario
+`unknown` in the examples, `lm_uniknow@without=conflicting` leaves kinds of contexts out.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from ...run.calls import OnProgress, each_or_error, generate_each
 from ...run.grouping import grouped
 from ..parts import stage_progress
 from ._cases import (
+    PAPER_KINDS,
     Case,
     ContextKind,
     Knowledge,
@@ -62,6 +65,11 @@ class TrainedMethod(StrEnum):
     RETROBUST = "retrobust"
     DPO = "dpo"
 
+    @classmethod
+    def named(cls, name: str) -> TrainedMethod:
+        """Return the method of that name, or of which that is an ablation."""
+        return cls(name.partition("@")[0])
+
     @property
     def abstains(self) -> bool:
         """Whether it learns to reply `unknown`."""
@@ -81,6 +89,11 @@ METHOD_NAMES = (*_PROMPTED, *_CONTRASTIVE, "retrobust", "kaft", "lm_uniknow", *G
 ALL_METHODS = "all"
 # `dpo` is no part of `all`: it goes beyond the paper's comparison.
 _KNOWN = (*METHOD_NAMES, "dpo")
+_ABLATIONS = (
+    *(f"lm_uniknow@abstention={share:g}" for share in (0.0, 0.125, 0.25, 0.375, 0.5)),
+    *(f"lm_uniknow@without={kinds}" for kinds in ("conflicting", "retrieved")),
+    "lm_uniknow@without=conflicting+retrieved",
+)
 
 
 def check_methods(names: Sequence[str]) -> None:
@@ -100,23 +113,25 @@ def check_methods(names: Sequence[str]) -> None:
 
 
 def choose_methods(
-    names: Sequence[str], lm: LanguageModel | None
+    names: Sequence[str], lm: LanguageModel | None, *, ablations: bool = False
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Choose the methods asked for that the model allows.
 
     Args:
         names: of methods, or `all`, which leaves out what the model does not allow.
         lm: what is asked; None for one that allows all.
+        ablations: also train `lm_uniknow` on other data.
 
     Returns:
-        The methods in the order of the rows; and those that `all` asks for and
+        The methods in the order of the rows, ablations last; and those that `all` asks for and
         that are not possible, with the reason.
 
     Raises:
-        InputError: a method asked for by name cannot be run.
+        InputError: a method asked for by name, or the ablations, cannot be run.
     """
     wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
     ordered = [name for name in _KNOWN if name in wanted]
+    ordered += _ABLATIONS if ablations else ()
     reasons = {name: "" if lm is None else _why_not(name, lm) for name in ordered}
     left_out = {name: reason for name, reason in reasons.items() if reason}
     for name in left_out if ALL_METHODS not in names else ():
@@ -126,8 +141,8 @@ def choose_methods(
 
 
 def is_trained(name: str) -> bool:
-    """Return whether a method trains an adapter."""
-    return name in set(TrainedMethod)
+    """Return whether a method, or an ablation of one, trains an adapter."""
+    return name.partition("@")[0] in set(TrainedMethod)
 
 
 def _why_not(name: str, lm: LanguageModel) -> str:
@@ -274,7 +289,7 @@ class Methods:
                 adapter=self.train(name),
                 loading=LoadOptions(chat_template=self.lm.uses_chat_template),
             )
-            template = TrainedMethod(name).prompt(self.prompts)
+            template = TrainedMethod.named(name).prompt(self.prompts)
             self._loaded = name, partial(prompted, adapted, template)
         return self._loaded[1]
 
@@ -286,10 +301,13 @@ class Methods:
             DeviceError: the device is not there.
             KnowgateError: the loss is not a finite number any more.
         """
-        folder = self.folder / name
+        make = partial(training_examples, cases=self.cases, prompts=self.prompts, seed=self.seed)
+        examples, usual = make(name), TrainedMethod.named(name)
+        # An ablation at the usual share is the usual training, and is done once.
+        folder = self.folder / (usual if name != usual and examples == make(usual) else name)
         train_scenarios(
             self.lm.name,
-            training_examples(name, self.cases, self.prompts, seed=self.seed),
+            examples,
             folder,
             settings=self.preference_settings if name == TrainedMethod.DPO else self.settings,
             seed=self.seed,
@@ -320,9 +338,9 @@ def training_examples(
     without a conflicting context is left out of the scenario `unknown`.
 
     Args:
-        name: of a trained method.
-        cases: of training questions only. Questions of undefined knowledge are
-            left out.
+        name: of a trained method, or of an ablation.
+        cases: of training questions only. Questions of undefined knowledge and kinds of
+            contexts beyond the paper are left out.
         prompts: of the data set.
         per_side: at most that many known and as many unknown questions, drawn by the seed.
         seed: decides which questions and which repetitions, and the order.
@@ -330,12 +348,12 @@ def training_examples(
     Raises:
         InputError: no cases are left.
     """
-    method = TrainedMethod(name)
+    method = TrainedMethod.named(name)
     template = method.prompt(prompts)
     if method is not TrainedMethod.DPO:
         return [
             TrainingExample(case.fill(template), wanted_reply(method, case))
-            for case in _picked(method, cases, per_side, seed)
+            for case in _picked(name, cases, per_side, seed)
         ]
     wrong = {
         (case.question_id, Scenario.UNKNOWN): case.context_answers[0]
@@ -354,7 +372,7 @@ def training_examples(
             wanted_reply(method, case),
             wrong.get((case.question_id, case.scenario or Scenario.AGREEMENT), _UNKNOWN_REPLY),
         )
-        for case in _picked(method, usable, per_side, seed)
+        for case in _picked(name, usable, per_side, seed)
     ]
 
 
@@ -367,12 +385,17 @@ def wanted_reply(method: TrainedMethod, case: Case) -> str:
     return case.expected[0]
 
 
-def _picked(method: TrainedMethod, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
+def _picked(name: str, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
     """Return the cases that a method is trained on, repetitions included, shuffled."""
+    method, changed = TrainedMethod.named(name), name.partition("@")[2]
     rng = Random(f"uniknow/training/{method}/{seed}")  # noqa: S311 - no secret
     taken = _of_questions(cases, per_side, seed)
+    without = changed.removeprefix("without=").split("+")
     # Parts have equal shares, and share them equally among their kinds.
-    found = grouped(taken, lambda case: (_part_of(method, case), case.context_kind))
+    found = grouped(
+        (case for case in taken if case.context_kind not in without),
+        lambda case: (_part_of(method, case), case.context_kind),
+    )
     groups = {key: found[key] for key in sorted(found, key=lambda key: key[0]) if key[0]}
     if not groups:
         raise InputError(
@@ -381,8 +404,15 @@ def _picked(method: TrainedMethod, cases: Sequence[Case], per_side: int, seed: i
             hint="give known and unknown questions with contexts",
         )
     kinds = Counter(part for part, _ in groups)
-    shares = {(part, kind): 1 / len(kinds) / kinds[part] for part, kind in groups}
-    quotas = _whole_numbers(shares, len(taken))
+    shares = dict.fromkeys(kinds, 1 / len(kinds))
+    if changed.startswith("abstention=") and str(Scenario.UNKNOWN) in kinds and len(kinds) > 1:
+        abstention = float(changed.removeprefix("abstention="))
+        shares = dict.fromkeys(kinds, (1 - abstention) / (len(kinds) - 1))
+        shares[str(Scenario.UNKNOWN)] = abstention
+    quotas = _whole_numbers(
+        {(part, kind): shares[part] / kinds[part] for part, kind in groups if shares[part] > 0},
+        len(taken),
+    )
     picked = []
     for key, count in quotas.items():
         # Each case as often as any other, give or take one.
@@ -394,7 +424,11 @@ def _picked(method: TrainedMethod, cases: Sequence[Case], per_side: int, seed: i
 
 def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
     """Return the cases of at most `per_side` known and `per_side` unknown questions."""
-    usable = [case for case in cases if case.knowledge is not Knowledge.UNDEFINED]
+    usable = [
+        case
+        for case in cases
+        if case.knowledge is not Knowledge.UNDEFINED and case.context_kind in PAPER_KINDS
+    ]
     kept: set[tuple[str, str]] = set()
     for side in (Knowledge.KNOWN, Knowledge.UNKNOWN):
         ids = sorted({case.question_key for case in usable if case.knowledge is side})

@@ -28,6 +28,7 @@ from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
 from ._cases import (
+    PAPER_KINDS,
     Case,
     ContextKind,
     Dataset,
@@ -169,7 +170,7 @@ def make_plan(
     training = [
         case.model_copy(update={"part": "training"})
         for case in cases
-        if case.question_id in in_training
+        if case.question_id in in_training and case.context_kind in PAPER_KINDS
     ]
     evaluation = [case for case in cases if case.question_id in evaluated]
     if not evaluation:

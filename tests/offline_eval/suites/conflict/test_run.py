@@ -10,6 +10,8 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, accuracy_cells, suppressions
 from knowgate.offline_eval.suites.conflict._suite import ConflictSettings
+from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
+from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 
@@ -88,3 +90,27 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found[HPC]["remover"]["accuracy"].n == 7  # one failed
     assert found[LPC]["remover"]["accuracy"].value == 0.0
     assert found[HPC][MODEL_SYSTEM]["accuracy"].value == 0.0
+
+
+def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:
+    answering = ScriptedLanguageModel(default="Answer: the usual two")
+    checks = {
+        "<yields>": "<yields>yes</yields>",
+        "<plausibility>": "<plausibility>3</plausibility>",
+    }
+    settings = ConflictSettings(answers="free", kinds=(NC, HPC), tasks=(Task.PCK, Task.KF))
+
+    def read_by(name: str, reply: str) -> ConflictRun:
+        lm = ScriptedLanguageModel(checks, default=reply)
+        judges = (PassageJudge(name, lm, conflict_prompts()),)
+        folder = tmp_path / name
+        return read_conflict_run(
+            run_conflict(answering, ITEMS, folder, settings=settings, judges=judges)
+        )
+
+    read = read_by("judge", "It names her. <given>C, A</given>").rows
+    assert {row.letters for row in read if row.task is Task.PCK} == {("A", "C")}
+    assert {row.letters for row in read if row.task is Task.KF} == {None}
+    failed = read_by("silent", "hm").rows
+    errors = {row.error.type for row in failed if row.task is Task.PCK and row.error}
+    assert errors == {"NoVerdictError"}

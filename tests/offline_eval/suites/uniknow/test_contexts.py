@@ -18,7 +18,7 @@ from knowgate.offline_eval.testbed import FactStatus, default_world
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 ALL = tuple(ContextKind)
-WITHOUT_ANSWER = (ContextKind.RANDOM, ContextKind.RETRIEVED)
+WITHOUT_ANSWER = (ContextKind.RANDOM, ContextKind.RETRIEVED, ContextKind.NONE_OF_K)
 PEOPLE = ["Ada Brown", "Bo Green", "Cy White", "Di Black", "Ed Gray", "Flo Stone"]
 CITIES = ["Rome", "Oslo", "Lima", "Bern", "Kyiv", "Riga"]
 
@@ -43,29 +43,49 @@ def towers(tmp_path: Path) -> Dataset:
 
 
 def test_every_kind_is_built_for_every_question(towers: Dataset) -> None:
-    built, problems = build_contexts(towers, encoder=BagOfWords())
+    built, problems = build_contexts(towers, encoder=BagOfWords(), kinds=ALL)
 
     assert problems == []
     for question in towers.questions:
         found = built[question.id]
         assert set(found) == set(ALL)
-        assert holds_answer(found[ContextKind.ORIGINAL][0], question.answers)
-        assert found[ContextKind.ORIGINAL][1] == question.answers
-        for kind in WITHOUT_ANSWER:
-            assert not holds_answer(found[kind][0], question.answers)
-            assert found[kind][1] == ()
+        assert holds_answer(found[ContextKind.ORIGINAL].passages[0], question.answers)
+        assert found[ContextKind.ORIGINAL].answers == question.answers
+        for kind in (*WITHOUT_ANSWER, ContextKind.UNTRUE):
+            assert not holds_answer(" ".join(found[kind].passages), question.answers)
+            assert found[kind].answers == ()
+        assert len(set(found[ContextKind.ONE_OF_K].passages)) == 4
+        assert len(set(found[ContextKind.NONE_OF_K].passages)) == 4
+        both = found[ContextKind.TWO_IN_CONFLICT]
+        assert sum(holds_answer(text, question.answers) for text in both.passages) == 1
+        assert both.answers == (*question.answers, *found[ContextKind.CONFLICTING].answers)
+        assert holds_answer(found[ContextKind.UNTRUE].passages[0], found[ContextKind.UNTRUE].untrue)
 
 
 def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dataset) -> None:
     built, _ = build_contexts(towers, encoder=BagOfWords())
 
     for question in towers.questions:
-        text, answers = built[question.id][ContextKind.CONFLICTING]
+        (text,), answers, _ = built[question.id][ContextKind.CONFLICTING]
         assert not holds_answer(text, question.answers)
         assert holds_answer(text, answers[:1])
         pool = next(p for p in (PEOPLE, CITIES, None) if p is None or question.answers[0] in p)
         assert pool is None or answers[0] in pool
         assert pool is not None or answers[0].isdecimal()
+
+
+@pytest.mark.parametrize(("kind", "count"), [("one_of_k", 3), ("two_in_conflict", 2)])
+def test_the_right_passage_stands_in_each_place_equally_often(
+    towers: Dataset, kind: str, count: int
+) -> None:
+    built, _ = build_contexts(towers, encoder=BagOfWords(), kinds=[ContextKind(kind)], passages=3)
+
+    places = Counter(
+        [holds_answer(passage, question.answers) for passage in context.passages].index(True)
+        for question in towers.questions
+        for context in built[question.id].values()
+    )
+    assert places == dict.fromkeys(range(count), 18 // count)
 
 
 def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
@@ -77,7 +97,7 @@ def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
-    built, problems = build_contexts(read_dataset(path), encoder=BagOfWords())
+    built, problems = build_contexts(read_dataset(path), encoder=BagOfWords(), kinds=ALL)
 
     assert set(built["bare"]) == {ContextKind.RANDOM, ContextKind.RETRIEVED}
     assert set(built["held"]) == {ContextKind.ORIGINAL}

@@ -53,15 +53,16 @@ def test_every_passage_states_the_answer_and_no_question_gives_it_away() -> None
 def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
     dataset = read_dataset(FACTS, limit=20, seed=1)
 
-    found, problems = build_contexts(dataset, encoder=BagOfWords())
+    found, problems = build_contexts(dataset, encoder=BagOfWords(), kinds=tuple(ContextKind))
 
     assert not problems
     for question in dataset.questions:
         contexts = found[question.id]
-        assert holds_answer(contexts[ContextKind.ORIGINAL][0], question.answers)
-        assert holds_answer(*contexts[ContextKind.CONFLICTING])
+        assert holds_answer(contexts[ContextKind.ORIGINAL].passages[0], question.answers)
+        (text,), answers, _ = contexts[ContextKind.CONFLICTING]
+        assert holds_answer(text, answers)
         for kind in (ContextKind.CONFLICTING, ContextKind.RANDOM, ContextKind.RETRIEVED):
-            assert not holds_answer(contexts[kind][0], question.answers)
+            assert not holds_answer(contexts[kind].passages[0], question.answers)
 
 
 class _Answering:

@@ -15,6 +15,7 @@ from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from knowgate.offline_eval.run.manifest import Manifest
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
+    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
@@ -36,7 +37,7 @@ def _case(name: str, text: str, kind: ContextKind) -> Case:
     answers = ("Rome",) if kind is ContextKind.ORIGINAL else ()
     question = Question(name, f"{name}?", ("Rome",), "toy", name)
     estimate = KnowledgeEstimate(Knowledge.KNOWN, 7, 7)
-    return Case.of(question, kind, (text, answers), estimate)
+    return Case.of(question, kind, Context((text,), answers), estimate)
 
 
 def _signals(questions: int, noise: float, seed: int = 0) -> list[UniKnowSignal]:

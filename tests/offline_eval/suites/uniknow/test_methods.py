@@ -10,6 +10,7 @@ from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
+    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
@@ -34,10 +35,11 @@ def _case(
     name: str = "q",
     knowledge: Knowledge = Knowledge.KNOWN,
     answers: tuple[str, ...] = ("Rome",),
+    untrue: tuple[str, ...] = (),
 ) -> Case:
     question = Question(name, f"Where {name}?", ("Paris",), "toy", name)
-    stated = f"text {name}", answers
-    return Case.of(question, kind, stated, KnowledgeEstimate(knowledge, 0, 10))
+    context = Context((f"text {name}",), answers, untrue)
+    return Case.of(question, kind, context, KnowledgeEstimate(knowledge, 0, 10))
 
 
 class _Contrasting(ScriptedLanguageModel):
@@ -121,9 +123,10 @@ def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
         (_case(), "Paris", {"parametric"}),
         (_case(), "Oslo", set()),
         (_case(ContextKind.RANDOM, answers=()), "Paris", {"right"}),
+        (_case(ContextKind.UNTRUE, answers=(), untrue=("1 AD",)), "1 AD", {"misled"}),
     ],
 )
 def test_rows_say_what_a_reply_is_worth(case: Case, text: str, marks: set[str]) -> None:
     row = UniKnowRow.of("naive", case, Reply(text, abstained=False))
 
-    assert {name for name in ("right", "parametric") if getattr(row, name)} == marks
+    assert {name for name in ("right", "parametric", "misled") if getattr(row, name)} == marks

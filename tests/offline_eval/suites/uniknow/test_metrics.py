@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.suites.uniknow._cases import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._cases import ContextKind, UniKnowRow
 from knowgate.offline_eval.suites.uniknow._matching import stands_in
 from knowgate.offline_eval.suites.uniknow._metrics import (
     MethodShares,
     Outcome,
+    beyond_rates,
     context_holds_answer,
     method_values,
     outcome_of,
@@ -252,6 +253,27 @@ def test_a_paired_difference_rests_on_common_cases_and_is_narrower_than_apart() 
     assert found["em_all"].value is None
 
 
+def test_rates_of_kinds_beyond_the_paper_are_as_counted() -> None:
+    rows = [
+        row(9, context_kind="untrue", misled=True),
+        row(11, context_kind="untrue"),
+        row(12, context_kind="untrue"),
+        row(18, context_kind="untrue"),
+        row(0, context_kind="one_of_k"),
+        row(0),
+    ]
+
+    found = beyond_rates(rows, bootstrap=20)
+
+    assert list(found) == [ContextKind.ONE_OF_K, ContextKind.UNTRUE]
+    untrue = found[ContextKind.UNTRUE]["naive"]
+    rates = [untrue[name].value for name in ("right", "abstained", "misled")]
+    assert rates == [0, 0.5, 0.25]
+    # Of the three of which the knowledge is settled only the refusal in `unknown` is wanted.
+    assert untrue["wanted"].value == pytest.approx(1 / 3)
+    assert untrue["wanted"].n == 3
+
+
 def test_each_of_twenty_cases_is_sorted_as_by_hand() -> None:
     for number in range(len(TABLE)):
         assert outcome_of(row(number), CONTEXT) == TABLE[number][-1]
@@ -274,6 +296,12 @@ def test_an_empty_reply_that_is_no_refusal_is_another_error() -> None:
     assert outcome_of(row(2, answer=" . "), CONTEXT) is Outcome.OTHER
 
 
+def test_an_untrue_answer_that_was_believed_is_another_error() -> None:
+    believed = row(9, context_kind="untrue", misled=True)
+
+    assert outcome_of(believed, CONTEXT) is Outcome.OTHER
+
+
 @pytest.mark.parametrize(
     ("kind", "holds"),
     [
@@ -281,6 +309,10 @@ def test_an_empty_reply_that_is_no_refusal_is_another_error() -> None:
         ("conflicting", True),
         ("random", False),
         ("retrieved", False),
+        ("one_of_k", True),
+        ("two_in_conflict", True),
+        ("none_of_k", False),
+        ("untrue", False),
     ],
 )
 def test_open_questions_go_by_the_kind_of_their_context(kind: str, holds: bool) -> None:

@@ -13,12 +13,13 @@ import pytest
 from knowgate.guard import Scenario
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uniknow._cases import (
+    PAPER_KINDS,
     Case,
+    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
     Question,
-    Stated,
     UniKnowRow,
 )
 from knowgate.offline_eval.suites.uniknow.plan import Plan
@@ -45,7 +46,9 @@ _SCENARIOS = (Scenario.CONFLICT, Scenario.EXTERNAL_ONLY, Scenario.PARAMETRIC_ONL
 _KNOWLEDGE = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.KNOWN, Knowledge.UNKNOWN)
 
 
-def simulated_cases(questions: int, *, text: str = "") -> list[Case]:
+def simulated_cases(
+    questions: int, *, kinds: Sequence[ContextKind] = PAPER_KINDS, text: str = ""
+) -> list[Case]:
     """Every fifth question is of undefined knowledge; `text` stands in all that is free text."""
     cases = []
     for number in range(questions):
@@ -58,22 +61,24 @@ def simulated_cases(questions: int, *, text: str = "") -> list[Case]:
         )
         knowledge = Knowledge.UNDEFINED if number % 5 == 4 else _KNOWLEDGE[number % 4]
         estimate = KnowledgeEstimate(knowledge, 0, 10)
-        cases += [
-            Case.of(question, kind, _context(kind, number, text), estimate) for kind in ContextKind
-        ]
+        cases += [Case.of(question, kind, _context(kind, number, text), estimate) for kind in kinds]
     return cases
 
 
-def _context(kind: ContextKind, number: int, text: str) -> Stated:
+def _context(kind: ContextKind, number: int, text: str) -> Context:
     other = f"Village {number}"
     gold = (f"Town {number} {text}".strip(), f"City of Town {number}")
     near = f"Person {number + 1000} lives in Hamlet {number}. {text}"
     says_gold, says_other = f"Person {number} lives in {gold[0]}.", f"Person lives in {other}."
     return {
-        ContextKind.ORIGINAL: (says_gold, gold),
-        ContextKind.CONFLICTING: (says_other, (other,)),
-        ContextKind.RANDOM: (f"Bread is baked. {text}", ()),
-        ContextKind.RETRIEVED: (near, ()),
+        ContextKind.ORIGINAL: Context((says_gold,), gold),
+        ContextKind.CONFLICTING: Context((says_other,), (other,)),
+        ContextKind.RANDOM: Context((f"Bread is baked. {text}",)),
+        ContextKind.RETRIEVED: Context((near,)),
+        ContextKind.ONE_OF_K: Context((near, says_gold, "Bread is baked."), gold),
+        ContextKind.TWO_IN_CONFLICT: Context((says_gold, says_other), (*gold, other)),
+        ContextKind.NONE_OF_K: Context((near, "Bread is baked.")),
+        ContextKind.UNTRUE: Context(("They live on the moon.",), (), ("the moon",)),
     }[kind]
 
 
@@ -116,6 +121,7 @@ def _row(
         "abstained": False,
         "right": False,
         "parametric": False,
+        "misled": False,
         "route": None,
         "relevance": None,
         "confidence": None,
@@ -131,6 +137,8 @@ def _row(
 
 
 def _wrong(case: Case, rng: random.Random) -> Row:
+    if case.untrue_answers and rng.random() < 0.6:
+        return {"answer": case.untrue_answers[0], "misled": True}
     gold = case.answers[0]
     if gold not in case.expected and rng.random() < 0.7:
         return {"answer": gold, "parametric": True}
@@ -185,10 +193,13 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def full_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of all methods, with some failures."""
-    cases = simulated_cases(20)
+    """A finished run of all methods, ablations, kinds beyond the paper, and some failures."""
+    habits = dict(HABITS)
+    for variant in ("abstention=0.0", "abstention=0.5", "without=conflicting"):
+        habits[f"lm_uniknow@{variant}"] = HABITS["lm_uniknow"]
+    cases = simulated_cases(20, kinds=tuple(ContextKind))
     folder = tmp_path_factory.mktemp("runs") / "run"
-    return write_run(folder, cases, simulated_rows(cases, HABITS, failing=0.01))
+    return write_run(folder, cases, simulated_rows(cases, habits, failing=0.01))
 
 
 @pytest.fixture(scope="module")

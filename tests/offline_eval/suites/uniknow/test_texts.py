@@ -113,22 +113,25 @@ class _Windowed(ScriptedLanguageModel):
         return list(range(len(text)))
 
 
-def _fit(window: int | None) -> int:
-    return fitting_size(_Windowed(window), DATASET, answer_tokens=8)
+def _fit(window: int | None, *, several: bool = False) -> tuple[int, int]:
+    return fitting_size(_Windowed(window), DATASET, answer_tokens=8, passages=4, several=several)
 
 
 def test_a_wide_window_takes_passages_of_the_usual_length() -> None:
-    assert _fit(100_000) == 100
-    assert _fit(None) == 100
+    assert _fit(100_000) == (100, 4)
+    assert _fit(None) == (100, 4)
 
 
-def test_a_narrow_window_shortens_passages() -> None:
+def test_a_narrow_window_shortens_passages_and_then_their_number() -> None:
     # 5 tokens a word, 33 for question, prompt and answer: (333 - 33) · .9 / 5 = 54 words.
-    assert _fit(333) == 54
+    assert _fit(333) == (54, 2)
+    assert _fit(333, several=True) == (27, 2)
+    # 115 words: two passages of 57.
+    assert _fit(677, several=True) == (57, 2)
 
 
 def test_a_passage_never_has_fewer_than_ten_words() -> None:
-    assert _fit(40) == 10
+    assert _fit(40)[0] == 10
 
 
 def test_case_punctuation_articles_and_spaces_do_not_matter() -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from knowgate.calibration.training.scenarios import TrainingExample
 from knowgate.offline_eval.suites.uniknow._cases import (
+    PAPER_KINDS,
     Case,
+    Context,
     ContextKind,
     Knowledge,
     KnowledgeEstimate,
@@ -33,7 +37,7 @@ ANSWERS = {
 
 
 def question(number: int, knowledge: Knowledge) -> list[Case]:
-    """One question with its four contexts."""
+    """One question with the paper's four contexts and one beyond it."""
     asked = Question(
         id=f"{knowledge.value}{number}",
         question=f"{knowledge.value}{number}?",
@@ -42,11 +46,12 @@ def question(number: int, knowledge: Knowledge) -> list[Case]:
         group=f"g{number}",
     )
     contexts = [
-        (kind, (f"{kind.value} {{text}} {number}", (f"{says} {number}",) if says else ()))
+        (kind, Context((f"{kind.value} {{text}} {number}",), (f"{says} {number}",) if says else ()))
         for kind, says in ANSWERS.items()
     ]
+    contexts.append((ContextKind.NONE_OF_K, Context(("a", "b"))))
     estimate = KnowledgeEstimate(knowledge, 0, 10)
-    return [Case.of(asked, kind, stated, estimate) for kind, stated in contexts]
+    return [Case.of(asked, kind, context, estimate) for kind, context in contexts]
 
 
 CASES = [
@@ -83,7 +88,7 @@ def test_kaft_learns_the_contexts_answer_where_there_is_one_else_the_gold_answer
     assert counts("kaft") == {
         (knowledge, kind.value, ANSWERS[kind] or "gold"): 6
         for knowledge in ("known", "unknown")
-        for kind in ContextKind
+        for kind in PAPER_KINDS
     }
 
 
@@ -98,6 +103,38 @@ def test_lm_uniknow_learns_all_four_scenarios_in_equal_parts() -> None:
         ("unknown", "random", "unknown"): 6,
         ("unknown", "retrieved", "unknown"): 6,
     }
+
+
+@pytest.mark.parametrize(("share", "abstentions"), [(0.0, 0), (0.5, 24), (0.75, 36)])
+def test_the_share_of_abstentions_is_as_asked_and_the_number_of_examples_stays(
+    share: float, abstentions: int
+) -> None:
+    found = counts(f"lm_uniknow@abstention={share}")
+
+    assert sum(found.values()) == 48
+    assert sum(n for (_, _, reply), n in found.items() if reply == "unknown") == abstentions
+    # The other three scenarios share the rest equally, up to rounding.
+    known = sum(n for (who, kind, _), n in found.items() if (who, kind[0]) == ("known", "r"))
+    assert known == (48 - abstentions) // 3
+
+
+def test_contexts_left_out_are_replaced_by_more_of_the_same_part() -> None:
+    found = counts("lm_uniknow@without=retrieved")
+
+    assert sum(found.values()) == 48
+    assert found["unknown", "random", "unknown"] == 12
+    assert not any(kind == "retrieved" for _, kind, _ in found)
+    without_both = counts("lm_uniknow@without=retrieved+conflicting")
+    assert {kind for _, kind, _ in without_both} == {"original", "random"}
+    assert sum(without_both.values()) == 48
+
+
+def test_repetitions_are_as_even_as_they_can_be() -> None:
+    examples = _examples("lm_uniknow@abstention=0.4")
+
+    times = Counter(one.prompt for one in examples if one.target == "unknown")
+    assert sum(times.values()) == 18
+    assert set(times.values()) == {1, 2}
 
 
 def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_method() -> None:

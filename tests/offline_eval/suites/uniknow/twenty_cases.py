@@ -62,6 +62,7 @@ def row(number: int, method: str = "naive", **changes: Any) -> UniKnowRow:
         "abstained": not answer,
         "right": right,
         "parametric": parametric,
+        "misled": False,
         "route": None,
         "relevance": None,
         "confidence": None,
