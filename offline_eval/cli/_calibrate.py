@@ -311,7 +311,7 @@ def calibrate(
         mix: leak: of the runs of two to five scorers on the same questions make one scorer, by
             weights that are fitted on a third of the questions. It is taken where it is shown
             to be better than the best of them alone; the other questions are the test.
-        report: selective: write this page (.html), and JSON beside it.
+        report: selective: write this page (.html), with plots, and JSON beside it.
         max_false_abstention: Write no policy that abstains from a larger share of the
             questions that it could answer, among those that it was calibrated on (or that were
             held out).
