@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from knowgate.guard import LanguageModelError
+from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
@@ -19,7 +19,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Reply,
     UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow.methods import untrained
+from knowgate.offline_eval.suites.uniknow.methods import choose_methods, untrained
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",
@@ -130,3 +130,12 @@ def test_rows_say_what_a_reply_is_worth(case: Case, text: str, marks: set[str]) 
     row = UniKnowRow.of("naive", case, Reply(text, abstained=False))
 
     assert {name for name in ("right", "parametric", "misled") if getattr(row, name)} == marks
+
+
+def test_ablations_come_last_and_need_a_model_that_can_be_trained() -> None:
+    names, _ = choose_methods(["naive", "lm_uniknow"], None, ablations=True)
+
+    assert names[:3] == ("naive", "lm_uniknow", "lm_uniknow@abstention=0")
+    assert len(names) == 10
+    with pytest.raises(InputError, match="cannot be trained"):
+        choose_methods(["naive"], ScriptedLanguageModel(), ablations=True)

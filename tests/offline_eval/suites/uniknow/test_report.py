@@ -256,3 +256,17 @@ def test_an_empty_scenario_is_null_and_said(tmp_path: Path) -> None:
     assert scenarios["all"]["em"]["value"] is None
     assert scenarios["all"]["rely"]["value"] is not None
     assert "No case of this run falls under “Context against memory”" in page_of(run).text
+
+
+def test_ablations_and_contexts_beyond_the_paper_stand_apart(written: Path) -> None:
+    text = (written / "report.md").read_text(encoding="utf-8")
+    found = json.loads((written / "report.json").read_text())
+
+    main, rest = text.split("## What the training needs")
+    ablations, beyond = rest.split("## More than one passage, and untrue ones")
+    assert "lm_uniknow@" not in main + beyond.partition("## Single replies")[0]
+    assert "lm_uniknow@without=conflicting" in ablations
+    assert all("@" in name for name in list(found["methods"])[-3:])
+    assert list(found["beyond"]) == ["one_of_k", "two_in_conflict", "none_of_k", "untrue"]
+    assert found["beyond"]["untrue"]["naive"]["misled"]["value"] > 0
+    assert beyond.count("Misled |") == 1
