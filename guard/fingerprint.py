@@ -204,8 +204,8 @@ class CascadeRule(Artefact):
     Attributes:
         threshold: lower edge of the band, on the cheap scorer's scale; a value passes from here on.
         reach: width of the band; 0 asks about nothing.
-        fallback: where the costly scorer failed, the cheap value from which on a question passes;
-            None: it does not pass.
+        fallback: where the costly scorer failed, the cheap value from which on a question of the
+            band passes; None: it does not pass. Above the band, where doubts asked, it does not.
 
     Example:
         >>> rule = CascadeRule(threshold=0.5, reach=0.25)
@@ -243,7 +243,7 @@ class CascadeRule(Artefact):
         if not self.asks(cheap, strict):
             return cheap
         if verdict is None:
-            if self.fallback is not None:
+            if self.fallback is not None and cheap < self.threshold + self.reach:
                 return self.threshold + (cheap - self.fallback)
             verdict = 0.0
         return cheap - 2.0 * max(self.reach, cheap - strict) * (1.0 - verdict)
@@ -457,9 +457,21 @@ def default_aggregator(kind: str) -> str:
     return JOINT if kind in _JOINT_KINDS else "max"
 
 
+_STRICT = "_strict"
+
+
 def strict_kind(kind: str) -> str:
     """The kind of a scorer's strict reading, see `SufficiencyScorer.strict`."""
-    return f"{kind}_strict"
+    return f"{kind}{_STRICT}"
+
+
+def read_loosely(fingerprint: Fingerprint) -> Fingerprint | None:
+    """The scorer that this is the strict reading of, without a probe; None where it is none."""
+    kind = fingerprint.kind.removesuffix(_STRICT)
+    if kind == fingerprint.kind:
+        return None
+    kept = {name: one for name, one in fingerprint.settings.items() if name != "strictness"}
+    return fingerprint.model_copy(update={"kind": kind, "settings": kept, "probe": None})
 
 
 # What passages hold: chunks of documents, or short answers such as those of FAQs.

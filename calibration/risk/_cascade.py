@@ -50,7 +50,8 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     """Fit the band of a cascade, so that at most `risk.bound` of unanswerable questions pass.
 
     The width is chosen by cost on a part of the passages, which takes no part in the test.
-    Where no width costs less than the cheap scorer alone, the policy is one of that scorer.
+    Where no width costs less than the cheap scorer alone, the policy is one of that scorer; with a
+    strict reading it is always one of a cascade, whose band may have no width.
     """
     cascade = settings.binding.cascade
     assert cascade is not None
@@ -94,7 +95,7 @@ def _widths(
     risk: Leak,
     level: float,
 ) -> tuple[BandWidth, ...]:
-    """What each width of the band would cost; 0 is the cheap scorer alone."""
+    """What each width of the band would cost; 0 is the cheap scorer alone, or its doubts alone."""
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
     leak = _certifiable(passages, risk.bound, level)
@@ -234,9 +235,8 @@ def _of_cascade(
     if first is None or rule.fallback is None:
         failing = say("leak.cascade_abstains")
     else:
-        failing = say(
-            "leak.cascade_cheap", fallback=rule.fallback, wrong=first[0].wrong, n=guarantee.n
-        )
+        name = "leak.cascade_cheap_doubts" if doubts else "leak.cascade_cheap"
+        failing = say(name, fallback=rule.fallback, wrong=first[0].wrong, n=guarantee.n)
     statement = say(
         "leak.cascade_doubts" if doubts else "leak.cascade",
         statement=guarantee.statement,

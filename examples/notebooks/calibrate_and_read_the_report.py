@@ -101,7 +101,7 @@ scores.plot.hist(bins=20, alpha=0.6, title="Raw relevance, with the article and 
 # %% [markdown]
 # ## The report
 #
-# `report.html` has the rates, the scores, and a table of other thresholds. The same
+# `report.html` has the rates, the scores, and a slider for other thresholds. The same
 # numbers as a table, by the names that gates (`--fail-if`) take:
 #
 # - `left_out.abstention_rate`: the share of missing answers that were noticed, 1 − leak;

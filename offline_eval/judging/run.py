@@ -56,7 +56,7 @@ class _RemoteJudges:
             if self._judges[name].version(criterion) != version:
                 what = f"the worker's judge {name!r} is another version"
                 hint = "install the same weights and libraries on all machines"
-                raise InputError(what, where="--engine ray", hint=hint)
+                raise InputError(what, where="--calls engine=ray", hint=hint)
 
     async def __call__(self, asked: _Asked) -> Verdict:
         """Return the verdict."""

@@ -19,7 +19,7 @@ from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
-from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator, strict_kind
+from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator, read_loosely
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
@@ -240,18 +240,23 @@ class CalibrationSet:
             InputError: as for `with_judge`; there is no costly scorer; or that is no strict
                 reading of the cheap one.
         """
+        if self.cascade is None:
+            raise InputError(
+                "is for a costly scorer, and none measured these questions",
+                where=read.source,
+                hint="name a run of the costly scorer, too: run=RUN,strict=RUN",
+            )
         relevance = self.require_same_cases(read)
         assert read.scorer is not None
-        assert self.scorer is not None
-        # The probe is read strictly, too.
-        wanted = {"kind": strict_kind(self.scorer.kind), "probe": None}
-        if self.cascade is None or self.scorer.model_copy(update=wanted).differences(read.scorer):
+        loose = read_loosely(read.scorer)
+        if self.scorer is None or loose is None or loose.differences(self.scorer):
             raise InputError(
-                f"was measured by {read.scorer.kind!r}, which is no strict reading of "
-                f"{self.scorer.kind!r}",
+                f"was measured by {read.scorer.kind!r}, which is no strict reading of the scorer "
+                f"of {self.name}",
                 where=read.source,
                 hint="measure with --scorer NAME, with --scorer strict:NAME, and with the judge",
             )
+        read.require_usual_aggregator(read.scorer)
         records = []
         for record in self.records:
             strict = relevance[record.question_id, record.measured_case]

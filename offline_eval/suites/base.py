@@ -373,7 +373,9 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             InputError: they cannot, or the suite cannot be run on Ray at all.
         """
         if not self.on_ray:
-            raise InputError(f"{self.name} answers in batches, not on Ray", where="--engine")
+            raise InputError(
+                f"{self.name} answers in batches, not on Ray", where="--calls engine=ray"
+            )
 
     @property
     def on_ray(self) -> bool:

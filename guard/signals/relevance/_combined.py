@@ -135,6 +135,8 @@ def strict_reading(scorer: RelevanceScorer) -> RelevanceScorer:
     """
     found: RelevanceScorer | None = getattr(scorer, "strict", None)
     kind = scorer.fingerprint.kind
+    if getattr(found, "fingerprint", None) is None:
+        found = None
     if found is None or found.fingerprint.kind != strict_kind(kind):
         raise InputError(
             f"the scorer {kind!r} has no strict reading", hint="take sufficiency, or a tuned one"
@@ -364,14 +366,10 @@ class CascadeScorer(CombinedScorer):
     def _strict_values(
         self, cheap: list[SetScore], questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> Generator[_Asked, Any, dict[int, float]]:
-        """Values of the strict reading by place, of what would pass without a verdict."""
+        """Values of the strict reading by place, of what passes or may pass by a verdict."""
         if self._strict is None:
             return {}
-        passing = [
-            index
-            for index, one in enumerate(cheap)
-            if one.joint >= self._rule.threshold and not self._rule.asks(one.joint)
-        ]
+        passing = [i for i, one in enumerate(cheap) if one.joint >= self._rule.threshold]
         if not passing:
             return {}
         found: list[SetScore] = yield (

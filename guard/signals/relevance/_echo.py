@@ -73,6 +73,8 @@ _LOOK_ALIKE = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u0261\u03bf\u03bd\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a7",
     "aeopcyxijsdqgovABEKMHOPCTXABEZHIKMNOPTX",
 )
+# Counts up when the same texts are read in another way: part of the fingerprints of scorers.
+ECHO_VERSION = 2
 Span = tuple[int, int]
 Places = NDArray[np.float64]
 

@@ -27,7 +27,7 @@ _PER_LETTER, _MOST_LETTERS = 0.3, 8
 _ENOUGH_TOLD = 0.15
 _MAX_CHARACTERS = 50_000
 # Changes when words are read off texts in another way.
-_READING = 3
+_READING = 4
 _WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(r"[぀-ヿ㐀-鿿豈-﫿가-힯]+")
 _ARABIC = re.compile("[\u0600-\u06ff]")

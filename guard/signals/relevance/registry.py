@@ -16,7 +16,7 @@ from ...engine.backends import ScorerOptions
 from ...engine.encoder import TokenEncoder, exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
-from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
+from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint, read_loosely
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
 from ._combined import CascadeScorer, MixScorer, strict_reading
@@ -224,6 +224,9 @@ def scorer_name(wanted: Fingerprint) -> str:
     """
     if wanted.kind == METADATA:
         return MetadataScorer.name_of(wanted)
+    loose = _strict_reading_of(wanted)
+    if loose is not None:
+        return f"strict:{scorer_name(loose)}"
     if wanted.kind == MIX:
         return f"{MIX}:{'+'.join(map(scorer_name, wanted.parts))}"
     options = _options_of(wanted)
@@ -256,9 +259,17 @@ def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
     if wanted.kind == MIX:
         _require_none(options, f"{MIX}:")
         return MixScorer([load_scorer(one) for one in wanted.parts]).weighted_as(wanted)
+    loose = _strict_reading_of(wanted)
+    if loose is not None:
+        return strict_reading(_registered(loose, options))
     given = _options_of(wanted)
     given.update(options)
     return load_scorer(wanted.kind, **given)
+
+
+def _strict_reading_of(wanted: Fingerprint) -> Fingerprint | None:
+    """The scorer that `strict:` stands before; None for another, whatever its name."""
+    return None if wanted.kind in _SCORERS.names else read_loosely(wanted)
 
 
 def _options_of(wanted: Fingerprint) -> _LoadOptions:

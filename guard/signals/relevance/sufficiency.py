@@ -43,7 +43,7 @@ from ...model_files import (
     reranker_folder,
 )
 from ...read_models import read_model
-from ._echo import StatedText
+from ._echo import ECHO_VERSION, StatedText
 from ._mentions import MENTIONS_SHA256
 from .late_interaction import (
     IDF_SHA256,
@@ -183,13 +183,16 @@ class SufficiencyScorer(TokenScorer):
         return self._folder
 
     @property
-    def strict(self) -> SufficiencyScorer:
+    def strict(self) -> SufficiencyScorer | None:
         """The same scorer in a strict reading: only what is surely told counts.
 
         Doubtful sentences count as mentions of the subject, and no text that asks counts. It
         misses more answers. What passes with the one and not with the other is what a costly scorer
-        should read. The encoder, and what it has encoded, are shared.
+        should read. The encoder, and what it has encoded, are shared. None for further scorers that
+        are made of this one.
         """
+        if type(self) is not SufficiencyScorer:
+            return None
         return SufficiencyScorer(
             self._folder, encoder=self.encoder, model=self._model, strictness=STRICT
         )
@@ -197,12 +200,16 @@ class SufficiencyScorer(TokenScorer):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
+        kind = strict_kind("sufficiency") if self._strictness else "sufficiency"
+        more = {"strictness": self._strictness} if self._strictness else {}
         return self.encoder.fingerprint(
-            strict_kind("sufficiency") if self._strictness else "sufficiency",
+            kind,
             adapter_sha256=self._adapter_sha256,
             mix_sha256=self._mix_hash(),
             idf_sha256=IDF_SHA256,
             mentions_sha256=MENTIONS_SHA256,
+            echo=ECHO_VERSION,
+            **more,
         )
 
     def tuned_on(self, question: str) -> bool:
@@ -221,7 +228,8 @@ class SufficiencyScorer(TokenScorer):
         if any(map(SufficiencyScorer.is_tuned, fingerprint.inner)):
             return True
         mix = fingerprint.settings.get("mix_sha256")
-        if fingerprint.kind != "sufficiency" or mix is None:
+        kinds = ("sufficiency", strict_kind("sufficiency"))
+        if fingerprint.kind not in kinds or mix is None:
             return False
         bundled = MatchModel.load(BUNDLED_FOLDER / SUFFICIENCY_FILE)
         return bool(mix != _sha256_of([bundled.model_dump_json()]))
@@ -290,14 +298,15 @@ class SufficiencyScorer(TokenScorer):
     ) -> list[float] | None:
         """The values that `model.told` is fitted on, of a passage beside others.
 
-        None where there is nothing to weigh: the passage has no text that asks, or no other.
+        None where there is nothing to weigh: the passage has no text that asks, or tells nothing
+        after the question.
         """
         parts = [StatedText.of(question, text, self._strictness) for text in (passage, *others)]
-        if not parts[0].stated:
+        if not parts[0].stated or parts[0].replied == "":
             return None
-        # Only what they tell is needed.
-        texts = [StatedText(one.texts[-1], None) for one in parts if one.texts]
-        [(tokens, matches)] = self._matched([question], [texts])
+        # Only what they tell is needed, and of its own what it tells after the question.
+        told = [parts[0].texts[-1], *(one.texts[:2][-1] for one in parts[1:] if one.texts)]
+        [(tokens, matches)] = self._matched([question], [[StatedText(one, None) for one in told]])
         own, *rest = (told_values(tokens, told) for _, told, _ in matches)
         return beyond(own, rest)
 
@@ -574,6 +583,7 @@ class MultilingualScorer(SufficiencyScorer):
             MULTILINGUAL,
             mix_sha256=self._mix_hash(),
             mentions_sha256=MENTIONS_SHA256,
+            echo=ECHO_VERSION,
         )
 
     def _adapter_hash(self) -> str:

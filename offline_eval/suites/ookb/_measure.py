@@ -173,8 +173,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         if settings.served:
             raise InputError(
                 "a chain, or documents, are measured in this process",
-                where="--engine",
-                hint="leave --engine out, or measure the passages of the questions",
+                where="--calls engine=ray",
+                hint="leave engine=ray out, or measure the passages of the questions",
             )
 
     def remote(self, work: Work[MeasureSettings, MeasuredCase]) -> Callable[[], Any]:
@@ -270,7 +270,7 @@ class _RemoteMeasuring:
         if self._system.scorer.fingerprint != fingerprint:
             raise InputError(
                 "the worker's scorer is not the one that the run was begun with",
-                where="--engine ray",
+                where="--calls engine=ray",
                 hint="install the same weights and libraries on all machines",
             )
         self._cases = {one.case_id: one for one in cases}

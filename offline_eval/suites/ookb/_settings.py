@@ -145,5 +145,5 @@ class MeasureSettings(SuiteSettings):
         if self.chain is not None and self.documents is not None:
             raise ValueError("--chain and --documents are mutually exclusive — name one of both")
         if self.chunk_overlap >= self.chunk_size:
-            raise ValueError("--chunk-overlap must be below --chunk-size — name a smaller one")
+            raise ValueError("chunk-overlap must be below chunk-size — name a smaller one")
         return self

@@ -401,7 +401,7 @@ def _numbers(
     )
 
 
-# -- The report: a table, differences, a plot -------------------------------------------
+# -- The report: a table, and differences -------------------------------------------
 
 
 def scorers_document(found: ScorerComparison) -> Document:

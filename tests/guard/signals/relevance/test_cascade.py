@@ -98,6 +98,8 @@ def test_a_question_whose_verdict_failed_passes_by_the_fallback(
     cheap: float, fallback: float
 ) -> None:
     rule = CascadeRule(threshold=0.0, reach=2.0, fallback=fallback)
+    # Above the band no failure lets a doubtful match pass.
+    assert rule.value(2.0 + abs(cheap), None, strict=-1.0) < 0.0
     if rule.asks(cheap):
         assert (rule.value(cheap, None) >= 0.0) is (cheap >= fallback)
         assert CascadeRule(threshold=0.0, reach=2.0).value(cheap, None) < 0.0
@@ -311,3 +313,21 @@ def test_doubts_ask_about_a_match_that_may_tell_nothing() -> None:
     assert [one.kind for one in scorer.fingerprint.stages] == ["fake", "fake", "fake_strict"]
     with pytest.raises(InputError, match="has no strict reading"):
         cascade(doubts=True)
+
+
+@given(value=st.floats(0.5, 0.95), strict=st.floats(-2, 2), verdict=st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_the_served_value_is_that_of_the_rule(value: float, strict: float, verdict: float) -> None:
+    class Pair(Doubting):
+        def _one(self, passage: str) -> float:
+            return strict if self.is_strict else value
+
+        @property
+        def strict(self) -> Doubting:
+            return Pair(is_strict=True)
+
+    costly = FakeScorer(default=verdict)
+    scorer = CascadeScorer(Pair(), costly, threshold=0.5, reach=0.3, doubts=True)
+    rule = CascadeRule(threshold=0.5, reach=0.3)
+    wanted = rule.value(value, verdict, strict) if rule.asks(value, strict) else value
+    assert scorer.score_set("q?", ["p"]).joint == wanted
