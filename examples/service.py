@@ -3,7 +3,8 @@
     curl -s localhost:8000/ask -d '{"question": "When does the library open?"}' \
       -H 'content-type: application/json'
 
-Needs `knowgate[serve]`. `/guard` is the whole API of `knowgate serve`; /guard/openapi.json describes it.
+Needs `knowgate[serve]`. `/guard` is the whole API of `knowgate serve`, as /guard/openapi.json
+describes it.
 """
 
 from __future__ import annotations

@@ -168,4 +168,4 @@ def test_a_third_run_has_the_judge_asked_about_doubtful_matches(
     assert guard.decide("When does the harbour open?", ["The pool is heated."]).relevance_stage
     refused = knowgate(*asked, f"run={judged},strict={judged}")
     assert refused.code == 2
-    assert "is no strict reading of 'fake'" in refused.err
+    assert "is no strict reading of the scorer of" in refused.err

@@ -268,6 +268,7 @@ def test_a_question_below_the_passage_adds_nothing_and_a_strict_reading_takes_no
     assert below <= told < above
     strict = load_scorer("strict:sufficiency")
     assert strict.fingerprint.kind == "sufficiency_strict"
+    assert cheap.strict is not None
     assert cheap.strict.fingerprint == strict.fingerprint != cheap.fingerprint
     mention = "Details on the free trial of the Team plan are announced in the coming weeks."
     assert strict.score(question, [f"{question}\n\nIt lasts 21 days."])[0] < above
