@@ -185,7 +185,7 @@ def main() -> None:
         LIMITS.write_text(json.dumps(lowered, indent=2) + "\n", encoding="utf-8")
     above = _above(found, limits)
     if chosen.check and above:
-        sys.exit("more than the limit: " + "; ".join(above))
+        sys.exit(f"more than {LIMITS.name} allows: {'; '.join(above)}")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class SuiteGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; that of a suite is made when it is asked for."""
         if cmd_name in suite_names() or cmd_name.startswith("python:"):
-            return command_of(suite_function(find_suite(cmd_name)), cmd_name)
+            return command_of(suite_function(find_suite(cmd_name), cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
 
@@ -83,15 +83,16 @@ def eval_() -> None:
     """Run a suite of cases into a run folder."""
 
 
-def suite_function(suite: AnySuite) -> Command:
+def suite_function(suite: AnySuite, named: str = "") -> Command:
     """Make the function of the command of a suite.
 
     Args:
         suite: its settings become options; its docstring is the help.
+        named: what the suite was found by, which the report of a run needs where it is a module.
     """
 
     def command(**given: Any) -> None:
-        _run(suite, settings_of(suite.settings, given), given)
+        _run(suite, settings_of(suite.settings, given), given, named)
 
     command.__doc__ = inspect.getdoc(type(suite))
     options = {**setting_options(suite.settings), **_shared_options(suite)}
@@ -295,7 +296,9 @@ def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
 # -- what the command does --------------------------------------------------------------
 
 
-def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> None:
+def _run(
+    suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any], named: str = ""
+) -> None:
     calls: CallOptions = given["calls"]
     # Whole batches have no deadline of their own unless one is asked for.
     asks_one_by_one = inspect.iscoroutinefunction(suite.answer)
@@ -325,7 +328,10 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
             f"{ending.failed} of {done} {name} failed: see `error` in {name}.jsonl; add "
             "--retry-failed to the same command to ask again"
         )
-    for line in (f"next: {suite.next_command(result.folder)}", *ending.notes):
+    then = suite.next_command(result.folder)
+    if named.startswith("python:"):
+        then += f" --suite {named}"
+    for line in (f"next: {then}", *ending.notes):
         out.print(line)
     if ending.failed:
         raise typer.Exit(1)

@@ -5,8 +5,9 @@
 
 A suite is a subclass of `Suite` and an instance of it, or the class itself:
 
-    from knowgate.guard import InputError
-    from knowgate.guard.files import read_jsonl    # line numbers and objects, or InputError
+    from pathlib import Path
+    from pydantic import BaseModel
+    from knowgate.guard.read_models import read_models    # places and models, or InputError
     from knowgate.offline_eval.report.document import Document, Section
     from knowgate.offline_eval.report.tables import Table           # `Table.of_figures` for rates
     from knowgate.offline_eval.run import RowError, Stored
@@ -14,7 +15,11 @@ A suite is a subclass of `Suite` and an instance of it, or the class itself:
     from knowgate.offline_eval.suites.base import SuiteRun      # type of `run`
     from knowgate.offline_eval.suites.parts import System       # type of `system` in `answer`
 
-    class Settings(SuiteSettings):            # each field becomes a command-line option
+    class Question(BaseModel): ...            # a case: question_id, question, answer
+    class Summary(BaseModel): ...             # the numbers
+
+    class Settings(SuiteSettings):            # each field is an option; numbers and switches are
+                                              # given as `--set name=value`
         '''What is asked.
 
         Attributes:
@@ -47,18 +52,22 @@ From a shell, in the folder of the module `mine`:
 
 An installed package has an entry point `capitals = "mine:Capitals"` of the group
 `knowgate.suites`; then `knowgate eval capitals` and `knowgate report run` do. `register` makes
-a suite known in one Python process only, for `find_suite`, `read_suite_run` and `write_report`.
+a suite known in one Python process only, for `find_suite`, `read_suite_run` and `write_report`
+(all of `knowgate.offline_eval.suites`, as is `run_suite`, which tests call with a `System` around a
+`ScriptedLanguageModel` of `knowgate.guard.testing`).
 
 That is enough for gates and `run_suite`, too: run folder with manifest and lock, resume after
 a kill without asking twice, `--retry-failed`, `--calls timeout=SECONDS`, `--limit`, `--dry-run`,
-guards in front of the model, progress. A value that a class of the data rejects is to be raised
-as `InputError(what, where="questions.jsonl:3")`, which is one line for the user; any other
+guards in front of the model, progress. The share of rows with an error is in `report.json` as
+`failed`, whatever the suite's own values are. A value that a class of the data rejects is to be
+raised as `InputError(what, where="questions.jsonl:3")`, which is one line for the user; any other
 error of `cases` is a traceback.
 
 **Answering.** A plain `answer` gets a batch (`batches`) and returns one row per case. If it
 raises, the batch is asked case by case, and cases that fail become rows by `failed`; an
-`InputError` ends the run. An `async def answer` is called with one case at a time, as many
-at once as `CallLimits` allow, with retries, rate and timeout, also on Ray (`remote`).
+`InputError` ends the run. An `async def answer` is called with a batch of one case, and returns
+its row in a list, as many at once as `CallLimits` allow, with retries, rate and timeout, also on
+Ray (`remote`). While you write it, call it directly: in a run its errors become rows.
 
 **Systems.** The driver asks the model (`System("model", …)`), then each guard in front of it.
 `system.guard` is the guard, None without one; `system.earlier` are the rows of the systems

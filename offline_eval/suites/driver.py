@@ -304,7 +304,7 @@ def write_report(
         replace(
             document,
             sections=(*extra, *document.sections),
-            values={"failed": _failed(run), **document.values},
+            values={**document.values, "failed": _failed(run)},
         )
     )
 

@@ -36,7 +36,8 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 class SuiteSettings(BaseModel):
     """What decides the rows of a run; each field is a command-line option.
 
-    The name of a field is the name of its option, its default the default. What the docstring
+    The name of a field is the name of its option, its default the default; numbers and switches are
+    given as `--set name=value`. What the docstring
     says of it under `Attributes:`, or else its `description`, is the help.
     `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of type `Path` are
     input files.

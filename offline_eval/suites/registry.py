@@ -93,8 +93,8 @@ def suite_of(manifest: Mapping[str, Any], *, where: str) -> Suite[Any, Any, Any,
         raise InputError(
             f"there is no report for a run of suite {manifest.get('suite')!r}",
             where=where,
-            hint="name a run made with `knowgate eval …`, such as `knowgate eval uniknow`; the "
-            "suite of a module of yours is named with --suite python:module:attribute",
+            hint="the suite of a module of yours is named with --suite python:module:attribute; "
+            f"known by name are {', '.join(suite_names())}",
         )
     return find_suite(name)
 

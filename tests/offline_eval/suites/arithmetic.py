@@ -46,14 +46,13 @@ class Summary(BaseModel):
     """The numbers."""
 
     accuracy: Interval
-    failed: int
     settings: dict[str, object]
 
 
 class Sums(Suite[Settings, Sum, Row, Summary]):
     """Sums of small numbers.
 
-    Example: `knowgate eval python:arithmetic:SUMS --upto 9 --out run`
+    Example: `knowgate eval python:arithmetic:SUMS --set upto=9 --out run`
     """
 
     name, settings, row, batch_size = "sums", Settings, Row, 4
@@ -82,9 +81,8 @@ class Sums(Suite[Settings, Sum, Row, Summary]):
     def score(self, run: SuiteRun[Row]) -> Summary:
         """Share of right answers; failures count as wrong."""
         right = sum(bool(row.right) for row in run.rows)
-        failed = sum(row.error is not None for row in run.rows)
         accuracy = Interval.wilson(right, len(run.rows))
-        return Summary(accuracy=accuracy, failed=failed, settings=run.manifest.settings)
+        return Summary(accuracy=accuracy, settings=run.manifest.settings)
 
     def report(self, summary: Summary) -> Document:
         """One number."""

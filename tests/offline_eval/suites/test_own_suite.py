@@ -112,7 +112,7 @@ def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
     assert Counter(found) == Counter(
         f"model/{a}-plus-{b}" for a in range(1, 7) for b in range(1, 7)
     )
-    assert f"next: knowgate report {run}" in told
+    assert f"next: knowgate report {run} --suite python:" in told
 
 
 def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -> None:
