@@ -133,15 +133,14 @@ def strict_reading(scorer: RelevanceScorer) -> RelevanceScorer:
     Raises:
         InputError: the scorer has no such reading; `SufficiencyScorer` has.
     """
-    found: RelevanceScorer | None = getattr(scorer, "strict", None)
+    found: Any = getattr(scorer, "strict", None)
     kind = scorer.fingerprint.kind
-    if getattr(found, "fingerprint", None) is None:
-        found = None
-    if found is None or found.fingerprint.kind != strict_kind(kind):
+    if getattr(getattr(found, "fingerprint", None), "kind", None) != strict_kind(kind):
         raise InputError(
             f"the scorer {kind!r} has no strict reading", hint="take sufficiency, or a tuned one"
         )
-    return found
+    strict: RelevanceScorer = found
+    return strict
 
 
 class MixScorer(CombinedScorer):
