@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, starmap
 from random import Random
@@ -31,8 +30,7 @@ class AnswerSet(NamedTuple):
     answers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """One question, before it is worded in a language.
 
     Attributes:
@@ -70,8 +68,7 @@ class FactDraft(NamedTuple):
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Twins:
+class Twins(NamedTuple):
     """An answerable question, an unanswerable one that is as alike as can be, and the facts.
 
     Attributes:
@@ -82,17 +79,6 @@ class Twins:
     answerable: Draft
     unanswerable: Draft
     facts: tuple[FactDraft, ...]
-
-    def turned(self) -> Twins:
-        """Return the same with the options of the answerable question the other way round."""
-        options = self.answerable.options[::-1]
-        return replace(self, answerable=replace(self.answerable, options=options))
-
-    def fact_keys(self) -> Iterator[tuple[str, str]]:
-        """Yield (property, subject) of every fact that either stands on."""
-        for draft in (self.answerable, self.unanswerable):
-            for part in draft.parts:
-                yield part.prop, part.key
 
 
 class Material:
