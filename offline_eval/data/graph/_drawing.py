@@ -58,14 +58,14 @@ class FactDraft(NamedTuple):
         wrong: three others.
         step: `value`, or the year in which something first was so (`begin`) or last was so
             (`finish`).
-        span: years in which the value holds, where they are part of the question.
+        window: years in which the value holds, where they are part of the question.
     """
 
     asked: AnswerSet
     target: str
     wrong: tuple[str, ...]
     step: str = "value"
-    span: Span | None = None
+    window: tuple[int, int] | None = None
 
 
 class Twins(NamedTuple):
@@ -215,12 +215,12 @@ def value_facts(material: Material, asked: AnswerSet, rng: Random) -> tuple[Fact
         wrong = material.wrong_answers(asked, answer, _OPTIONS - 1, rng)
         if wrong is None:
             return None
-        span = None
-        if by_value:
-            spans = material.spans(asked.key, asked.prop)
-            whole = [one for one in spans if one.value == answer and one.start and one.end]
-            span = whole[0] if whole else None
-        found.append(FactDraft(asked, answer, wrong, span=span))
+        whole = (
+            (one.start, one.end)
+            for one in material.spans(asked.key, asked.prop)
+            if by_value and one.value == answer and one.start and one.end
+        )
+        found.append(FactDraft(asked, answer, wrong, window=next(whole, None)))
     return tuple(found)
 
 
