@@ -117,7 +117,7 @@ class UaqData:
     def counts(self) -> Iterator[tuple[str, str, str, str, int]]:
         """Yield (task, type, kind, language, number); kind is empty for task 2."""
         rows = [(item, (item.type, item.kind, item.language)) for item in self.items]
-        numbers = Counter(("task1", *place) for _, place in rows)
+        numbers = Counter[tuple[str, str, str, str]](("task1", *place) for _, place in rows)
         numbers.update(("task3", *place) for item, place in rows if item.clues)
         numbers.update(("task2", one.type, "", one.language) for one in self.choices)
         for language in self.languages:
@@ -258,7 +258,10 @@ def _unique(rows: Iterable[tuple[str, RowModel]]) -> dict[str, tuple[str, RowMod
 def _with_language(data: UaqData, language: str, paths: Mapping[_Place, Path]) -> UaqData:
     choices: list[ChoiceItem] = []
     items: list[UaqItem] = []
-    shots = {"examples": {**data.examples}, "clue_examples": {**data.clue_examples}}
+    shots: dict[str, Any] = {
+        "examples": {**data.examples},
+        "clue_examples": {**data.clue_examples},
+    }
     for (content, question_type, _), path in paths.items():
         if content == "choices":
             rows = _unique(_rows(path, ChoiceItem, language=language, type=question_type))
@@ -281,7 +284,8 @@ def _with_language(data: UaqData, language: str, paths: Mapping[_Place, Path]) -
             for qid, (where, row) in _unique(_rows(path, _Question)).items():
                 _, clues = with_clues.get(qid, ("", None))
                 items.append(_item(where, row, place, kind, clues, offered))
-    return replace(data, items=(*data.items, *items), choices=(*data.choices, *choices), **shots)
+    items, choices = [*data.items, *items], [*data.choices, *choices]
+    return replace(data, items=tuple(items), choices=tuple(choices), **shots)
 
 
 def _kind_of(row: _Question) -> Answerability:
@@ -336,7 +340,11 @@ def write_layout(data: UaqData, folder: AnyPath) -> Path:
         "clue_examples": {(*key, None): shots for key, shots in data.clue_examples.items()},
     }
     rows = {**rows, "clues": rows["questions"]}
-    shapes = {"questions": _question, "examples": _question, "choices": _choice}
+    shapes: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "questions": _question,
+        "examples": _question,
+        "choices": _choice,
+    }
     for language in data.languages:
         for (content, *key), path in _paths(root, language, _TASKS).items():
             shape = shapes.get(content, _with_clues)
