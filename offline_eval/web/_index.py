@@ -180,11 +180,11 @@ class RunIndex:
 
     def neighbours(self, query: CaseQuery, record: Record) -> tuple[str | None, str | None]:
         """Return the keys of the rows before and after one in the order of a query."""
-        keys = [one.key for one in self.find(query)]
+        keys = [None, *(one.key for one in self.find(query)), None]
         if record.key not in keys:
             return None, None
         at = keys.index(record.key)
-        return keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
+        return keys[at - 1], keys[at + 1]
 
     def others(self, record: Record) -> list[Record]:
         """Return the rows of the same case by other systems, in this run and in others."""
