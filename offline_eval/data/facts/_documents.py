@@ -167,16 +167,16 @@ def read_content(raw: bytes, suffix: str) -> Content:
         return read_json_records(text)
     if suffix in (".jsonl", ".ndjson"):
         return read_jsonl_records(text)
-    return _plain(text)
-
-
-def _plain(text: str) -> Content:
     lines = text.replace("\f", "\n\n").split("\n")
+    return _of_lines("text", lines, "there is no text in it")
+
+
+def _of_lines(kind: str, lines: Sequence[str], empty: str) -> Content:
     rest, pairs = text_pairs(lines)
     blocks = blocks_of_lines(rest)
     if not blocks and not pairs:
-        raise DocumentError("empty", "there is no text in it")
-    return Content("text", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
+        raise DocumentError("empty", empty)
+    return Content(kind, tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
 
 
 def _decoded(raw: bytes) -> str:
@@ -318,11 +318,7 @@ def read_pdf(raw: bytes) -> Content:
     except Exception as error:  # noqa: BLE001 - a broken file can raise anything inside the parser
         raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
     lines = [line for page in _without_margins(pages) for line in [*page, ""]]
-    rest, pairs = text_pairs(lines)
-    blocks = blocks_of_lines(rest)
-    if not blocks and not pairs:
-        raise DocumentError("empty", "no text in it; a scan needs text recognition first")
-    return Content("pdf", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
+    return _of_lines("pdf", lines, "no text in it; a scan needs text recognition first")
 
 
 def _pages(raw: bytes) -> list[list[str]]:
@@ -359,23 +355,21 @@ def _quiet() -> Iterator[None]:
 
 def _without_margins(pages: list[list[str]]) -> list[list[str]]:
     """Pages without the first and last lines that half of them, at least three, share."""
-    kept = [[line for line in page if line.strip()] for page in pages]
+    margins: list[set[int]] = []
     seen: Counter[str] = Counter()
-    for page in kept:
-        seen.update({_shape(line) for line in page[:_MARGIN_LINES] + page[-_MARGIN_LINES:]})
-    repeated = {shape for shape, n in seen.items() if n >= max(3, len(pages) / 2)}
-    found: list[list[str]] = []
     for page in pages:
         places = [number for number, line in enumerate(page) if line.strip()]
-        margin = {*places[:_MARGIN_LINES], *places[-_MARGIN_LINES:]}
-        found.append(
-            [
-                line
-                for number, line in enumerate(page)
-                if number not in margin or _shape(line) not in repeated
-            ]
-        )
-    return found
+        margins.append({*places[:_MARGIN_LINES], *places[-_MARGIN_LINES:]})
+        seen.update({_shape(page[number]) for number in margins[-1]})
+    least = max(3, len(pages) / 2)
+    return [
+        [
+            line
+            for number, line in enumerate(page)
+            if number not in margin or seen[_shape(line)] < least
+        ]
+        for page, margin in zip(pages, margins, strict=True)
+    ]
 
 
 def _shape(line: str) -> str:
