@@ -192,14 +192,12 @@ class GraphBuilder:
                 language: {node: rank[2] for node, rank in found.items()}
                 for language, found in self._labels.items()
             },
-            aliases={node: tuple(sorted(texts)) for node, texts in self._names.items()},
-            identifiers=frozenset(
-                node
-                for node, kinds in media.items()
-                if any(local_name(name) in _MEDIA for name in kinds)
-            ),
-            classes={node: frozenset(names) for node, names in types.items()},
-            links={node: frozenset(others) for node, others in links.items()},
+            aliases=self._names,
+            identifiers={
+                node for node, kinds in media.items() if _MEDIA & {local_name(one) for one in kinds}
+            },
+            classes=types,
+            links=links,
             triples=self.triples,
             source=source,
             digest=digest,
