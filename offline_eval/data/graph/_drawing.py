@@ -175,9 +175,6 @@ def seeded(*parts: object) -> Random:
     return Random("/".join(str(part) for part in parts))  # noqa: S311
 
 
-MOST_MISSES = 500
-"""So many failures in a row, and a property is taken to give no more questions."""
-
 _OPTIONS = 4
 _FARTHEST_OPTION = 40
 _TRIES = 30
@@ -187,12 +184,12 @@ _SINGLE_YEARS = 0.25
 _MOST_PROPERTIES = 200
 _NEAREST, _FARTHEST = 3, 30
 _FAR = 10**6
-Group = Callable[[], Iterator[Twins]]
+Group = Callable[[], Iterator[Twins | None]]
 Window = tuple[int, int]
 
 
 def groups_of(kind: QuestionType, material: Material) -> list[Group]:
-    """Return streams of twins of a type, one per property, or per pair of properties that meet."""
+    """Return what came of draws, a stream per property, or per pair of properties that meet."""
     if kind is QuestionType.INTER:
         return [partial(_intersections, material, *pair) for pair in _meeting(material)]
     if kind is QuestionType.TIME:
@@ -255,7 +252,7 @@ def _meeting(material: Material) -> Iterator[tuple[str, str]]:
             yield one, other
 
 
-def _intersections(material: Material, one: str, other: str) -> Iterator[Twins]:
+def _intersections(material: Material, one: str, other: str) -> Iterator[Twins | None]:
     rng = seeded(material.settings.seed, "inter", one, other)
     shared = sorted(
         frozenset(material.graph.facts[one].values).intersection(material.graph.facts[other].values)
@@ -284,18 +281,7 @@ def _intersections(material: Material, one: str, other: str) -> Iterator[Twins]:
 
     # A common answer has, as a rule, several pairs of questions to it.
     nodes = (node for _ in range(_ROUNDS) for node in shuffled(shared, rng))
-    return _until_misses(map(twins_at, nodes))
-
-
-def _until_misses(found: Iterable[Twins | None]) -> Iterator[Twins]:
-    """Those that came of draws, until too many draws in a row gave none."""
-    misses = 0
-    for twins in found:
-        misses = 0 if twins else misses + 1
-        if twins:
-            yield twins
-        elif misses >= MOST_MISSES:
-            return
+    return map(twins_at, nodes)
 
 
 def _holding(material: Material, prop: str, node: str, rng: Random) -> AnswerSet | None:
@@ -336,7 +322,7 @@ def _disjoint(
 # --- two options, of which one is right or, in the twin, neither ---------------------------------
 
 
-def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
+def _dilemmas(material: Material, prop: str) -> Iterator[Twins | None]:
     """Options must not tell the twins apart: right answers are drawn as wrong ones are.
 
     That is from all values alike. Drawn from all facts alike, the commonest values would stand
@@ -355,7 +341,7 @@ def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
             facts,
         )
 
-    return _until_misses(starmap(twins_of, _by_value(material, prop, rng)))
+    return starmap(twins_of, _by_value(material, prop, rng))
 
 
 def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str, str]]:
@@ -385,7 +371,7 @@ def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str,
 # --- constraints of time, and twins with years in which nothing holds ----------------------------
 
 
-def _dated(material: Material, prop: str) -> Iterator[Twins]:
+def _dated(material: Material, prop: str) -> Iterator[Twins | None]:
     rng = seeded(material.settings.seed, "time", prop)
     dated = material.graph.facts[prop].dated
     years = [year for spans in dated.values() for span in spans for year in span[1:] if year]
@@ -418,7 +404,7 @@ def _dated(material: Material, prop: str) -> Iterator[Twins]:
             facts,
         )
 
-    return _until_misses(map(twins_of, shuffled(sorted(dated), rng)))
+    return map(twins_of, shuffled(sorted(dated), rng))
 
 
 def bounds(spans: Sequence[Span]) -> tuple[int, int | None]:

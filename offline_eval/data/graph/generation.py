@@ -11,7 +11,7 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import AnyPath, new_folder, write_json
 from ...run.calls import OnStep
-from ._drawing import MOST_MISSES, Material, Twins, groups_of, seeded
+from ._drawing import Material, Twins, groups_of, seeded
 from ._wording import UnfitTextError, Writer, Written
 from .graph import KnowledgeGraph
 from .items import ChoiceItem, QuestionType, UaqItem
@@ -20,6 +20,9 @@ from .properties import GenerationSettings, PropertyProfile
 from .question_templates import Templates
 
 MANIFEST = "generation.json"
+# So many failures in a row, and a property is taken to give no more questions.
+_MOST_MISSES = 500
+_DONE = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ class _Drawing:
         self._seed = material.settings.seed
         self._writers = [Writer(material, language) for language in material.settings.languages]
         self._streams = {kind: self._stream(kind) for kind in QuestionType}
-        # Twins of a group that were dropped, in a row.
+        # Draws of a group that gave nothing, or twins that were dropped, in a row.
         self._misses: Counter[object] = Counter()
         self._seen: set[tuple[str, str]] = set()
         self._reserved: set[tuple[str, str]] = set()
@@ -160,18 +163,20 @@ class _Drawing:
     def _stream(self, kind: QuestionType) -> Iterator[tuple[object, Twins]]:
         """Yield twins from all groups in turn, so that no property prevails.
 
-        A group of which too many are dropped in a row is given up.
+        A group of which too many draws in a row gave nothing, or were dropped, is given up.
         """
         groups = groups_of(kind, self._material)
         seeded(self._seed, "groups", kind.value).shuffle(groups)
         active = {(kind, place): group() for place, group in enumerate(groups)}
         while active:
-            for name, twins_of_group in list(active.items()):
-                twins = next(twins_of_group, None)
-                self._misses[name] += 1
-                if twins is not None:
+            for name, drawn in list(active.items()):
+                twins = None
+                while twins is None and self._misses[name] <= _MOST_MISSES:
+                    twins = next(drawn, _DONE)
+                    self._misses[name] += 1
+                if isinstance(twins, Twins):
                     yield name, twins
-                if twins is None or self._misses[name] > MOST_MISSES:
+                else:
                     del active[name]
 
     def take(self, kind: QuestionType, wanted: int, prefix: str) -> list[list[Written]]:
