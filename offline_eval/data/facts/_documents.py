@@ -12,8 +12,9 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from ._blocks import (
 from ._html import read_html, read_markdown, table_line
 
 MAX_BYTES = 64 * 1024 * 1024
-_MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
 _HTML = (".html", ".htm", ".xhtml")
 
 
@@ -159,14 +159,10 @@ def read_content(raw: bytes, suffix: str) -> Content:
             raise DocumentError("binary", "no text file")
         return read_html(raw)
     text = clean_text(_decoded(raw)).replace("\r\n", "\n").replace("\r", "\n")
-    if suffix in _MARKDOWN:
-        return read_markdown(text)
-    if suffix in (".csv", ".tsv"):
-        return read_table(text, tabs=suffix == ".tsv")
-    if suffix == ".json":
-        return read_json_records(text)
-    if suffix in (".jsonl", ".ndjson"):
-        return read_jsonl_records(text)
+    return _READERS.get(suffix, _read_plain)(text)
+
+
+def _read_plain(text: str) -> Content:
     lines = text.replace("\f", "\n\n").split("\n")
     return _of_lines("text", lines, "there is no text in it")
 
@@ -234,10 +230,9 @@ def read_json_records(text: str) -> Content:
     Raises:
         DocumentError: `broken`, or `no_questions`.
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DocumentError("broken", "no readable JSON") from None
+    value = _loaded(text)
+    if value is _BROKEN:
+        raise DocumentError("broken", "no readable JSON")
     if isinstance(value, dict):
         lists = [value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)]
         value = lists[0] if lists else [value]
@@ -252,17 +247,28 @@ def read_jsonl_records(text: str) -> Content:
     Raises:
         DocumentError: `no_questions`: no line has both.
     """
+    lines = ((n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip())
+    return _content(((f"line {n}", _loaded(line)) for n, line in lines), "records")
 
-    def lines() -> Iterable[tuple[str, Any]]:
-        for number, line in enumerate(text.split("\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                yield f"line {number}", json.loads(line)
-            except (ValueError, RecursionError):
-                yield f"line {number}", None
 
-    return _content(lines(), "records")
+_BROKEN = object()
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _BROKEN
+
+
+_READERS: dict[str, Callable[[str], Content]] = {
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), read_markdown),
+    ".csv": partial(read_table, tabs=False),
+    ".tsv": partial(read_table, tabs=True),
+    ".json": read_json_records,
+    **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl_records),
+}
+"""By the ending of a name; anything else is plain text."""
 
 
 def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
