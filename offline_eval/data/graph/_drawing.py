@@ -68,17 +68,9 @@ class FactDraft(NamedTuple):
     window: tuple[int, int] | None = None
 
 
-class Twins(NamedTuple):
-    """An answerable question, an unanswerable one that is as alike as can be, and the facts.
-
-    Attributes:
-        answerable, unanswerable: the two.
-        facts: behind the unanswerable one, as four-option questions.
-    """
-
-    answerable: Draft
-    unanswerable: Draft
-    facts: tuple[FactDraft, ...]
+Twins = tuple[Draft, Draft, tuple[FactDraft, ...]]
+"""An answerable question; an unanswerable one, as alike as can be; and the facts behind that one,
+as four-option questions."""
 
 
 class Material:
@@ -273,7 +265,7 @@ def _intersections(material: Material, one: str, other: str) -> Iterator[Twins |
         facts = [value_facts(material, part, rng) for part in (first, empty)]
         if None in facts:
             return None
-        return Twins(
+        return (
             Draft(QuestionType.INTER, (first, second), common),
             Draft(QuestionType.INTER, (first, empty), ()),
             tuple(fact for found in facts for fact in found or ()),
@@ -335,7 +327,7 @@ def _dilemmas(material: Material, prop: str) -> Iterator[Twins | None]:
         wrong = None if asked is None else material.wrong_answers(asked, right, 2, rng)
         if asked is None or wrong is None or not (facts := value_facts(material, asked, rng)):
             return None
-        return Twins(
+        return (
             Draft(QuestionType.DILEMMA, (asked,), (right,), (right, wrong[0])),
             Draft(QuestionType.DILEMMA, (asked,), (), tuple(shuffled(wrong, rng))),
             facts,
@@ -398,7 +390,7 @@ def _dated(material: Material, prop: str) -> Iterator[Twins | None]:
         facts = value_facts(material, asked, rng) if by_value else year_facts(asked, spans, rng)
         if facts is None:
             return None
-        return Twins(
+        return (
             Draft(QuestionType.TIME, (asked,), met[1], window=met[0]),
             Draft(QuestionType.TIME, (asked,), (), window=unmet),
             facts,

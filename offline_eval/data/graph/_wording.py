@@ -58,22 +58,23 @@ class Writer:
         Raises:
             UnfitTextError: a text names its own answer, cannot be read back, or has a slot left.
         """
-        name = twins.answerable.type.value
+        question_type = twins[0].type
+        name = question_type.value
         rng = seeded(self._material.settings.seed, "words", self._language, name, number)
         known: dict[AnswerSet, str] = {}
-        for part in (*twins.answerable.parts, *twins.unanswerable.parts):
+        for part in (*twins[0].parts, *twins[1].parts):
             known[part] = known.get(part) or self._plain(part, rng)
         # Twins share the wording of what they share: the same draws for both.
         state = rng.getrandbits(32)
         one, other = (
             self._item(draft, number, [known[part] for part in draft.parts], state)
-            for draft in (twins.answerable, twins.unanswerable)
+            for draft in twins[:2]
         )
-        is_dilemma = twins.answerable.type is QuestionType.DILEMMA
+        is_dilemma = question_type is QuestionType.DILEMMA
         linked = [other.qid, *([one.qid] if is_dilemma else [])]
         choices = tuple(
-            self._choice(twins.answerable.type, fact, f"{name}_fact_{number}_{at}", linked)
-            for at, fact in enumerate(twins.facts, start=1)
+            self._choice(question_type, fact, f"{name}_fact_{number}_{at}", linked)
+            for at, fact in enumerate(twins[2], start=1)
         )
         for item in (one, other):
             self._check(item, choices)

@@ -22,7 +22,6 @@ from .question_templates import Templates
 MANIFEST = "generation.json"
 # So many failures in a row, and a property is taken to give no more questions.
 _MOST_MISSES = 500
-_DONE = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +169,11 @@ class _Drawing:
         active = {(kind, place): group() for place, group in enumerate(groups)}
         while active:
             for name, drawn in list(active.items()):
-                twins = None
+                twins: Twins | tuple[()] | None = None
                 while twins is None and self._misses[name] <= _MOST_MISSES:
-                    twins = next(drawn, _DONE)
+                    twins = next(drawn, ())
                     self._misses[name] += 1
-                if isinstance(twins, Twins):
+                if twins:
                     yield name, twins
                 else:
                     del active[name]
@@ -183,15 +182,15 @@ class _Drawing:
         """Return so many twins in all languages; those with a prefix are examples."""
         found: list[list[Written]] = []
         for group, twins in self._streams[kind] if wanted else ():
-            drafts = twins.answerable, twins.unanswerable
-            keys = {(part.prop, part.key) for draft in drafts for part in draft.parts}
+            one, other, facts = twins
+            keys = {(part.prop, part.key) for part in (*one.parts, *other.parts)}
             if keys & self._reserved:
                 self.left_out["the fact stands in an example"] += 1
                 continue
             # Of two pairs in a row, one has the right option first, the other has it second.
             block = seeded(self._seed, "place", prefix, len(found) // 2).random() < 0.5
-            options = drafts[0].options[:: -1 if block is (len(found) % 2 == 0) else 1]
-            turned = twins._replace(answerable=drafts[0]._replace(options=options))
+            options = one.options[:: -1 if block is (len(found) % 2 == 0) else 1]
+            turned = one._replace(options=options), other, facts
             written = self._written(turned, f"{prefix}{len(found) + 1}")
             if written is None:
                 continue
