@@ -110,6 +110,7 @@ class IndexedRun:
         read: what its folder holds.
 
     Attributes:
+        rows: how many there are.
         facets: system, kind, route, reason, label → value → number of rows; one that no row has
             is empty.
         scores: the lowest and the highest score, None where no row has one.
@@ -118,7 +119,7 @@ class IndexedRun:
     def __init__(self, name: str, read: RunRecords) -> None:
         self.name = name
         self.suite, self.planned, self.passages, self.records = read
-        self.by_key = {record.key: record for record in self.records}
+        self.by_key, self.rows = {one.key: one for one in self.records}, len(self.records)
         found = {one: Counter(getattr(record, one) for record in self.records) for one in FACETS}
         found["label"] = Counter(label for record in self.records for label in record.labels)
         self.facets: dict[str, dict[str, int]] = {
@@ -129,11 +130,6 @@ class IndexedRun:
         self.scores = (min(scores), max(scores)) if scores else None
         for record in self.records:
             record.run = name
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return len(self.records)
 
     def texts_of(self, record: Record) -> list[dict[str, Any]]:
         """Return name, text (None where the run does not hold it), source and score of passages."""

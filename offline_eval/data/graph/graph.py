@@ -307,11 +307,10 @@ class Labels:
 
     def names(self, node: str) -> tuple[str, ...]:
         """Labels and aliases."""
-        value = written(node)
-        if kind_of(node) is Kind.NUMBER:
-            return (value, f"{int(value):,}") if value.isdecimal() else (value,)
-        if kind_of(node) is Kind.YEAR:
-            return (value,)
+        kind, value = kind_of(node), written(node)
+        if kind in (Kind.NUMBER, Kind.YEAR):
+            grouped = kind is Kind.NUMBER and value.isdecimal()
+            return (value, f"{int(value):,}") if grouped else (value,)
         labels = [self.label(node, language) for language in self._languages]
         found = (*filter(None, labels), *sorted(self._graph.aliases.get(node, ())))
         return tuple(dict.fromkeys(found))
