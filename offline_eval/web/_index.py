@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -202,14 +203,23 @@ def index_runs(folders: Sequence[Path], policies: Mapping[str, Policy] | None = 
     """
     runs: dict[str, IndexedRun] = {}
     skipped: list[str] = []
-    for name, folder, named in _run_folders(folders, skipped):
-        try:
-            runs[name] = IndexedRun(name, read_records(folder, policies or {}))
-        except Exception as error:  # noqa: BLE001 - files may be damaged in any way
-            told = _told(error, folder)
-            if named:
-                raise told from None
-            skipped.append(str(told))
+    for folder in folders:
+        holds_runs = folder.is_dir() and not (folder / "manifest.json").is_file()
+        below = list(_below(folder, skipped)) if holds_runs else [folder]
+        if not below:
+            what = "there is no run in this folder or below it"
+            raise InputError(what, where=os.fspath(folder), hint=_HINT)
+        for one in below:
+            given = one.resolve().name if one == folder else one.relative_to(folder).as_posix()
+            names = chain([given], (f"{given} ({number})" for number in count(2)))
+            name = next(free for free in names if free not in runs)
+            try:
+                runs[name] = IndexedRun(name, read_records(one, policies or {}))
+            except Exception as error:  # noqa: BLE001 - files may be damaged in any way
+                told = _told(error, one)
+                if one == folder:
+                    raise told from None
+                skipped.append(str(told))
     if not runs:
         where = "" if skipped else os.fspath(folders[0])
         what = skipped[0] if skipped else "there is no run in this folder"
@@ -225,25 +235,6 @@ def _told(error: Exception, folder: Path) -> InputError:
     if isinstance(error, OSError):
         what = f"cannot be read ({error.strerror})"
     return InputError(what, where=os.fspath(folder))
-
-
-def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[str, Path, bool]]:
-    """Name, folder and whether it was named itself, of all runs."""
-    names: set[str] = set()
-    for folder in folders:
-        below = [folder]
-        if folder.is_dir() and not (folder / "manifest.json").is_file():
-            below = list(_below(folder, skipped))
-        if not below:
-            what = "there is no run in this folder or below it"
-            raise InputError(what, where=os.fspath(folder), hint=_HINT)
-        for one in below:
-            name = one.resolve().name if one == folder else one.relative_to(folder).as_posix()
-            given, number = name, 2
-            while name in names:
-                name, number = f"{given} ({number})", number + 1
-            names.add(name)
-            yield name, one, one == folder
 
 
 def _below(folder: Path, skipped: list[str]) -> Iterator[Path]:
