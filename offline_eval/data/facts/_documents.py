@@ -105,20 +105,15 @@ def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None)
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
         raise InputError("there is no document", where=where, hint="name files or folders")
-    return sorted(_named(found), key=lambda file: file[0])
-
-
-def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
-    names = [clean_text(short) for short, _, _ in found.values()]
-    files: list[FoundFile] = []
-    taken: set[str] = set()
-    for (path, (_, folder, outside)), name in zip(found.items(), names, strict=True):
-        unique = name if names.count(name) == 1 else clean_text(f"{folder}/{name}")
-        while unique in taken:
-            unique += "'"
-        taken.add(unique)
-        files.append((unique, None if outside else path))
-    return files
+    counts = Counter(clean_text(below) for below, _, _ in found.values())
+    files: dict[str, Path | None] = {}
+    for path, (below, folder, outside) in found.items():
+        name = clean_text(below)
+        name = name if counts[name] == 1 else clean_text(f"{folder}/{name}")
+        while name in files:
+            name += "'"
+        files[name] = None if outside else path
+    return sorted(files.items(), key=lambda file: file[0])
 
 
 def read_document(file: FoundFile) -> ReadDocument:
