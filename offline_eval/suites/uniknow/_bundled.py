@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
-from ._cases import PromptSet, Question, prompt_text
+from ._cases import PromptSet, Question
 from ._matching import holds_answer
 
 
@@ -254,14 +254,11 @@ def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
     facts the model then says `unknown` to 18; to 11 if the sentence does not mention a context,
     and to 23 if an empty `Context:` follows it, which would no longer be a closed-book prompt.
     """
-    names = [one.name for one in fields(PromptSet)]
-    if os.fspath(spec) == FACTS:
-        return PromptSet(*(prompt_text(f"{FACTS}_{name}") for name in names))
-    if os.fspath(spec) != MICROWORLD:
-        return PromptSet(*map(prompt_text, names[:4]))
-    return PromptSet(
-        closed_book=World.prompt("closed_book"),
-        with_context=World.prompt("with_context"),
-        closed_book_or_unknown=prompt_text("microworld_closed_book_or_unknown"),
-        with_context_or_unknown=World.prompt("with_context_or_unknown"),
-    )
+    spec, folder = os.fspath(spec), Path(__file__).parent / "prompts"
+    start = f"{spec}_" if spec in (MICROWORLD, FACTS) else ""
+    files = {one.name: folder / f"{start}{one.name}.txt" for one in fields(PromptSet)}
+    found = {name: path.read_text("utf-8") for name, path in files.items() if path.is_file()}
+    if spec == MICROWORLD:
+        for name in ("closed_book", "with_context", "with_context_or_unknown"):
+            found[name] = World.prompt(name)
+    return PromptSet(**found)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....guard.artefacts import Guarantee
 from ...report.document import as_json
 from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
@@ -48,6 +47,7 @@ class UniKnowSummary:
         run: what all this is computed from.
 
     Attributes:
+        asked: number of rows by method.
         questions: in the run.
         groups: documents or subjects that the questions come from.
         knowledge: questions by what the model knows of them.
@@ -64,7 +64,7 @@ class UniKnowSummary:
         self.run, rows = run, run.rows
         known = {row.question_key: row.knowledge for row in rows}
         sides = Counter(known.values())
-        self.questions = len(known)
+        self.asked, self.questions = Counter(row.method for row in rows), len(known)
         self.groups = len({(row.dataset, row.group) for row in rows})
         self.knowledge = {kind.value: sides[kind] for kind in Knowledge}
         # The type alone: a message may quote what was asked.
@@ -90,19 +90,15 @@ class UniKnowSummary:
         self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
-    def promise(self) -> Guarantee | None:
-        """The guarantee of the guards' policy; None where no guard took part."""
-        return None if self.run.policy is None else self.run.policy.guarantee
+    def abstains_always(self) -> bool:
+        """Whether guards took part, and nothing was certified for them."""
+        promise = None if self.run.policy is None else self.run.policy.guarantee
+        return promise is not None and not promise.certified
 
-    @property
-    def method_values(self) -> dict[str, dict[str, Any]]:
-        """The metrics of each method, ablations last, for JSON."""
-        found = {**self.methods, **self.ablations}
-        return {name: method_values(own, self.failed(name)) for name, own in found.items()}
-
-    def failed(self, method: str) -> int:
-        """Return the number of rows of a method with an error."""
-        return sum(self.failures.get(method, {}).values())
+    def failed(self, method: str | None = None) -> int:
+        """Return the number of rows with an error, of a method or of all."""
+        names = self.failures if method is None else [method]
+        return sum(sum(self.failures.get(name, {}).values()) for name in names)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
@@ -112,7 +108,10 @@ class UniKnowSummary:
         names = ("questions", "groups", "knowledge", "failures", "beyond")
         values = {
             **{name: getattr(self, name) for name in names},
-            "methods": self.method_values,
+            "methods": {
+                name: method_values(found, self.failed(name))
+                for name, found in {**self.methods, **self.ablations}.items()
+            },
             "rows": len(self.run.rows),
             "rows_planned": self.run.plan.rows,
             "contexts_not_built": self.problems,

@@ -50,16 +50,21 @@ def test_every_kind_is_built_for_every_question(towers: Dataset) -> None:
         found = built[question.id]
         assert set(found) == set(ALL)
         assert holds_answer(found[ContextKind.ORIGINAL].passages[0], question.answers)
-        assert found[ContextKind.ORIGINAL].answers == question.answers
+        assert found[ContextKind.ORIGINAL].context_answers == question.answers
         for kind in (*WITHOUT_ANSWER, ContextKind.UNTRUE):
             assert not holds_answer(" ".join(found[kind].passages), question.answers)
-            assert found[kind].answers == ()
+            assert found[kind].context_answers == ()
         assert len(set(found[ContextKind.ONE_OF_K].passages)) == 4
         assert len(set(found[ContextKind.NONE_OF_K].passages)) == 4
         both = found[ContextKind.TWO_IN_CONFLICT]
         assert sum(holds_answer(text, question.answers) for text in both.passages) == 1
-        assert both.answers == (*question.answers, *found[ContextKind.CONFLICTING].answers)
-        assert holds_answer(found[ContextKind.UNTRUE].passages[0], found[ContextKind.UNTRUE].untrue)
+        assert both.context_answers == (
+            *question.answers,
+            *found[ContextKind.CONFLICTING].context_answers,
+        )
+        assert holds_answer(
+            found[ContextKind.UNTRUE].passages[0], found[ContextKind.UNTRUE].untrue_answers
+        )
 
 
 def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dataset) -> None:

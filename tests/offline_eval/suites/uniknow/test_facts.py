@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from knowgate.guard import Generation
 from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
@@ -118,7 +117,7 @@ def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     estimate = estimate_knowledge(_Answering(), dataset.questions[:1], dataset.prompts)  # type: ignore[arg-type]
     one = next(iter(estimate.values()))
     estimates = {
-        question.id: replace(one, knowledge=sides[number % 3])
+        question.id: one._replace(knowledge=sides[number % 3])
         for number, question in enumerate(dataset.questions)
     }
     return make_plan(
