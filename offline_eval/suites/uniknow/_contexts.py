@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from ....guard.contracts import LanguageModel, TextEmbedder
+from ....guard.contracts import TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ...run import Stored
 from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...testbed import default_world
-from .._prompts import WindowedModel
 from ..parts import stage_progress
 from ._alternatives import StatedAnswer, implausible, plausible, replace_answer, stated_answer
 from ._bundled import (
@@ -92,11 +90,7 @@ def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer
     return found
 
 
-_LEAST_WORDS = 10
 PASSAGES = 4
-# Share of the free tokens that is used: windows differ, and blank lines join them.
-_MARGIN = 0.9
-_SAMPLED_SOURCES = 200
 
 
 class ContextProblem(Stored):
@@ -236,31 +230,3 @@ class _Builder:
             passages = [*passages, *without_answer(question, random, far)]
         Random(f"uniknow/order/{self.seed}/{question.id}").shuffle(passages)  # noqa: S311
         return passages
-
-
-def fitting_size(
-    lm: LanguageModel, dataset: Dataset, *, answer_tokens: int, passages: int, several: bool
-) -> tuple[int, int]:
-    """Return words and passages of contexts that the model can read with the question.
-
-    Args:
-        lm: a model that does not state its context window gets passages of the usual length.
-        dataset: whose sources, questions and prompts are measured.
-        answer_tokens: kept free for the answer.
-        passages: wanted in contexts with several.
-        several: whether there will be such contexts; two of them then have to fit.
-    """
-    sources = [text for question in dataset.questions for text in question.sources]
-    if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
-        return WINDOW_WORDS, passages
-    per_word = sorted(
-        len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
-    )
-    # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
-    high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
-    questions = [question.question for question in dataset.questions]
-    prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
-    asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
-    room = max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))
-    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
-    return words, max(2, min(passages, room // words))

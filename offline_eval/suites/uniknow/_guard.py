@@ -36,7 +36,6 @@ from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError, SignalValueError
-from ....guard.fingerprint import Fingerprint
 from ....guard.policy import Policy
 from ....guard.routing import Calibrator, Signals, decide_route
 from ...run import RowError
@@ -208,10 +207,8 @@ _LEARNING_SHARE = 0.25
 
 def calibrate_guard(
     signals: Sequence[UniKnowSignal],
+    binding: PolicyBinding,
     *,
-    scorer: Fingerprint,
-    estimator: Fingerprint,
-    aggregator: str,
     risk: float = 0.1,
     delta: float = 0.1,
 ) -> Policy:
@@ -219,9 +216,7 @@ def calibrate_guard(
 
     Args:
         signals: of training questions, in any order.
-        scorer: fingerprint of what measured relevance.
-        estimator: fingerprint of what measured confidence.
-        aggregator: how passage scores became one value.
+        binding: what measured them.
         risk: share of such questions that may be let through, in (0, 1).
         delta: probability in (0, 1) that the guarantee fails by chance.
 
@@ -243,10 +238,8 @@ def calibrate_guard(
     relevance, confidence = _calibrators(learning)
     records = {one.case_id: _record(one, relevance, confidence) for one in usable}
     tested = [records[name] for name in _one_per_question(testing)]
-    binding = PolicyBinding(
-        scorer=scorer,
-        estimator=estimator,
-        aggregator=aggregator,
+    binding = replace(
+        binding,
         relevance_calibrator=relevance,
         confidence_calibrator=confidence,
         created_by=f"knowgate {__version__}",

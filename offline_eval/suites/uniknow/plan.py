@@ -27,6 +27,7 @@ from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
+from .._prompts import WindowedModel
 from ._cases import (
     PAPER_KINDS,
     Case,
@@ -41,6 +42,8 @@ from ._cases import (
 from ._contexts import ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import read_dataset
+from ._settings import UniKnowSettings
+from ._windows import WINDOW_WORDS
 from .methods import TrainedMethod, training_examples
 
 _START_AGAIN = "remove the run folder and start again"
@@ -136,10 +139,7 @@ def make_plan(
     dataset: Dataset,
     built: tuple[Contexts, Sequence[ContextProblem]],
     estimates: Mapping[str, KnowledgeEstimate],
-    *,
-    questions_per_side: int | None,
-    defined_only: bool = False,
-    seed: int,
+    settings: UniKnowSettings,
 ) -> Plan:
     """Split the questions and put them into their contexts.
 
@@ -147,26 +147,23 @@ def make_plan(
         dataset: whose questions are asked.
         built: contexts of all its questions, and what could not be built.
         estimates: by question id.
-        questions_per_side: at most that many known and as many unknown questions are
-            evaluated, evenly spaced over the data set, and undefined ones in proportion;
-            None for all.
-        defined_only: leave out questions for which it is undefined what the model knows.
-        seed: of the split.
+        settings: at most `questions_per_side` known and as many unknown questions are
+            evaluated, evenly spaced over the data set, and undefined ones in proportion, or
+            none of these where `defined_only` is set; `seed` is of the split.
 
     Raises:
         InputError: no question is left to evaluate.
     """
     knowledge = {name: estimate.knowledge for name, estimate in estimates.items()}
     trained, left = split_questions(
-        dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=seed
+        dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=settings.seed
     )
     sides = grouped((question.id for question in left), knowledge.__getitem__)
-    if defined_only:
+    if settings.defined_only:
         sides.pop(Knowledge.UNDEFINED, None)
-    evaluated = _evaluated(sides, questions_per_side)
+    evaluated = _evaluated(sides, settings.questions_per_side)
     in_training = {question.id for question in trained}
-    contexts, problems = built
-    cases = build_cases(dataset, contexts, estimates)
+    cases = build_cases(dataset, built[0], estimates)
     training = [
         case.model_copy(update={"part": "training"})
         for case in cases
@@ -184,7 +181,7 @@ def make_plan(
         evaluation_cases=len(evaluation),
         grouped=len({question.group for question in dataset.questions}) > 1,
         knowledge={side.value: counts[side] for side in Knowledge},
-        problems=tuple(problems),
+        problems=tuple(built[1]),
     )
 
 
@@ -198,6 +195,39 @@ def _evaluated(sides: Mapping[Knowledge, Sequence[str]], most: int | None) -> se
         taken = min(room, len(names))
         found.update(names[number * len(names) // taken] for number in range(taken))
     return found
+
+
+_LEAST_WORDS = 10
+# Share of the free tokens that is used: windows differ, and blank lines join them.
+_MARGIN = 0.9
+_SAMPLED_SOURCES = 200
+
+
+def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings) -> tuple[int, int]:
+    """Return words and passages of contexts that the model can read with the question.
+
+    Args:
+        lm: a model that does not state its context window gets passages of the usual length.
+        dataset: whose sources, questions and prompts are measured.
+        settings: how many passages are wanted in contexts with several, and whether there will be
+            such contexts; two passages then have to fit.
+    """
+    passages = settings.passages_per_context
+    sources = [text for question in dataset.questions for text in question.sources]
+    if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
+        return WINDOW_WORDS, passages
+    per_word = sorted(
+        len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
+    )
+    # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
+    high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
+    questions = [question.question for question in dataset.questions]
+    prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
+    asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
+    left = lm.context_window - getattr(lm, "max_new_tokens", 0) - asked
+    room = max(0, math.floor(left * _MARGIN / high))
+    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if settings.beyond else 1)))
+    return words, max(2, min(passages, room // words))
 
 
 def build_cases(
