@@ -6,14 +6,16 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from ....guard.contracts import LanguageModel
-from ....guard.errors import InputError, KnowgateError
+from ....guard.errors import KnowgateError
+from ....guard.read_models import CheckedSettings
 from ....guard.signals.confidence.stopping import CurtailedSampling
 from ...run import RowError, Stored
 from ...run.calls import OnProgress, generate_each
@@ -27,8 +29,8 @@ from ._matching import is_right
 _PROMPTS_PER_CALL = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+@dataclass(frozen=True)
+class Sampling(CheckedSettings):
     """How closed-book answers are sampled, and when they settle what a model knows.
 
     A question is known if at least the share `tau` of `n` answers is right, unknown if none
@@ -52,18 +54,10 @@ class Sampling:
         True
     """
 
-    n: int = 10
-    tau: float = 0.7
-    temperature: float = 1.0
+    n: Annotated[int, Field(ge=1)] = 10
+    tau: Annotated[float, Field(gt=0, le=1)] = 0.7
+    temperature: Annotated[float, Field(gt=0)] = 1.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InputError("must be above 0, or all samples are equal", where="temperature")
-        try:
-            CurtailedSampling(self.n, self.tau)
-        except ValueError as error:
-            raise InputError(str(error), where="n, tau") from None
 
     def verdict(self, right: int, drawn: int) -> Knowledge | None:
         """Return what `drawn` answers settle, `right` of them right; None if nothing yet."""

@@ -23,7 +23,8 @@ from ._cases import PAPER_KINDS, ContextKind
 from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import ALL
-from ._summary import CONTENT, PUBLISHED, SITUATIONS, TEXTS, UniKnowSummary, shown_method
+from ._summary import PUBLISHED, SITUATIONS, UniKnowSummary, shown_method
+from ._texts import CONTENT, TEXTS
 from .plan import UniKnowRun
 
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ....calibration.statistics import SMALLEST_PROBABILITY
 from ..parts import SuiteSettings
 from ._bundled import MICROWORLD
 from ._cases import PAPER_KINDS, ContextKind
 from ._contexts import PASSAGES
-from ._guard import require_share
 from ._knowledge import Sampling
 from .methods import ALL_METHODS, check_methods
 
+_Share = Annotated[float, Field(ge=SMALLEST_PROBABILITY, le=1 - SMALLEST_PROBABILITY)]
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
 # were retrieved wrongly: AUROC .991 on the microworld.
 _GUARD_SCORER = "late_interaction"
@@ -66,8 +67,8 @@ class UniKnowSettings(SuiteSettings):
     samples: int = 10
     tau: float = 0.7
     temperature: float = 1.0
-    risk: float = 0.1
-    delta: float = 0.1
+    risk: _Share = 0.1
+    delta: _Share = 0.1
     ablations: bool = False
     beyond: bool = False
     passages_per_context: int = Field(PASSAGES, ge=2)
@@ -90,8 +91,6 @@ class UniKnowSettings(SuiteSettings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_methods(self.methods)
-        for name in ("risk", "delta"):
-            require_share(name, getattr(self, name))
         assert self.sampling  # checks its values
         return self
 

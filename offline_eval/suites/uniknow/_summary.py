@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...report.document import as_json
-from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
 from ..parts import run_values
 from ._cases import Knowledge
 from ._metrics import MethodShares, beyond_rates, method_values, paired_difference, uniknow_metrics
+from ._texts import CONTENT
 from .plan import UniKnowRun
 
-CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
-TEXTS = Templates(Path(__file__).parent / "report.txt")
 # Name as in the rows, title, the paper's letter, what model and context know, what is wanted.
 SITUATIONS: Sequence[Mapping[str, str]] = CONTENT["situations"]
 _METHODS: Mapping[str, tuple[str, str]] = {n: tuple(one) for n, one in CONTENT["methods"].items()}

@@ -372,13 +372,6 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     Raises:
         InputError: no run of this suite there, no guard took part, or signals are missing.
     """
-    suite = Manifest.read_raw(folder).get("suite")
-    if suite != "uniknow":
-        raise InputError(
-            f"the run is of suite {suite!r}, not 'uniknow'",
-            where=str(Path(folder) / "manifest.json"),
-            hint="name a run made with `knowgate eval uniknow`",
-        )
     run = Run.read(folder, UniKnowManifest)
     plan, path = Plan.read(run, with_cases=False), SIGNALS.path(run.folder)
     if not path.exists():
