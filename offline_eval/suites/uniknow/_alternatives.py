@@ -15,7 +15,7 @@ from itertools import islice, product
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
-from ..names import occurrences
+from ...data.names import occurrences
 from ._answer_kinds import NAMES, NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
 from ._cases import Question
 from ._matching import (

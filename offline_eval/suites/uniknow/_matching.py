@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ....guard.language import NUMBERS, SCALES
 from ....guard.matching import canonical_answer, normalise_answer
-from ..names import occurrences
+from ...data.names import occurrences
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"

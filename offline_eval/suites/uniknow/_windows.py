@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
 from ...data.embedding import embed_all
+from ...data.names import occurrences
 from ...run.calls import OnProgress
-from ..names import occurrences
 from ..parts import stage_progress
 from ._matching import CJK, words_of
 
