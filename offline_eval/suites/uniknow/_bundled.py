@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from ...data.answers.matching import holds_answer
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
 from ._cases import PromptSet, Question
-from ._matching import holds_answer
 
 
 class CannotBuildError(Exception):

@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 from ....calibration import CalibrationRecord
 from ....guard.decision import Scenario
 from ....guard.text import clean_text
+from ...data.answers.matching import is_right
 from ...run import Stored
-from ._matching import is_right
 
 
 class Knowledge(StrEnum):

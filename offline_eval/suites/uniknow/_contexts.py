@@ -8,12 +8,12 @@ from random import Random
 
 from ....guard.contracts import TextEmbedder
 from ....guard.engine import BiEncoderScorer
+from ...data.answers.alternatives import StatedAnswer, implausible, plausible, replace_answer
 from ...run import Stored
 from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...testbed import default_world
 from ..parts import stage_progress
-from ._alternatives import StatedAnswer, implausible, plausible, replace_answer, stated_answer
 from ._bundled import (
     FACTS,
     MICROWORLD,
@@ -31,18 +31,23 @@ from ._windows import WINDOW_WORDS, NearestPassages, best_window, word_weights
 
 
 def text_contexts(
-    stated: Mapping[str, StatedAnswer], nearest: NearestPassages, seed: int
+    questions: Sequence[Question],
+    stated: Mapping[str, StatedAnswer],
+    nearest: NearestPassages,
+    seed: int,
 ) -> Makers:
     """Make contexts from the questions' own sources.
 
     Args:
+        questions: all of the data set.
         stated: answers in their original contexts, by question.
         nearest: knows how much alike questions are.
         seed: of all random choices.
     """
     alike = grouped(stated.values(), lambda one: one.shape.form)
     of_kind = grouped(stated.values(), lambda one: one.shape.kind)
-    group_of = {one.window: one.question.group for one in reversed([*stated.values()])}
+    held = [one for one in questions if one.id in stated]
+    group_of = {stated[one.id].window: one.group for one in reversed(held)}
 
     def stated_of(question: Question) -> StatedAnswer:
         if question.id not in stated:
@@ -55,7 +60,7 @@ def text_contexts(
         """The same window with another answer of the same sort, or of a wrong kind."""
         own = stated_of(question)
         if likely:
-            proposed = plausible(own, alike[own.shape.form], nearest, seed=seed)
+            proposed = plausible(own, alike[own.shape.form], nearest.likeness, seed=seed)
         else:
             proposed = implausible(own, of_kind, seed=seed)
         if not proposed:
@@ -86,7 +91,7 @@ def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer
     for one in questions:
         window = best_window(one.question, one.answers, one.sources, weight, words=words)
         if window is not None:
-            found[one.id] = stated_answer(one, window)
+            found[one.id] = StatedAnswer.first(one.id, one.question, one.answers, window)
     return found
 
 
@@ -152,7 +157,7 @@ def build_contexts(
         asked += [one.text for one in own.values()]
     nearest = NearestPassages(texts, asked, encoder, on_progress)
     bundled = {MICROWORLD: microworld_contexts, FACTS: fact_contexts}.get(dataset.bundled)
-    makers = text_contexts(own, nearest, seed) if bundled is None else bundled(seed)
+    makers = text_contexts(questions, own, nearest, seed) if bundled is None else bundled(seed)
     # The place of the right passage is balanced: each is used equally often, give or take one.
     order = [question.id for question in questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311

@@ -38,12 +38,12 @@ from ....guard.decision import Route
 from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.policy import Policy
 from ....guard.routing import Calibrator, Signals, decide_route
+from ...data.answers.matching import is_right
 from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
 from ..parts import measuring_guard
 from ._cases import Case, Method, QuestionKey, Reply, UniKnowSignal
-from ._matching import is_right
 from ._texts import TEXTS
 
 
@@ -90,8 +90,11 @@ class SignalMeter:
         estimated, replies = self._estimated(cases), self._naive(cases)
         measured = []
         for case, decision, found, reply in zip(cases, decisions, estimated, replies, strict=True):
-            known = None if isinstance(found, KnowgateError) else found
-            errors = [None if known else str(RowError.of(found)), reply.error]
+            known, errors = None, [reply.error]
+            if isinstance(found, KnowgateError):
+                errors.insert(0, str(RowError.of(found)))
+            else:
+                known = found
             if decision.raw_relevance is None:
                 errors.insert(0, f"SignalError: relevance signal: {decision.reason}")
             signal = UniKnowSignal(
@@ -166,8 +169,8 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
                 chosen = replace(chosen, error=f"SignalError: {names} could not be measured")
-            seen = {"relevance": measured.relevance, "confidence": measured.confidence}
-            found.append(replace(chosen, route=route, **seen))
+            chosen = replace(chosen, relevance=measured.relevance, confidence=measured.confidence)
+            found.append(replace(chosen, route=route))
         return found
 
     return answer

@@ -17,13 +17,13 @@ from ....guard.contracts import LanguageModel
 from ....guard.errors import KnowgateError
 from ....guard.read_models import CheckedSettings
 from ....guard.signals.confidence.stopping import CurtailedSampling
+from ...data.answers.matching import is_right
 from ...run import RowError, Stored
 from ...run.calls import OnProgress, generate_each
 from ...run.grouping import grouped
 from ...run.table import SharedLog
 from ..parts import stage_progress
 from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
-from ._matching import is_right
 
 # Prompts per call of the model: what a kill can cost, and what one failure can affect.
 _PROMPTS_PER_CALL = 64

@@ -22,9 +22,9 @@ from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
+from ...data.answers.matching import stands_in
 from ...run.grouping import grouped
 from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
-from ._matching import stands_in
 
 
 class Outcome(StrEnum):

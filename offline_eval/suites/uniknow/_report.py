@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from ...data.answers.matching import is_right
 from ...report.document import Document, Prose, Section
 from ...report.plots import Colour, Plot, dots
 from ...report.prose import explained
@@ -21,7 +22,6 @@ from ...report.what_if import WhatIf, WhatIfCase
 from ..parts import READ_REPLIES
 from ._cases import PAPER_KINDS, ContextKind
 from ._guard import calibrated, decide_signals
-from ._matching import is_right
 from ._metrics import ALL
 from ._summary import PUBLISHED, SITUATIONS, UniKnowSummary, shown_method
 from ._texts import CONTENT, TEXTS

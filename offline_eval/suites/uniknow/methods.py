@@ -34,6 +34,7 @@ from ....guard.abstention.detector import load_rule
 from ....guard.contracts import LanguageModel
 from ....guard.decision import Scenario
 from ....guard.errors import InputError, KnowgateError
+from ...data.answers.matching import is_right
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
@@ -46,7 +47,6 @@ from ._cases import (
     PromptSet,
     Reply,
 )
-from ._matching import is_right
 
 
 class TrainedMethod(StrEnum):

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import Interval
+from knowgate.offline_eval.data.answers.matching import stands_in
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, UniKnowRow
-from knowgate.offline_eval.suites.uniknow._matching import stands_in
 from knowgate.offline_eval.suites.uniknow._metrics import (
     MethodShares,
     Outcome,
