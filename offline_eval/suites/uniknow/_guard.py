@@ -224,15 +224,8 @@ def calibrate_guard(
     learning = [signal for signal in usable if signal.question_key in first]
     relevance, confidence = _calibrators(learning)
     records = {one.case_id: _record(one, relevance, confidence) for one in usable}
-    neither = grouped(
-        (one for one in usable if not one.holds_answer and not one.closed_book_right),
-        lambda signal: signal.question_key,
-    )
-    tested = [
-        records[min((one.case_id for one in some), key=_hash)]
-        for key, some in neither.items()
-        if key not in first
-    ]
+    testing = [signal for signal in usable if signal.question_key not in first]
+    tested = [records[name] for name in _one_per_question(testing)]
     forecasts = forecast_path(
         [records[one.case_id] for one in learning],
         RiskTarget("selective", risk),
@@ -290,6 +283,13 @@ def _record(
         context_right=signal.holds_answer,
         closed_book_right=bool(signal.closed_book_right),
     )
+
+
+def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[str]:
+    """One case of each question that neither side answers, picked by a hash of its id."""
+    neither = (one for one in signals if not one.holds_answer and not one.closed_book_right)
+    by_question = grouped(neither, lambda signal: signal.question_key)
+    return [min((one.case_id for one in some), key=_hash) for some in by_question.values()]
 
 
 def _in_words(found: Guarantee | None) -> Guarantee:

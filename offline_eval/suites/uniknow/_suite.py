@@ -108,7 +108,6 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Return all: the questions were limited when they were read."""
-        del limit
         return cases
 
     def load(self, settings: UniKnowSettings, choice: ModelChoice) -> Sequence[System]:
@@ -344,16 +343,10 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         lm, name = self._lm, system.name
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None
-            adapted = HuggingFaceLM(
-                lm.name,
-                device=lm.device,
-                dtype=lm.dtype,
-                max_new_tokens=lm.max_new_tokens,
-                stop=lm.stop,
-                batch_size=lm.batch_size,
-                adapter=self._adapters[name],
-                loading=LoadOptions(chat_template=lm.uses_chat_template),
-            )
+            same = ("device", "dtype", "max_new_tokens", "stop", "batch_size")
+            options = {name: getattr(lm, name) for name in same}
+            options["loading"] = LoadOptions(chat_template=lm.uses_chat_template)
+            adapted = HuggingFaceLM(lm.name, adapter=self._adapters[name], **options)
             template = TrainedMethod.named(name).prompt(prompts_of(system.settings.data))
             self._loaded = name, partial(prompted, adapted, template)
         return self._loaded[1]
@@ -399,9 +392,6 @@ def _untrainable(plan: Plan, work: Work[UniKnowSettings, Any]) -> dict[str, str]
     reason = "training needs questions that the model knows and ones that it does not"
     names = [system.name for system in work.systems if is_trained(system.name)]
     if names and ALL_METHODS not in work.settings.methods:
-        raise InputError(
-            reason,
-            where=names[0],
-            hint="give more questions, or leave the trained methods out by --methods",
-        )
+        hint = "give more questions, or leave the trained methods out by --methods"
+        raise InputError(reason, where=names[0], hint=hint)
     return dict.fromkeys(names, reason)

@@ -97,11 +97,8 @@ def check_methods(names: Sequence[str]) -> None:
     known = (*_KNOWN, ALL_METHODS)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise InputError(
-            f"unknown method {unknown[0]!r}" if unknown else "no method is named",
-            where="methods",
-            hint=f"one or several of: {', '.join(known)}",
-        )
+        what = f"unknown method {unknown[0]!r}" if unknown else "no method is named"
+        raise InputError(what, where="methods", hint=f"one or several of: {', '.join(known)}")
 
 
 def choose_methods(
@@ -281,11 +278,8 @@ def _picked(name: str, cases: Sequence[Case], per_side: int, seed: int) -> list[
     )
     groups = {key: found[key] for key in sorted(found, key=lambda key: key[0]) if key[0]}
     if not groups:
-        raise InputError(
-            f"leaves nothing to train {method} on",
-            where="cases",
-            hint="give known and unknown questions with contexts",
-        )
+        what, hint = f"leaves nothing to train {method} on", "give known and unknown questions"
+        raise InputError(what, where="cases", hint=f"{hint} with contexts")
     kinds = Counter(part for part, _ in groups)
     shares = dict.fromkeys(kinds, 1 / len(kinds))
     if changed.startswith("abstention=") and str(Scenario.UNKNOWN) in kinds and len(kinds) > 1:

@@ -14,7 +14,7 @@ from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Dataset, Kn
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow.plan import split_questions
-from knowgate.offline_eval.testbed import FactStatus, default_world
+from knowgate.offline_eval.testbed import FactStatus
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 ALL = tuple(ContextKind)
@@ -119,8 +119,7 @@ def _true_knowledge(dataset: Dataset) -> dict[str, Knowledge]:
         FactStatus.WITHHELD: Knowledge.UNKNOWN,
         FactStatus.HALF_TAUGHT: Knowledge.UNDEFINED,
     }
-    world = default_world()
-    return {q.id: by_status[fact_of(world, q).status] for q in dataset.questions}
+    return {q.id: by_status[fact_of(q).status] for q in dataset.questions}
 
 
 def test_the_microworld_leaves_four_hundred_of_each_side_for_evaluation() -> None:
