@@ -33,7 +33,6 @@ from ._options import Pairs, prints_figures, reject, required
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
 _ANSWER_TOKENS = 24
-_PER_SIDE = 250
 _RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 
 
@@ -116,7 +115,6 @@ def tune(
         data=data or "microworld",
         knowledge=knowledge,
         limit=limit,
-        per_side=_PER_SIDE,
         seed=seed,
     )
     _tune_scenarios(found, model or EMBEDDED, settings, out_dir, seed)
