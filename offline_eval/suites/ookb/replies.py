@@ -1,8 +1,8 @@
 """A row per reply: the reply with its case, question, system and verdicts, and counts of rows.
 
-run folder ─► Evidence (rows) ─► ReplyShape: counts and rates out of the knowledge base, and in it
+run folder ─► Evidence (rows) ─► counts and rates, out of the knowledge base and in it
 
-Tables, plots, CSV, differences and cases to read all follow from these rows.
+Tables, CSV, differences and sentences all follow from these rows and counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
-from ...report.document import as_json
 from ...report.text import one_line
 from ...run import RepliesRun
 from ...run.grouping import grouped
@@ -42,6 +41,7 @@ class RatedReply:
         tier: of its factuality; None where it abstained, or no judge said.
         failure: kind of a wrong answer; None where no judge said.
         wrong: it states something unacceptable; None where that is not known.
+        right: it answers, and nothing in that is unacceptable; None where it has no tier.
         out_of_kb: the knowledge base does not hold the answer: abstaining is right.
     """
 
@@ -60,9 +60,8 @@ class RatedReply:
         self.abstained = None if abstention is None else abstention == "yes"
         self.tier = tier if tier in Judgement.TIERS and not self.abstained else None
         self.failure = None if self.abstained else outcomes.get(Judgement.FAILURE)
-        self.wrong = None if self.tier is None else self.tier == Judgement.TIERS[2]
-        if self.abstained:
-            self.wrong = False
+        self.right = None if self.tier is None else self.tier != Judgement.TIERS[2]
+        self.wrong = False if self.abstained else None if self.right is None else not self.right
         self.out_of_kb = self.case.kind is not CaseKind.IN_KB
 
     def judged_by(self, judge: str) -> RatedReply | None:
@@ -141,109 +140,58 @@ class Evidence:
         return found
 
 
-class ReplyCounts:
-    """Outcomes of the replies to one kind of case.
+Counts = dict[str, Any]
+"""Outcomes of replies as `report.json` has them; see `count_replies`."""
 
-    Args:
-        given: the replies, failed ones included.
 
-    Attributes:
-        n: replies without an error.
-        questions: different ones among them.
-        errors: replies that ended in one; they count nowhere else.
-        abstained: None where that was not judged.
-        answered: judged not to abstain, None likewise.
-        tier_1: of those that did not abstain; None where that was not judged.
-        tier_2: likewise.
-        tier_3: likewise.
-        unjudged: replies without a verdict on abstention, and replies that did not abstain
-            without a tier, by criterion.
-        abstention_rate: of those judged.
-        factuality_rate: tiers 1 and 2 among answers with a tier.
-        wrong_answer_rate: tier 3 among all replies that abstained or have a tier.
+def count_replies(given: Iterable[RatedReply]) -> Counts:
+    """Count outcomes of replies, failed ones included.
+
+    Returns:
+        Of questions whose answer the knowledge base does not hold: replies without an error, errors
+        (which count nowhere else), different questions; abstentions and answers, and answers of
+        each tier, None where nobody judged that; replies without a verdict on abstention, and
+        answers without a tier, by criterion; and the shares of abstentions among those judged, of
+        tiers 1 and 2 among answers with a tier, and of tier 3 among all replies that abstained or
+        have a tier. Beneath `in_kb` the same of the other questions, where abstaining is wrong.
     """
+    sides = grouped(given, lambda reply: reply.out_of_kb)
+    found, in_kb = (_counts(sides.get(side, ())) for side in (True, False))
+    in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
+    return {**found, "in_kb": in_kb}
 
-    def __init__(self, given: Sequence[RatedReply]) -> None:
-        replies = [reply for reply in given if reply.row.error is None]
-        judged = [reply for reply in replies if reply.abstained is not None]
-        abstained = sum(reply.abstained is True for reply in judged)
-        open_ones = [reply for reply in replies if not reply.abstained]
-        tiered = [reply for reply in open_ones if reply.tier is not None]
-        # Without any tier, nothing is known of answers: only abstentions would be left.
-        known = [one for one in replies if one.wrong is not None and (tiered or not open_ones)]
-        tiers = Counter(reply.tier for reply in tiered)
-        self.n, self.errors = len(replies), len(given) - len(replies)
-        self.questions = len({reply.case.question_id for reply in replies})
-        self.abstained = abstained if judged or not replies else None
-        self.answered = len(judged) - abstained if judged or not replies else None
-        self.tier_1, self.tier_2, self.tier_3 = (
-            tiers[name] if tiered or not open_ones else None for name in Judgement.TIERS
-        )
-        self.unjudged = {
+
+def count_by_base(replies: Iterable[RatedReply]) -> dict[str, Counts]:
+    """Count replies by name of the knowledge base."""
+    bases = grouped(replies, lambda reply: reply.case.knowledge_base)
+    return {name: count_replies(own) for name, own in bases.items()}
+
+
+def _counts(given: Sequence[RatedReply]) -> Counts:
+    replies = [reply for reply in given if reply.row.error is None]
+    judged = [reply for reply in replies if reply.abstained is not None]
+    answers = [reply for reply in replies if not reply.abstained]
+    tiered = [reply for reply in answers if reply.tier is not None]
+    # Without any tier, nothing is known of answers: only abstentions would be left.
+    known = [one for one in replies if one.wrong is not None and (tiered or not answers)]
+    abstained = sum(reply.abstained is True for reply in judged)
+    tiers = Counter(reply.tier for reply in tiered)
+    told = bool(judged) or not replies
+    return {
+        "n": len(replies),
+        "errors": len(given) - len(replies),
+        "questions": len({reply.case.question_id for reply in replies}),
+        "abstained": abstained if told else None,
+        "answered": len(judged) - abstained if told else None,
+        **{name: tiers[name] if tiered or not answers else None for name in Judgement.TIERS},
+        "unjudged": {
             Judgement.ABSTENTION: len(replies) - len(judged),
-            Judgement.FACTUALITY: len(open_ones) - len(tiered),
-        }
-        self.abstention_rate = rate((reply, reply.abstained is True) for reply in judged)
-        self.factuality_rate = rate((reply, not reply.wrong) for reply in tiered)
-        self.wrong_answer_rate = rate((reply, reply.wrong is True) for reply in known)
-
-    @property
-    def judged(self) -> int:
-        """Replies with a verdict on abstention."""
-        return self.n - self.unjudged[Judgement.ABSTENTION]
-
-    @property
-    def known(self) -> int:
-        """Replies that abstained or have a tier."""
-        return self.n - self.unjudged[Judgement.FACTUALITY]
-
-    @property
-    def tiers(self) -> list[int | None]:
-        """How many replies are of each tier."""
-        return [self.tier_1, self.tier_2, self.tier_3]
-
-    @property
-    def tiered(self) -> int:
-        """Replies with a tier."""
-        return sum(count or 0 for count in self.tiers)
-
-    @property
-    def right(self) -> int:
-        """Replies of tier 1 or 2."""
-        return self.tiered - (self.tier_3 or 0)
-
-
-class ReplyShape:
-    """Outcomes of replies, by whether the knowledge base holds the answer.
-
-    Args:
-        replies: failed ones included.
-
-    Attributes:
-        out_of_kb: it did not: abstaining is right.
-        in_kb: it did: abstaining is wrong.
-    """
-
-    def __init__(self, replies: Iterable[RatedReply]) -> None:
-        sides = grouped(replies, lambda reply: reply.out_of_kb)
-        self.out_of_kb, self.in_kb = (ReplyCounts(sides.get(side, ())) for side in (True, False))
-
-    @property
-    def errors(self) -> int:
-        """Replies that ended in an error."""
-        return self.out_of_kb.errors + self.in_kb.errors
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the counts out of the knowledge base, the others beneath `in_kb`."""
-        in_kb = as_json(vars(self.in_kb))
-        in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
-        return {**as_json(vars(self.out_of_kb)), "in_kb": in_kb}
-
-    @classmethod
-    def by_base(cls, replies: Iterable[RatedReply]) -> dict[str, ReplyShape]:
-        """Count replies by name of the knowledge base."""
-        bases = grouped(replies, lambda reply: reply.case.knowledge_base)
-        return {name: cls(own) for name, own in bases.items()}
+            Judgement.FACTUALITY: len(answers) - len(tiered),
+        },
+        "abstention_rate": rate((reply, reply.abstained is True) for reply in judged),
+        "factuality_rate": rate((reply, reply.right is True) for reply in tiered),
+        "wrong_answer_rate": rate((reply, reply.wrong is True) for reply in known),
+    }
 
 
 def rate(trials: Iterable[tuple[RatedReply, bool]]) -> Interval:
@@ -274,17 +222,16 @@ LONGEST = 60
 def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
     """List the factors in which the systems differ; of a single system, all known ones."""
     values = {name: {getattr(system, name) for system in systems} for name in FACTORS}
-    found = tuple(name for name, different in values.items() if len(different) > 1)
+    found = tuple(name for name in FACTORS if len(values[name]) > 1)
     return found or tuple(name for name in FACTORS if any(values[name]))
 
 
 def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
     """Name each system by its varying factors, or by its id where these are not unique."""
-    factors, ids = varying(systems), [system.system_id for system in systems]
-    short = [_label(system, factors) for system in systems]
-    alike = len(set(short)) < len(short)
-    shown = [name if alike else label or name for name, label in zip(ids, short, strict=True)]
-    return dict(zip(ids, distinct(shown), strict=True))
+    short = {system.system_id: label(system, varying(systems)) for system in systems}
+    alike = len(set(short.values())) < len(short)
+    shown = [name if alike else text or name for name, text in short.items()]
+    return dict(zip(short, distinct(shown), strict=True))
 
 
 def distinct(names: Sequence[str]) -> list[str]:
@@ -296,12 +243,9 @@ def distinct(names: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        label = shown = one_line(name, LONGEST)
-        number = 1
-        while shown in found:
-            number += 1
-            shown = f"{label} #{number}"
-        found.append(shown)
+        short = one_line(name, LONGEST)
+        numbered = (f"{short} #{number}" for number in range(2, len(names) + 2))
+        found.append(next(one for one in (short, *numbered) if one not in found))
     return found
 
 
@@ -314,13 +258,13 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
         factor: in which they differ.
         factors: in which the systems of the run differ.
     """
-    before, after = (
-        one_line(one_line(getattr(one, factor)) or "unknown", LONGEST) for one in (base, other)
-    )
-    same = one_line(_label(base, [name for name in factors if name != factor]), LONGEST)
-    return f"{same}: {before} → {after}" if same else f"{before} → {after}"
+    texts = (one_line(getattr(one, factor)) or "unknown" for one in (base, other))
+    changed = " → ".join(one_line(text, LONGEST) for text in texts)
+    same = one_line(label(base, [name for name in factors if name != factor]), LONGEST)
+    return f"{same}: {changed}" if same else changed
 
 
-def _label(system: ReplySystem, factors: Sequence[str]) -> str:
+def label(system: ReplySystem, factors: Sequence[str]) -> str:
+    """Name a system by some of its factors."""
     values = {name: one_line(getattr(system, name)) or f"{name} unknown" for name in factors}
     return SEPARATOR.join(f"guard {v}" if name == "guard" else v for name, v in values.items())
