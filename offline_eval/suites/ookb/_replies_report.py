@@ -271,8 +271,8 @@ def _differences(summary: RepliesSummary) -> Section | None:
         tables.append(Section(name, (Table.from_columns("Compared", lines, columns),)))
     tests = sum(len(measured(one)) for one in compared)
     note = Prose((_WORDS.text("both_answered"),), small=True)
-    blocks = (_WORDS.text("differences", tests), *tables, note)
-    return Section("Differences", blocks) if compared else None
+    said = _WORDS.text("differences", tests)
+    return Section("Differences", (said, *tables, note)) if compared else None
 
 
 def _compared(found: Difference, summary: RepliesSummary) -> str:
