@@ -7,8 +7,9 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,7 +21,7 @@ from ...data.diversity.uniqueness import words_of
 from ...data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from ...run import Question
 from ...run.manifest import InputFile
-from ...run.questions import CaseKind
+from ...run.questions import CaseKind, MeasuredRow
 from ...run.replies import StoredPassage
 from ...systems.plan import Case
 
@@ -157,27 +158,35 @@ def question_case(record: QuestionRecord | Question, kind: CaseKind, passage_id:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredCase:
+class MeasuredCase(Case):
     """A case, with the question that it was made of.
 
     Attributes:
-        case: to be measured.
         record: the question.
         knowledge_base: that is searched; None where a chain has its own.
         left_out: ids of the passages in it that a left-out case lacks.
         unit: what it is evidence about, where that is more than its passage.
     """
 
-    case: Case
     record: QuestionRecord
-    knowledge_base: KnowledgeBase | None
+    knowledge_base: KnowledgeBase | None = None
     left_out: frozenset[str] = frozenset()
     unit: str = ""
 
-    @property
-    def case_id(self) -> str:
-        """Identify the case in the run."""
-        return self.case.case_id
+    @classmethod
+    def of(
+        cls, record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None = None
+    ) -> MeasuredCase:
+        """Make a case of a question, whose passage is in the knowledge base if that has any."""
+        passage = "" if base is None else base.passage_of.get(record.question_id, "")
+        case = question_case(record, kind, passage)
+        return cls(**asdict(case), record=record, knowledge_base=base)
+
+    def row(self, **measured: Any) -> MeasuredRow:
+        """Make the row of the case; what is not measured is empty."""
+        known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None}
+        named = {name: getattr(self, name) for name in ("case_id", "question_id", "kind")}
+        return MeasuredRow(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
 
 
 LEFT_OUT_FILE = "left_out_check.jsonl"

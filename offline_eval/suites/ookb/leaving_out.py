@@ -241,7 +241,7 @@ def left_out_together(
     Raises:
         InputError: all questions are on one page or topic, so that nothing is left.
     """
-    base = next(one.knowledge_base for one in cases if one.case.passage_id)
+    base = next(one.knowledge_base for one in cases if one.passage_id)
     assert base is not None
     # All of the file: the pages of passages whose questions are not asked count, too.
     records = QuestionRecord.read(settings.questions)
@@ -253,9 +253,7 @@ def left_out_together(
             hint="leaving one out needs at least two: leave out less, or name other questions",
         )
     return [
-        replace(one, left_out=left_out[own], unit=unit[own])
-        if (own := one.case.passage_id)
-        else one
+        replace(one, left_out=left_out[own], unit=unit[own]) if (own := one.passage_id) else one
         for one in cases
     ]
 

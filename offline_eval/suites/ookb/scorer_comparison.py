@@ -118,7 +118,7 @@ def compare_scorers(
     cases = _TIMED.limited(_TIMED.cases(settings), settings.limit)
     loaded = {name: load_scorer(name) for name in scorers}
     instruments = _instruments(settings, loaded)
-    questions = {one.record.question_id: one.record.question for one in cases}
+    questions = {one.question_id: one.question for one in cases}
     for name, scorer in loaded.items():
         require_not_tuned_on(scorer, questions, name)
     measured: list[MeasuredScorer] = []
