@@ -1,23 +1,18 @@
-"""Knowledge bases that are asked about, their cases, and whether what is left out is gone."""
+"""Knowledge bases that are asked about, and their cases."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from ....guard.errors import InputError
-from ....guard.files import read_json, write_text
-from ....guard.read_models import read_models
+from ....guard.files import read_json
 from ....guard.text import clean_text
-from ...data.diversity.uniqueness import words_of
 from ...data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from ...run import Question
 from ...run.manifest import InputFile
@@ -140,21 +135,10 @@ def build_cases(
     that false abstention can be measured on the same questions.
     """
     return [
-        question_case(record, kind, knowledge_base.passage_of[record.question_id])
+        Case.of(record, kind, knowledge_base.passage_of[record.question_id])
         for record in questions
         for kind in kinds
     ]
-
-
-def question_case(record: QuestionRecord | Question, kind: CaseKind, passage_id: str = "") -> Case:
-    """Make a case of a question; without a passage nothing of the knowledge base answers it."""
-    return Case(
-        case_id=f"{record.question_id}/{kind.value}",
-        question_id=record.question_id,
-        kind=kind,
-        question=record.question,
-        passage_id=passage_id,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +158,12 @@ class MeasuredCase(Case):
     unit: str = ""
 
     @classmethod
-    def of(
+    def of_record(
         cls, record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None = None
     ) -> MeasuredCase:
         """Make a case of a question, whose passage is in the knowledge base if that has any."""
         passage = "" if base is None else base.passage_of.get(record.question_id, "")
-        case = question_case(record, kind, passage)
+        case = Case.of(record, kind, passage)
         return cls(**asdict(case), record=record, knowledge_base=base)
 
     def row(self, **measured: Any) -> MeasuredRow:
@@ -187,86 +171,3 @@ class MeasuredCase(Case):
         known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None}
         named = {name: getattr(self, name) for name in ("case_id", "question_id", "kind")}
         return MeasuredRow(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
-
-
-LEFT_OUT_FILE = "left_out_check.jsonl"
-
-# Shorter answers stand in a text by chance.
-_FEWEST_WORDS = 4
-
-
-class AnswerElsewhere(BaseModel):
-    """A passage that holds the whole answer of a question whose own passage is left out."""
-
-    model_config = ConfigDict(frozen=True)
-
-    question_id: str
-    passage_id: str
-
-
-def left_out_check(
-    questions: Sequence[QuestionRecord], knowledge_base: KnowledgeBase
-) -> list[AnswerElsewhere]:
-    """Find passages besides the question's own that contain its whole answer word for word.
-
-    A left-out case whose answer stands elsewhere is none: a system that answers it is right.
-    Answers of fewer than four words are not looked for, nor what is said in other words.
-    """
-    words = {name: words_of(text) for name, text in knowledge_base.passages.items()}
-    plain = {name: f" {' '.join(found)} " for name, found in words.items()}
-    holders: dict[str, list[str]] = defaultdict(list)
-    for name, of_passage in words.items():
-        for word in dict.fromkeys(of_passage):
-            holders[word].append(name)
-    found: list[AnswerElsewhere] = []
-    for record in questions:
-        own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
-        if len(answer) < _FEWEST_WORDS:
-            continue
-        # Passages in which the whole answer stands have its rarest word.
-        rarest = min((holders.get(word, []) for word in answer), key=len)
-        found += [
-            AnswerElsewhere(question_id=record.question_id, passage_id=name)
-            for name in rarest
-            if name != own and f" {' '.join(answer)} " in plain[name]
-        ]
-    return found
-
-
-def note_left_out_check(
-    folder: Path, bases: Sequence[AskedBase], left_out: Collection[str]
-) -> None:
-    """Write which other passages may answer a question whose own was taken out.
-
-    Nothing is written where the file is there already, or where nothing was taken out of a known
-    knowledge base.
-
-    Args:
-        folder: of the run.
-        bases: that were asked about.
-        left_out: ids of the questions whose passage was taken out.
-    """
-    path = folder / LEFT_OUT_FILE
-    asked = [
-        ([record for record in base.asked if record.question_id in left_out], base)
-        for base in bases
-    ]
-    if path.exists() or not any(records for records, _ in asked):
-        return
-    found = [one for some, base in asked for one in left_out_check(some, base.knowledge_base)]
-    write_text(
-        path, "".join(json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in found)
-    )
-
-
-def read_left_out_check(folder: Path) -> tuple[AnswerElsewhere, ...] | None:
-    """Read what the check found, in the order of the file; None where it was not made.
-
-    Raises:
-        InputError: a line of the file is broken; names file and line.
-    """
-    path = folder / LEFT_OUT_FILE
-    if not path.exists():
-        return None
-    hint = "remove the file, or make the check again"
-    return tuple(one for _, one in read_models(path, AnswerElsewhere, hint=hint, links=False))

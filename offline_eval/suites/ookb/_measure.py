@@ -71,10 +71,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             # Without answer, passage and source nobody knows whether its answer is there.
             known = record.answer or record.passage or record.source or base is not None
             kinds = settings.kinds if known else (CaseKind.LIVE,)
-            found += [MeasuredCase.of(record, kind, base) for kind in kinds]
+            found += [MeasuredCase.of_record(record, kind, base) for kind in kinds]
         if settings.unanswerable is not None:
             missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
-            found += [MeasuredCase.of(one, CaseKind.UNANSWERABLE, base) for one in missing]
+            found += [MeasuredCase.of_record(one, CaseKind.UNANSWERABLE, base) for one in missing]
         return found
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:

@@ -17,9 +17,9 @@ from ...run.questions import CaseKind
 from ...run.replies import Judgement, RepliesAsked, ReplyCase, StoredPassage
 from ...systems.comparison import Comparison, SystemRun, Systems
 from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
+from ...systems.replay import Replay
 from ..parts import DryRun
-from ._cases import AskedBase, build_cases, question_case, read_bases
-from ._logs import Replay
+from ._cases import AskedBase, build_cases, read_bases
 from ._settings import OokbSettings
 
 
@@ -66,7 +66,7 @@ class Prepared(Sequence[Asked]):
             made_up = self.synthetic.get(base.name, ()) if CaseKind.SYNTHETIC in kinds else ()
             found[base.name] = [
                 *build_cases(base.asked, base.knowledge_base, kept),
-                *(question_case(one, CaseKind.SYNTHETIC) for one in made_up),
+                *(Case.of(one, CaseKind.SYNTHETIC) for one in made_up),
             ]
         return found
 
@@ -148,7 +148,8 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
     ).systems(settings.top_k)
     questions, limit = settings.questions, settings.limit
     bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
-    replay = Replay(settings.replay, bases, systems, limit=limit)
+    known = [(base.name, base.questions, base.passages) for base in bases]
+    replay = Replay(settings.replay, known, systems, limit=limit)
     long_contexts = any(item.context.kind == "all_but" for item in replay.items)
     if systems.guarded and long_contexts and not bases:
         raise InputError(

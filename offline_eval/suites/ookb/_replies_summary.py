@@ -21,9 +21,9 @@ from ...report.text import one_line
 from ...run import Question
 from ...run.grouping import error_types, grouped, most_frequent
 from ...run.replies import Judgement, ReplyRow, ReplySystem
+from ...systems.leaving_out import read_left_out_check
 from ..judge_bias.artefact import JudgeBias
 from ..parts import run_values
-from ._cases import read_left_out_check
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems
 from .replies import (
     MAIN,

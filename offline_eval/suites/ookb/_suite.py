@@ -26,12 +26,12 @@ from ...run.replies import RepliesManifest, ReplyRow
 from ...run.table import TableSpec
 from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
+from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
+from ...systems.replay import GUARDS_OWN, OF_GUARD
 from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, System, Work
-from ._cases import note_left_out_check
-from ._logs import GUARDS_OWN, OF_GUARD
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
@@ -159,7 +159,11 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
         left_out = {one.case.question_id for one in prepared if one.case.kind is CaseKind.LEFT_OUT}
-        note_left_out_check(folder, prepared.bases, left_out)
+        asked = (
+            ([record for record in base.asked if record.question_id in left_out], base)
+            for base in prepared.bases
+        )
+        note_left_out_check(folder, [(some, base.knowledge_base) for some, base in asked])
         replier = run.retrieve(
             folder,
             prepared.items,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,18 +19,24 @@ from ....guard.fingerprint import default_aggregator
 from ....guard.signals.relevance import load_scorer
 from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.embedding import Encoder
-from ...data.facts import load_chunks
-from ...data.questions import KnowledgeBase
+from ...data.questions import KnowledgeBase, QuestionRecord
 from ...run import RowError, Run
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, FoundBy, MeasuredRow
 from ...run.replies import StoredPassage
+from ...systems.leaving_out import (
+    WIDE,
+    WIDEST,
+    Source,
+    SourceSearch,
+    chunk_id,
+    passages_together,
+)
 from ...systems.retrieval import PassageIndex
-from ...systems.served import ServedChain
+from ...systems.served import DocumentChain, ServedChain
 from ..parts import System, measuring_guard
 from ._cases import MeasuredCase
 from ._settings import MeasureSettings
-from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id, left_out_together
 from .signals import SERVED
 
 Found = tuple[tuple[str, ...], tuple[object, ...], bool]
@@ -70,8 +75,25 @@ class Instruments(System):
     def located(
         self, cases: Sequence[MeasuredCase], settings: MeasureSettings
     ) -> list[MeasuredCase]:
-        """Find what is left out for each question, and which questions are one unit by that."""
-        return left_out_together(cases, settings)
+        """Find what is left out for each question, and which questions are one unit by that.
+
+        Raises:
+            InputError: all questions are on one page or topic, so that nothing is left.
+        """
+        base = next(_base(one) for one in cases if one.passage_id)
+        # All of the file: the pages of passages whose questions are not asked count, too.
+        records = QuestionRecord.read(settings.questions)
+        left_out, unit = passages_together(records, base, settings.leave_out)
+        if all(len(gone) == len(base.passages) for gone in left_out.values()):
+            raise InputError(
+                f"all questions are on one {settings.leave_out}",
+                where=str(settings.questions),
+                hint="leaving one out needs at least two: leave out less, or name other questions",
+            )
+        return [
+            replace(one, left_out=left_out[own], unit=unit[own]) if (own := one.passage_id) else one
+            for one in cases
+        ]
 
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
@@ -150,7 +172,7 @@ class Instruments(System):
         own = None if guard is None else guard.scorer
         scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
         aggregator = "" if guard is None or own is None else guard.policy.aggregator
-        served = chain or DocumentChain(settings, scorer)
+        served = chain or document_chain(settings, scorer)
         return ServedInstruments(scorer, served, aggregator=aggregator)
 
 
@@ -190,7 +212,7 @@ class ServedInstruments(Instruments):
             "chain": self.chain.description,
             "source_key": settings.source_key,
             "leave_out": settings.leave_out,
-            **getattr(self.chain, "details", {}),
+            **self.chain.details,
         }
 
     def located(
@@ -204,15 +226,14 @@ class ServedInstruments(Instruments):
         Raises:
             InputError: see `SourceSearch.find`.
         """
-        labels: Sequence[str] = getattr(self.chain, "labels", ())
-        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out, labels)
+        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out)
         known = [case.record for case in cases if case.kind is not CaseKind.UNANSWERABLE]
         self.search.find({record.question_id: record for record in known})
         asked = {}
         for case in cases:
             source = self.search.sources.get(case.question_id)
             unknown = source is not None and source.found_by is FoundBy.UNKNOWN
-            one = MeasuredCase.of(case.record, CaseKind.LIVE) if unknown else case
+            one = MeasuredCase.of_record(case.record, CaseKind.LIVE) if unknown else case
             asked[one.case_id] = replace(one, unit=self.search.unit.get(case.question_id, ""))
         return list(asked.values())
 
@@ -285,34 +306,9 @@ def _require_text(scorer: RelevanceScorer) -> None:
         )
 
 
-class DocumentChain(ServedChain):
-    """A chain over the chunks of a folder, searched by embeddings in memory.
-
-    Args:
-        settings: of the run; they name the folder.
-        scorer: embeds where it can, else the bundled bi-encoder does.
-
-    Attributes:
-        details: what the manifest says about it.
-        labels: the sources of all documents.
-    """
-
-    def __init__(self, settings: MeasureSettings, scorer: RelevanceScorer) -> None:
-        assert settings.documents is not None
-        size, shared = settings.chunk_size, settings.chunk_overlap
-        chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
-        texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
-        encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-        index = PassageIndex(KnowledgeBase(texts, {}), encoder)
-
-        def search(question: str, k: int = settings.top_k) -> list[Document]:
-            """Find the nearest chunks."""
-            found = index.nearest(encoder.embed([question])[0], k)
-            return [chunks[int(name)] for name in found]
-
-        super().__init__(search, name="documents")
-        digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
-        cut = {"count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared}
-        self.details = {"retriever": encoder.fingerprint, "chunks": cut}
-        labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
-        self.labels = tuple(dict.fromkeys(labels))
+def document_chain(settings: MeasureSettings, scorer: object) -> DocumentChain:
+    """Make the chain over the documents of the settings; the scorer embeds where it can."""
+    assert settings.documents is not None
+    given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
+    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+    return DocumentChain(settings.documents, encoder, **given)

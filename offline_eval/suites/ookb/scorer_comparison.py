@@ -40,7 +40,7 @@ from ..parts import RunOptions, require_not_tuned_on
 from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import DocumentChain, Instruments, ServedInstruments
+from .instruments import Instruments, ServedInstruments, document_chain
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60
@@ -155,7 +155,7 @@ def _instruments(
     if settings.chain is not None:
         chain = ServedChain.load(settings.chain)
     elif settings.served:
-        chain = DocumentChain(settings, BiEncoderScorer())
+        chain = document_chain(settings, None)
     else:
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}

@@ -14,7 +14,8 @@ from knowgate.guard import Fingerprint, InputError
 from knowgate.offline_eval.data.embedding import embed_all
 from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run.questions import CaseKind
-from knowgate.offline_eval.suites.ookb._cases import build_cases, left_out_check, read_bases
+from knowgate.offline_eval.suites.ookb._cases import build_cases, read_bases
+from knowgate.offline_eval.systems.leaving_out import left_out_check
 
 
 def write_document(path: Path, name: str | None, ids: list[str]) -> Path:
