@@ -16,10 +16,11 @@ from typing import Any
 from ....calibration import Interval
 from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
+from ...judging.rated import Evidence, RatedReply
 from ...report.text import one_line
 from ...run.grouping import grouped
 from ...run.replies import ReplySystem
-from .replies import FACTORS, OFF, Evidence, RatedReply
+from .replies import FACTORS, OFF
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MAX_PAIRS = 40

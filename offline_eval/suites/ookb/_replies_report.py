@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...judging.rated import MAIN
 from ...report.document import Check, Document, Prose, Section
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
@@ -24,7 +25,7 @@ from ..parts import READ_REPLIES
 from ._replies_differences import LEVEL, MEASURES, Difference, measured
 from ._replies_summary import RepliesSummary
 from ._replies_tables import SPACE, Columns, cost_table, counts_table, label_tables, reply_rows
-from .replies import FACTORS, LONGEST, MAIN, OFF, SEPARATOR, Counts, change, distinct, varying
+from .replies import FACTORS, LONGEST, OFF, SEPARATOR, Counts, change, distinct, varying
 
 _WORDS = Templates(Path(__file__).parent / "replies.txt")
 _GROUP = "knowgate.ookb"

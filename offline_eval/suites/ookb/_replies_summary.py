@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....guard.reply_check import DEFAULT_THRESHOLD
 from ....guard.signals.support import SupportCheck
-from ...judging.correction import corrected_rate
-from ...judging.labelling import Agreement, Labels
-from ...judging.validation import JudgeValidation
+from ...judging.labelling import Labels
+from ...judging.rated import MAIN, Evidence, RatedReply, labels_of, rate
 from ...report.cascade import cascade_counts
 from ...report.document import as_json
 from ...report.text import one_line
@@ -25,17 +23,7 @@ from ...systems.leaving_out import read_left_out_check
 from ..judge_bias.artefact import JudgeBias
 from ..parts import run_values
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems
-from .replies import (
-    MAIN,
-    OFF,
-    Evidence,
-    RatedReply,
-    count_by_base,
-    count_replies,
-    distinct,
-    labels,
-    rate,
-)
+from .replies import OFF, count_by_base, count_replies, distinct, labels
 
 
 class RepliesSummary:
@@ -285,94 +273,3 @@ def support_counts(replies: Sequence[RatedReply]) -> dict[str, Any]:
         kinds.update(named or (["few words in common"] if below else ()))
     found = dict(sorted(kinds.items()))
     return {"checked": len(flags), "unsupported": rate(flags), "found": found}
-
-
-# With fewer labels a corrected rate of one system says nothing.
-_FEWEST_PER_SYSTEM = 30
-# Rates of the report: name, criterion, outcomes that count, out of the KB or in it.
-_RATES: tuple[tuple[str, str, Collection[str], bool], ...] = (
-    ("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
-    ("factuality_rate", Judgement.FACTUALITY, Judgement.TIERS[:2], True),
-    ("false_abstention_rate", Judgement.ABSTENTION, ("yes",), False),
-)
-_AGREEMENT = ("accuracy", "precision", "recall", "specificity", "kappa")
-
-
-def labels_of(evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> dict[str, Any]:
-    """Return what people's labels say of a run.
-
-    Args:
-        evidence: the judged replies.
-        labels: in the run folder.
-        warned: what is known against judges, by name.
-
-    Returns:
-        How many labels each annotator gave; how far they agree, by criterion; each judge against
-        them; and rates by the judge (`raw`) and corrected by the labels, whose intervals include
-        the judge's error, all systems together first.
-    """
-    known = {name: (text,) for name, text in warned.items()}
-    names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
-    return {
-        "annotators": {
-            name: sum(label.outcome is not None for label in given)
-            for name, given in labels.given.items()
-        },
-        "agreement": {name: Agreement.of(labels, name, run=evidence.run) for name in names},
-        "judges": [
-            _validation(one)
-            for one in JudgeValidation.of_judges(evidence.run, labels, known_of=known)
-        ],
-        "corrected": [
-            found
-            for wanted in _RATES
-            for system in (None, *evidence.run.systems)
-            for found in _corrected(evidence, labels, wanted, system)
-        ],
-    }
-
-
-def _validation(found: JudgeValidation) -> dict[str, Any]:
-    """Return the numbers of a judge; pairs of outcomes, which JSON cannot key by, as a list."""
-    value = {name: of for name, of in vars(found).items() if name not in ("positive", "unsettled")}
-    for name in _AGREEMENT:
-        # No number of labels makes a judge certain.
-        if value[name].low == value[name].high:
-            value[name] = replace(value[name], low=None, high=None)
-    value["confusion"] = [
-        {"people": people, "judge": judge, "replies": count}
-        for (people, judge), count in found.confusion.items()
-    ]
-    return value
-
-
-def _corrected(
-    evidence: Evidence,
-    labels: Labels,
-    wanted: tuple[str, str, Collection[str], bool],
-    system: str | None,
-) -> Iterator[dict[str, Any]]:
-    """Yield a rate of a system, or of all, where there are labels enough."""
-    name, criterion, outcomes, out_of_kb = wanted
-    judge, people = evidence.primary(criterion), labels.consensus(criterion)
-    judged = [
-        reply
-        for reply in evidence.replies
-        if reply.out_of_kb is out_of_kb
-        and judge in reply.said.get(criterion, {})
-        and (criterion != Judgement.FACTUALITY or reply.tier is not None)
-        and system in (None, reply.system.system_id)
-    ]
-    among = [reply.row.reply_id for reply in judged]
-    labelled = sum(reply_id in people for reply_id in among)
-    if judge is not None and labelled >= (_FEWEST_PER_SYSTEM if system else 1):
-        yield {
-            "rate": name,
-            "system": system,
-            "judge": judge,
-            "labels": labelled,
-            "raw": rate((one, one.verdicts[criterion].outcome in outcomes) for one in judged),
-            "corrected": corrected_rate(
-                evidence.run, judge, criterion, outcomes, labels, among=among
-            ),
-        }

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...judging.rated import Evidence, RatedReply
 from ...report.document import Section
 from ...report.tables import Cell, Table
 from ...report.text import UNKNOWN, decimal, one_line
 from ...run.replies import Judgement
-from .replies import Counts, Evidence, RatedReply
+from .replies import Counts
 
 SPACE = "\u00a0"
 Columns = list[tuple[str, Sequence[object]]]

@@ -1,145 +1,17 @@
-"""A row per reply: the reply with its case, question, system and verdicts, and counts of rows.
-
-run folder ─► Evidence (rows) ─► counts and rates, out of the knowledge base and in it
-
-Tables, CSV, differences and sentences all follow from these rows and counts.
-"""
+"""Counts of replies, from which tables and sentences follow, and the names of systems there."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ....calibration import Interval
-from ....calibration.statistics import QuestionResamples
+from ...judging.rated import RatedReply, rate
 from ...report.text import one_line
-from ...run import RepliesRun
 from ...run.grouping import grouped
-from ...run.questions import CaseKind
-from ...run.replies import Judgement, ReplyRow, ReplySystem
+from ...run.replies import Judgement, ReplySystem
 
 OFF = "off"
-MAIN = (Judgement.ABSTENTION, Judgement.FACTUALITY)
-_RESAMPLES, _SEED = 1000, 0
-
-
-class RatedReply:
-    """A reply with its case, question, system and verdicts.
-
-    Args:
-        run: that it is of.
-        row: as stored.
-        said: all verdicts without error, by criterion, then by judge.
-        verdicts: those that count, by criterion.
-
-    Attributes:
-        abstained: None where no judge said.
-        tier: of its factuality; None where it abstained, or no judge said.
-        failure: kind of a wrong answer; None where no judge said.
-        wrong: it states something unacceptable; None where that is not known.
-        right: it answers, and nothing in that is unacceptable; None where it has no tier.
-        out_of_kb: the knowledge base does not hold the answer: abstaining is right.
-    """
-
-    def __init__(
-        self,
-        run: RepliesRun,
-        row: ReplyRow,
-        said: Mapping[str, Mapping[str, Judgement]],
-        verdicts: Mapping[str, Judgement],
-    ) -> None:
-        self.run, self.row, self.said, self.verdicts = run, row, said, verdicts
-        self.case, self.question = run.case_of(row), run.question_of(row)
-        self.system = run.systems[row.system_id]
-        outcomes = {criterion: verdict.outcome for criterion, verdict in verdicts.items()}
-        abstention, tier = (outcomes.get(criterion) for criterion in MAIN)
-        self.abstained = None if abstention is None else abstention == "yes"
-        self.tier = tier if tier in Judgement.TIERS and not self.abstained else None
-        self.failure = None if self.abstained else outcomes.get(Judgement.FAILURE)
-        self.right = None if self.tier is None else self.tier != Judgement.TIERS[2]
-        self.wrong = False if self.abstained else None if self.right is None else not self.right
-        self.out_of_kb = self.case.kind is not CaseKind.IN_KB
-
-    def judged_by(self, judge: str) -> RatedReply | None:
-        """Return the reply with the verdicts of one judge; None where this one said nothing.
-
-        Whether it abstained is taken from the first judge of that where this one does not say.
-        """
-        own = {name: found[judge] for name, found in self.said.items() if judge in found}
-        if self.row.error is not None or own.keys().isdisjoint(MAIN):
-            return None
-        first = {k: one for k, one in self.verdicts.items() if k == Judgement.ABSTENTION}
-        return RatedReply(self.run, self.row, self.said, first | own)
-
-    @property
-    def passages(self) -> list[str] | None:
-        """The passages in the prompt of a reply that does not abstain; None where none is known."""
-        context, stored = self.row.context, self.run.passages
-        if context is None or context.kind != "passages" or not self.row.response or self.abstained:
-            return None
-        if not context.passages or any(name not in stored for name in context.passages):
-            return None
-        return [stored[name].text for name in context.passages]
-
-
-class Evidence:
-    """A run with the verdicts that count.
-
-    Args:
-        run_dir: folder of a run, finished or not.
-
-    Attributes:
-        run: as read.
-        judges: per criterion, those who judged; the verdict of the first one counts.
-        replies: without error, in the order of the manifest's systems and of the cases.
-        failed: replies that ended in an error, likewise.
-        every: both, the failed ones last.
-
-    Raises:
-        InputError: a file of the run is missing, broken or written by a newer knowgate.
-    """
-
-    def __init__(self, run_dir: str | os.PathLike[str]) -> None:
-        self.run = run = RepliesRun.read(run_dir)
-        said: dict[str, dict[str, dict[str, Judgement]]] = {name: {} for name in run.replies}
-        for made in run.judgements.values():
-            if made.error is None and made.outcome is not None:
-                said[made.reply_id].setdefault(made.criterion, {})[made.judge] = made
-        criteria = sorted({criterion for found in said.values() for criterion in found})
-        self.judges = {name: run.judges_of(name) for name in criteria}
-        # Replies stand in the order in which they finished, which chance decides.
-        ranks = [{name: rank for rank, name in enumerate(of)} for of in (run.systems, run.cases)]
-        rows = sorted(
-            run.replies.values(),
-            key=lambda row: (ranks[0][row.system_id], ranks[1][row.case_id], row.reply_id),
-        )
-        rated = [RatedReply(run, row, own := said[row.reply_id], self._rank(own)) for row in rows]
-        self.replies = [reply for reply in rated if reply.row.error is None]
-        self.failed = [reply for reply in rated if reply.row.error is not None]
-        self.every = [*self.replies, *self.failed]
-
-    def primary(self, criterion: str) -> str | None:
-        """Return the judge whose verdict counts."""
-        return next(iter(self.judges.get(criterion, ())), None)
-
-    def _rank(self, said: Mapping[str, Mapping[str, Judgement]]) -> dict[str, Judgement]:
-        """Return by criterion the verdict of the first judge in rank who judged the reply.
-
-        Where the first of all gives judgements, an offline estimate does not fill its gaps.
-        """
-        found = {}
-        for criterion, by_judge in said.items():
-            for rank, judge in enumerate(self.judges[criterion]):
-                if judge in by_judge and not (rank and by_judge[judge].estimate):
-                    found[criterion] = by_judge[judge]
-                    break
-        return found
-
-
 Counts = dict[str, Any]
 """Outcomes of replies as `report.json` has them; see `count_replies`."""
 
@@ -192,24 +64,6 @@ def _counts(given: Sequence[RatedReply]) -> Counts:
         "factuality_rate": rate((reply, reply.right is True) for reply in tiered),
         "wrong_answer_rate": rate((reply, reply.wrong is True) for reply in known),
     }
-
-
-def rate(trials: Iterable[tuple[RatedReply, bool]]) -> Interval:
-    """Estimate the share of replies that hit, each given with whether it does.
-
-    Wilson's interval where each question stands once; otherwise, as where several systems
-    answered the same question, a bootstrap that draws whole questions.
-    """
-    pairs = [(reply.case.question_id, hit) for reply, hit in trials]
-    hits, names = sum(hit for _, hit in pairs), list(dict.fromkeys(name for name, _ in pairs))
-    if len(names) == len(pairs):
-        return Interval.wilson(hits, len(pairs))
-    resamples = QuestionResamples(names, resamples=_RESAMPLES, seed=_SEED)
-    counts = np.zeros((len(names), 2))
-    for name, hit in pairs:
-        counts[resamples.position(name)] += (float(hit), 1.0)
-    totals = resamples.totals(counts)
-    return Interval.of_draws(hits / len(pairs), totals[:, 0] / totals[:, 1], len(names))
 
 
 # -- Names of systems -------------------------------------------------------------------
