@@ -250,15 +250,15 @@ def _show(session: ReviewSession, position: int, place: str) -> None:
     case = session.cases[position]
     mark = " — probably answered after all, by passage 1" if case.probable else ""
     out.print(f"\n── case {place}{mark}", style="bold")
-    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim")
-    out.print(plain(f"question: {case.question}"))
-    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"))
+    out.print(plain(f"{case.row.case_id} · {case.facts}"), style="dim")
+    out.print(plain(f"question: {case.question.question}"))
+    out.print(plain(f"expected: {case.question.answer or '(no answer is stored)'}"))
     if not case.passages:
         out.print("nothing was retrieved")
-    for number, one in enumerate(case.passages, start=1):
-        likely = " (probably answers)" if one.probable and number == 1 else ""
-        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold")
-        out.print(plain(one.text or "(text not stored in the run)"))
+    for number, (_, heading, text) in enumerate(case.passages, start=1):
+        likely = " (probably answers)" if case.probable and number == 1 else ""
+        out.print(f"\npassage {number} · {plain(heading)}{likely}", style="bold")
+        out.print(plain(text or "(text not stored in the run)"))
 
 
 def _decide(session: ReviewSession, position: int) -> bool:
@@ -276,7 +276,7 @@ def _decide(session: ReviewSession, position: int) -> bool:
         number = rest.strip()
         named = number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(passages)
         if key in _VERDICTS and (not number or (key == "a" and named)):
-            passage = passages[int(number) - 1].passage_id if named else None
+            passage = passages[int(number) - 1][0] if named else None
             session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
