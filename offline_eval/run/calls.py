@@ -43,6 +43,7 @@ from ...guard.errors import (
 from ...guard.read_models import CheckedSettings
 from ._rows import UnstorableRowError
 from .event_loop import run_interruptibly
+from .questions import raised_in
 from .table import Table
 
 _SPENT = ("input_tokens", "output_tokens", "calls")
@@ -286,7 +287,7 @@ def each_or_error(
         failure = error
     except Exception as error:  # noqa: BLE001 - a foreign model may raise anything
         # The message of a foreign error may quote the prompt: only its type is kept.
-        failure = LanguageModelError(f"the model raised {type(error).__name__}")
+        failure = LanguageModelError(f"{type(error).__name__} was {raised_in(error)}")
         failure.__cause__ = error
     if len(items) == 1:
         return [failure]

@@ -13,20 +13,21 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ...adapters.langchain import ChatModelLM
-from ...guard.errors import InputError
+from ...guard.errors import InputError, MissingDependencyError
 from ...guard.files import read_text, write_text
 from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
 from ..data.questions import KnowledgeBase, QuestionRecord
-from ..run import CallLimits
-from ..run.calls import OnProgress
+from ..run import CallLimits, RowError
+from ..run.calls import Calls, OnProgress
 from ..run.replies import ReplySystem, StoredPassage
+from ..run.table import TableSpec
 from ._retrievers import RETRIEVALS, load_retriever
 from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice, held_out_of
 from .models import ModelUnderTest
-from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompts
-from .replying import Material, Replier, Wanted, context_id, find_contexts
+from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompt
+from .replying import Material, Replier, context_id
 from .retrieval import PassageIndex, Retrieved, Retriever
 
 
@@ -78,7 +79,8 @@ class Comparison:
                 where="--scorer",
                 hint="add --guard, or leave it out",
             )
-        models, prompts = self._models(), load_system_prompts(self.prompts)
+        models, prompts = self._models(), [load_system_prompt(name) for name in self.prompts]
+        _reject_doubles("--prompt", [prompt.name for prompt in prompts])
         return Systems(
             models={model.name: model for model in models},
             guards={choice.name: choice for choice in guards},
@@ -86,7 +88,7 @@ class Comparison:
                 _system(model, prompt, retrieval, guard, top_k)
                 for model in models
                 for retrieval in self.retrievals
-                for prompt in (prompts if model.takes_prompt else (None,))
+                for prompt in (prompts if model.takes_prompt else [None])
                 for guard in guards
             ),
             scorer=self.scorer,
@@ -219,6 +221,8 @@ def _reject_doubles(option: str, names: Sequence[str]) -> None:
 
 
 _SEARCHING = ("basic_rag", "hyde")
+_CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
+_Wanted = tuple[str, str, Case]  # a context to be found: retrieval, knowledge base and case
 
 
 class SystemRun:
@@ -330,14 +334,29 @@ class SystemRun:
         Returns:
             What makes the replies.
         """
-        contexts = find_contexts(
-            folder,
-            self._wanted(items),
-            self._retriever,
-            limits=limits,
-            on_progress=on_progress,
-            retry_failed=retry_failed,
-        )
+        wanted = self._wanted(items)
+        retrievers: dict[tuple[str, str], Retriever] = {}
+
+        async def retrieve(name: str) -> Retrieved:
+            retrieval, base, case = wanted[name]
+            found = await retrievers[retrieval, base](case)
+            return found.model_copy(update={"context_id": name})
+
+        def failed(name: str, error: Exception) -> Retrieved:
+            return Retrieved(context_id=name, error=RowError.of(error))
+
+        with _CONTEXTS.open(folder) as table:
+            if retry_failed:
+                table.drop(lambda found: found.error is not None)
+            # Embedding a knowledge base takes its time, which is no case's own.
+            for name, (retrieval, base, _) in wanted.items():
+                if name not in table.done and (retrieval, base) not in retrievers:
+                    retrievers[retrieval, base] = self._retriever(retrieval, base)
+            # A retriever that cannot be made is not the case's fault.
+            limits = replace(limits, stop_on=(InputError, MissingDependencyError))
+            calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
+            calls.run_sync(wanted, retrieve, table)
+        contexts = {row.context_id: row for row in _CONTEXTS.read(folder)}
         _add_passages(folder / "passages.jsonl", _own_passages(contexts))
         return Replier(self._material(contexts, passages))
 
@@ -350,7 +369,7 @@ class SystemRun:
         }
         return partial(Replier, replace(replier.material, models=models))
 
-    def _wanted(self, items: Sequence[Asked]) -> dict[str, Wanted]:
+    def _wanted(self, items: Sequence[Asked]) -> dict[str, _Wanted]:
         """Contexts to be found by id: one per case and retrieval, whatever the prompts.
 
         Where a guard stands in front of a long context, the nearest passages as well: it
@@ -360,7 +379,7 @@ class SystemRun:
         retrievals = list(dict.fromkeys(system.record.retrieval for system in self.systems.live))
         if guarded and "long_context" in retrievals and "basic_rag" not in retrievals:
             retrievals.append("basic_rag")
-        wanted: dict[str, Wanted] = {}
+        wanted: dict[str, _Wanted] = {}
         for item in items:
             names = retrievals
             if isinstance(item, Replayed):

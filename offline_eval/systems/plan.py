@@ -85,22 +85,6 @@ def load_system_prompt(name: str) -> SystemPrompt:
     return SystemPrompt(with_context.name, with_context, closed_book)
 
 
-def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
-    """Load several prompts; no two of one name.
-
-    Raises:
-        InputError: as `load_system_prompt`, or a name comes twice.
-    """
-    found: dict[str, SystemPrompt] = {}
-    for name in names:
-        prompt = load_system_prompt(name)
-        if prompt.name in found:
-            what = f"two prompts are called {prompt.name!r}"
-            raise InputError(what, where=name, hint="name it once")
-        found[prompt.name] = prompt
-    return tuple(found.values())
-
-
 def _bundled(name: str, form: str) -> Prompt:
     file = resources.files(f"{__package__}.prompts").joinpath(f"{name}.{form}.txt")
     return Prompt(f"{name}.{form}", file.read_text(encoding="utf-8").rstrip("\n"))

@@ -6,9 +6,8 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,12 +16,10 @@ from langchain_core.messages import HumanMessage
 from ...adapters.langchain import Replies
 from ...guard import Guard
 from ...guard.decision import Decision, Route
-from ...guard.errors import InputError, LanguageModelError, MissingDependencyError
+from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
-from ..run import CallLimits, RowError
-from ..run.calls import Calls, OnProgress
+from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
-from ..run.table import TableSpec
 from .guards import OFF, GuardChoice, Scorers, build_guard
 from .models import (
     CallMeter,
@@ -32,71 +29,15 @@ from .models import (
     counted_model,
     decide,
 )
-from .plan import Asked, Case, Replayed, split_citation
-from .retrieval import Retrieved, Retriever, context_texts
+from .plan import Asked, Replayed, split_citation
+from .retrieval import Retrieved, context_texts
 
 _Value = TypeVar("_Value")
-
-
-_CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
-
-
-Wanted = tuple[str, str, Case]
-"""A context to be found: retrieval, knowledge base and case."""
 
 
 def context_id(retrieval: str, case_id: str) -> str:
     """Key of the context of a case."""
     return f"{retrieval}/{case_id}"
-
-
-def find_contexts(
-    folder: Path,
-    wanted: Mapping[str, Wanted],
-    retriever: Callable[[str, str], Retriever],
-    *,
-    limits: CallLimits,
-    on_progress: OnProgress | None = None,
-    retry_failed: bool = False,
-) -> dict[str, Retrieved]:
-    """Find contexts, by id; those in the folder already are not looked for again.
-
-    Args:
-        folder: of the run.
-        wanted: all of them, by id.
-        retriever: of a retrieval and a knowledge base, called at most once for each pair
-            that something is still wanted from.
-        limits: of the calls that retrieving may make.
-        on_progress: called after each.
-        retry_failed: look again for those that could not be found.
-    """
-    retrievers: dict[tuple[str, str], Retriever] = {}
-
-    async def retrieve(name: str) -> Retrieved:
-        retrieval, base, case = wanted[name]
-        found = await retrievers[retrieval, base](case)
-        return found.model_copy(update={"context_id": name})
-
-    def failed(name: str, error: Exception) -> Retrieved:
-        return Retrieved(context_id=name, error=RowError.of(error))
-
-    with _CONTEXTS.open(folder) as table:
-        if retry_failed:
-            table.drop(lambda found: found.error is not None)
-        # Embedding a knowledge base takes its time, which is no case's own.
-        for name, (retrieval, base, _) in wanted.items():
-            if name not in table.done and (retrieval, base) not in retrievers:
-                retrievers[retrieval, base] = retriever(retrieval, base)
-        # A retriever that cannot be made is not the case's fault.
-        limits = replace(limits, stop_on=(InputError, MissingDependencyError))
-        calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
-        calls.run_sync(wanted, retrieve, table)
-    return read_contexts(folder)
-
-
-def read_contexts(folder: Path) -> dict[str, Retrieved]:
-    """The contexts that a folder has, by id."""
-    return {row.context_id: row for row in _CONTEXTS.read(folder)}
 
 
 class Shared:
