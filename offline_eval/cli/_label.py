@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ..report.text import counted, range_text
+from ..report.text import range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar, tell
 from ._options import Port, prints_figures, reject
 from ._view import show
@@ -285,11 +285,7 @@ def _decide(session: ReviewSession, position: int) -> bool:
 def _import(folder: Path, path: Path) -> None:
     from ..judging.labelling.review_session import ReviewSession
 
-    stored, unchanged, without = ReviewSession.store_file(folder, path)
-    out.print(
-        f"{counted(stored, 'new verdict')} stored; {unchanged} stood there already; {without} rows "
-        "without a verdict"
-    )
+    tell("imported", *ReviewSession.store_file(folder, path))
 
 
 def _finish(folder: Path) -> None:
@@ -299,10 +295,5 @@ def _finish(folder: Path) -> None:
     run = MeasuredRun.read(folder, unfinished=True)
     counts = run.review_counts()
     print_figures(counts)
-    tell("reviewed", counts)
-    if counts["answered"]:
-        calibrated = run.calibration
-        risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk
-        out.print(
-            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} --out policy.json"
-        )
+    risk = None if run.calibration is None else run.calibration.risk
+    tell("reviewed", counts, risk or 0.1, quote(str(folder)))

@@ -21,14 +21,13 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
-from ..run.calls import Progress
 from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
 from ..suites.driver import plan_suite
 from ..suites.ookb import MEASURE, folder_name
 from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
-from ._console import call_progress, err, out, print_figures, print_table
+from ._console import call_progress, err, out, print_figures, print_table, tell
 from ._options import (
     CallOptions,
     Command,
@@ -320,14 +319,11 @@ def _run(
     totals = {**asdict(result.totals), "failed": ending.failed, "run": result.folder}
     print_figures({**totals, **ending.values})
     print_table(ending.columns, ending.lines)
-    for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
+    for note in notes:
         out.print(note)
-    name, done = suite.rows.name, result.totals.already + result.totals.stored
+    tell("ran", suite.rows.name, result)
     if ending.failed:
-        err.print(
-            f"{ending.failed} of {done} {name} failed: see `error` in {name}.jsonl; add "
-            "--retry-failed to the same command to ask again"
-        )
+        tell("rows_failed", suite.rows.name, result.totals.done, ending.failed, to=err)
     then = suite.next_command(result.folder)
     if named.startswith("python:"):
         then += f" --suite {named}"
@@ -335,15 +331,6 @@ def _run(
         out.print(line)
     if ending.failed:
         raise typer.Exit(1)
-
-
-def _totals(suite: AnySuite, totals: Progress) -> list[str]:
-    """Return how many rows there are, and what they cost."""
-    lines = [f"{totals.total} {suite.rows.name} ({totals.already} were there before)"]
-    if totals.calls:
-        tokens = f", {totals.input_tokens} tokens in, {totals.output_tokens} out"
-        lines.append(f"{totals.calls} calls{tokens if totals.input_tokens else ''}")
-    return lines
 
 
 def _show(found: DryRun) -> None:
