@@ -26,84 +26,12 @@ from ._retrievers import RETRIEVALS, load_retriever
 from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice, held_out_of
 from .models import ModelUnderTest
-from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompt
+from .plan import Asked, Case, Replayed, SystemPrompt, load_system_prompt
 from .replying import Material, Replier, context_id
 from .retrieval import PassageIndex, Retrieved, Retriever
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What is compared: every model with every prompt, retrieval and guard.
-
-    Attributes:
-        models: names as `load_chat_model` takes them, or name → runnable.
-        prompts: names of bundled prompts, or files.
-        retrievals: `direct`, `long_context`, `basic_rag`, `hyde` or `python:module:attribute`.
-        guards: `off`, `premise`, files of policies, folders of calibrated runs or
-            `python:module:attribute`.
-        replay: logs of replies; the guards are put in front of these, too.
-        scorer: of the guards, by name; None for the one that each policy names.
-        writer: name of the model that writes for HyDE and makes up questions; None for
-            the first of the models.
-    """
-
-    models: Sequence[str] | Mapping[str, Runnable[Any, Any]] = ()
-    prompts: Sequence[str] = ("basic",)
-    retrievals: Sequence[str] = ("basic_rag",)
-    guards: Sequence[str | os.PathLike[str]] = (OFF,)
-    replay: Sequence[str | os.PathLike[str]] = ()
-    scorer: str | None = None
-    writer: str | None = None
-
-    def systems(self, top_k: int) -> Systems:
-        """Check all names and read policies and prompts; load no model but the user's objects.
-
-        Args:
-            top_k: passages per context.
-
-        Raises:
-            InputError: a name, a file or a combination that cannot be used.
-        """
-        for name in self.retrievals:
-            if name not in RETRIEVALS and not name.startswith(PYTHON):
-                raise InputError(
-                    f"there is no retrieval {name!r}",
-                    where="--retrieval",
-                    hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
-                )
-        _reject_doubles("--retrieval", self.retrievals)
-        guards = GuardChoice.load(self.guards)
-        if self.scorer is not None and not any(choice.policy for choice in guards):
-            raise InputError(
-                "is what a guard decides by, and no guard is under test",
-                where="--scorer",
-                hint="add --guard, or leave it out",
-            )
-        models, prompts = self._models(), [load_system_prompt(name) for name in self.prompts]
-        _reject_doubles("--prompt", [prompt.name for prompt in prompts])
-        return Systems(
-            models={model.name: model for model in models},
-            guards={choice.name: choice for choice in guards},
-            live=tuple(
-                _system(model, prompt, retrieval, guard, top_k)
-                for model in models
-                for retrieval in self.retrievals
-                for prompt in (prompts if model.takes_prompt else [None])
-                for guard in guards
-            ),
-            scorer=self.scorer,
-            writer=self.writer,
-        )
-
-    def _models(self) -> list[ModelUnderTest]:
-        if isinstance(self.models, Mapping):
-            return [ModelUnderTest(name, runnable) for name, runnable in self.models.items()]
-        _reject_doubles("--model", self.models)
-        # Whether an object of the user's own takes a prompt is known only once it is loaded.
-        return [
-            ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
-            for name in self.models
-        ]
+_Models = Sequence[str] | Mapping[str, Runnable[Any, Any]]
+_Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +40,78 @@ class Systems:
 
     Attributes:
         models: by name; not loaded yet unless given as objects.
+        prompts: by name.
         guards: by name, `off` included.
         live: the systems that are asked now.
         scorer: of the guards, by name; None for the one that each policy names.
-        writer: see `Comparison`.
+        writer: name of the model that writes for HyDE and makes up questions; None for
+            the first of the models.
     """
 
     models: Mapping[str, ModelUnderTest]
+    prompts: Mapping[str, SystemPrompt]
     guards: Mapping[str, GuardChoice]
-    live: tuple[SystemUnderTest, ...]
+    live: tuple[ReplySystem, ...]
     scorer: str | None = None
     writer: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        models: _Models,
+        *,
+        prompts: Sequence[str] = ("basic",),
+        retrievals: Sequence[str] = ("basic_rag",),
+        guards: Sequence[_Path] = (OFF,),
+        scorer: str | None = None,
+        writer: str | None = None,
+        top_k: int = 5,
+    ) -> Systems:
+        """Compare every model with every prompt, retrieval and guard.
+
+        All names are checked, policies and prompts are read; no model is loaded but the user's
+        objects.
+
+        Args:
+            models: names as `load_chat_model` takes them, or name → runnable.
+            prompts: names of bundled prompts, or files.
+            retrievals: `direct`, `long_context`, `basic_rag`, `hyde` or
+                `python:module:attribute`.
+            guards: `off`, `premise`, files of policies, folders of calibrated runs or
+                `python:module:attribute`.
+            scorer: see `Systems`.
+            writer: likewise.
+            top_k: passages per context.
+
+        Raises:
+            InputError: a name, a file or a combination that cannot be used.
+        """
+        for name in retrievals:
+            if name not in RETRIEVALS and not name.startswith(PYTHON):
+                raise InputError(
+                    f"there is no retrieval {name!r}",
+                    where="--retrieval",
+                    hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
+                )
+        _reject_doubles("--retrieval", retrievals)
+        known = {choice.name: choice for choice in GuardChoice.load(guards)}
+        if scorer is not None and not any(choice.policy for choice in known.values()):
+            raise InputError(
+                "is what a guard decides by, and no guard is under test",
+                where="--scorer",
+                hint="add --guard, or leave it out",
+            )
+        tested, loaded = _models_of(models), [load_system_prompt(name) for name in prompts]
+        _reject_doubles("--prompt", [prompt.name for prompt in loaded])
+        live = tuple(
+            _system(model.name, prompt, retrieval, guard, top_k)
+            for model in tested
+            for retrieval in retrievals
+            for prompt in (loaded if model.takes_prompt else [None])
+            for guard in known.values()
+        )
+        by_name = {prompt.name: prompt for prompt in loaded}
+        return cls({model.name: model for model in tested}, by_name, known, live, scorer, writer)
 
     @property
     def guarded(self) -> bool:
@@ -166,7 +155,7 @@ class Systems:
             for system in self.live
         ]
 
-    def behind_guards(self, logged: ReplySystem) -> list[SystemUnderTest]:
+    def behind_guards(self, logged: ReplySystem) -> list[ReplySystem]:
         """A logged system with each of the guards in front; ids of live systems are not reused."""
         ids = {guarded_id(logged.system_id, name) for name in self.guards}
         taken = not ids.isdisjoint(live.system_id for live in self.live)
@@ -175,20 +164,27 @@ class Systems:
             {"system_id": guarded_id(own_id, name), "guard": name, "guard_sha256": one.sha256}
             for name, one in self.guards.items()
         ]
-        return [SystemUnderTest(logged.model_copy(update=change)) for change in changes]
+        return [logged.model_copy(update=change) for change in changes]
+
+
+def _models_of(models: _Models) -> list[ModelUnderTest]:
+    if isinstance(models, Mapping):
+        return [ModelUnderTest(name, runnable) for name, runnable in models.items()]
+    _reject_doubles("--model", models)
+    # Whether an object of the user's own takes a prompt is known only once it is loaded.
+    return [
+        ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
+        for name in models
+    ]
 
 
 def _system(
-    model: ModelUnderTest,
-    prompt: SystemPrompt | None,
-    retrieval: str,
-    guard: GuardChoice,
-    top_k: int,
-) -> SystemUnderTest:
+    model: str, prompt: SystemPrompt | None, retrieval: str, guard: GuardChoice, top_k: int
+) -> ReplySystem:
     named = "" if prompt is None else prompt.name
-    record = ReplySystem(
-        system_id=system_id(model.name, retrieval, named, guard.name),
-        model=model.name,
+    return ReplySystem(
+        system_id=system_id(model, retrieval, named, guard.name),
+        model=model,
         prompt=named,
         prompt_sha256="" if prompt is None else prompt.sha256,
         retrieval=retrieval,
@@ -196,7 +192,6 @@ def _system(
         guard_sha256=guard.sha256,
         top_k=None if retrieval in ("direct", "long_context") else top_k,
     )
-    return SystemUnderTest(record, prompt)
 
 
 def system_id(model: str, retrieval: str, prompt: str, guard: str) -> str:
@@ -295,10 +290,9 @@ class SystemRun:
         Raises:
             InputError: a guard, a retriever or the writer cannot be made.
         """
-        systems = {item.system.system_id: item.system.record for item in items}
-        pairs = {(one.guard, one.model): None for one in systems.values()}
+        pairs = {(item.system.guard, item.system.model): None for item in items}
         Replier(self._material({}, ())).require_guards(list(pairs))
-        for name in {live.record.retrieval for live in self.systems.live}:
+        for name in {live.retrieval for live in self.systems.live}:
             if name.startswith(PYTHON):
                 base = next(iter(self._bases))
                 load_retriever(name, self._bases[base], partial(self.index, base))
@@ -376,7 +370,7 @@ class SystemRun:
         decides on those.
         """
         guarded = self.systems.guarded
-        retrievals = list(dict.fromkeys(system.record.retrieval for system in self.systems.live))
+        retrievals = list(dict.fromkeys(system.retrieval for system in self.systems.live))
         if guarded and "long_context" in retrievals and "basic_rag" not in retrievals:
             retrievals.append("basic_rag")
         wanted: dict[str, _Wanted] = {}
@@ -405,11 +399,11 @@ class SystemRun:
         for passage in (*passages, *_own_passages(contexts)):
             held[passage.knowledge_base][passage.passage_id] = passage.text
         loose = held.pop("", {})
-        lives = reversed(self.systems.live)
-        paid_by = {live.record.retrieval: live.system_id for live in lives}
+        paid_by = {live.retrieval: live.system_id for live in reversed(self.systems.live)}
         return Material(
             models=self.systems.models,
             guards=self.systems.guards,
+            prompts=self.systems.prompts,
             scorer=self.systems.scorer,
             contexts=contexts,
             passages=held,

@@ -15,7 +15,6 @@ from ...guard.files import read_text
 from ...guard.prompts import Prompt
 from ..run.questions import CaseKind
 from ..run.replies import ReplyContext, ReplyRow, ReplySystem
-from .guards import OFF
 
 PROMPTS = ("basic", "conservative", "opinion")
 _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
@@ -169,39 +168,16 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemUnderTest:
-    """A system that is asked now, or whose replies are logged.
-
-    Attributes:
-        record: as the manifest has it: model, prompt, retrieval and guard by name.
-        prompt: None for a runnable with a prompt of its own, and for logged replies.
-    """
-
-    record: ReplySystem
-    prompt: SystemPrompt | None = None
-
-    @property
-    def system_id(self) -> str:
-        """Unique in the run."""
-        return self.record.system_id
-
-    @property
-    def guarded(self) -> bool:
-        """Whether a guard stands in front."""
-        return self.record.guard != OFF
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """One case put to a system.
 
     Attributes:
-        system: that is asked.
+        system: that is asked, as the manifest has it: model, prompt, retrieval, guard by name.
         case: of the question.
         base: name of its knowledge base.
     """
 
-    system: SystemUnderTest
+    system: ReplySystem
     case: Case
     base: str
 

@@ -29,7 +29,7 @@ from .models import (
     counted_model,
     decide,
 )
-from .plan import Asked, Replayed, split_citation
+from .plan import Asked, Replayed, SystemPrompt, split_citation
 from .retrieval import Retrieved, context_texts
 
 _Value = TypeVar("_Value")
@@ -84,6 +84,7 @@ class Material:
     Attributes:
         models: under test, by name.
         guards: by name, `off` included.
+        prompts: by name; a runnable with a prompt of its own has none.
         scorer: name of the guards' scorer; None for the one that each policy names.
         contexts: found contexts by id.
         passages: knowledge base → passage id → text, in the order of the base.
@@ -95,6 +96,7 @@ class Material:
 
     models: Mapping[str, ModelUnderTest]
     guards: Mapping[str, GuardChoice]
+    prompts: Mapping[str, SystemPrompt] = field(default_factory=dict)
     scorer: str | None = None
     contexts: Mapping[str, Retrieved] = field(default_factory=dict)
     passages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -208,7 +210,7 @@ class Replier:
         meter, reason = self._meters.pop(item.reply_id, None), RowError.of(error)
         if isinstance(item, Replayed):
             return _row(item, Shown(item.context), meter=meter, error=reason)
-        name = context_id(item.system.record.retrieval, item.case.case_id)
+        name = context_id(item.system.retrieval, item.case.case_id)
         found = self.material.contexts.get(name)
         if found is None:
             return _row(item, None, meter=meter, error=reason)
@@ -220,7 +222,7 @@ class Replier:
         if item.reply_id in self._meters:
             return self._meters[item.reply_id]
         meter = self._meters[item.reply_id] = CallMeter()
-        retrieval = item.system.record.retrieval
+        retrieval = item.system.retrieval
         pays = self.material.paid_by.get(retrieval) == item.system.system_id
         if pays and not isinstance(item, Replayed):
             found = self.material.contexts[context_id(retrieval, item.case.case_id)]
@@ -231,7 +233,7 @@ class Replier:
     # -- a system that is asked now -----------------------------------------------
 
     async def _ask(self, item: Asked, meter: CallMeter) -> ReplyRow:
-        started, record = time.perf_counter(), item.system.record
+        started, record = time.perf_counter(), item.system
         found = self.material.contexts[context_id(record.retrieval, item.case.case_id)]
         if found.context is None:
             raise LanguageModelError("nothing could be retrieved")
@@ -253,7 +255,7 @@ class Replier:
     async def _answer(
         self, model: ModelUnderTest, item: Asked, shown: Shown, meter: CallMeter
     ) -> tuple[str, bool]:
-        question, prompt = item.case.question, item.system.prompt
+        question, prompt = item.case.question, self.material.prompts.get(item.system.prompt)
         if prompt is None:
             given = context_input(question, shown.texts)
             return await ask(model.asked, given, meter), False
@@ -270,7 +272,7 @@ class Replier:
 
     async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
         """The decision on what a guard gets to see, shared where it is the same one."""
-        name, model = item.system.record.guard, item.system.record.model
+        name, model = item.system.guard, item.system.model
         guard = self._guard(name, model)
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict

@@ -12,7 +12,7 @@ from ...run import Question
 from ...run.grouping import grouped
 from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
 from ...systems.comparison import Systems
-from ...systems.plan import Replayed, SystemUnderTest
+from ...systems.plan import Replayed
 from ._cases import AskedBase, question_case
 
 # What is known of a reply that a guard gave in the model's place, and why.
@@ -51,7 +51,7 @@ class Replay:
         *,
         limit: int | None = None,
     ) -> None:
-        self.systems: list[SystemUnderTest] = []
+        self.systems: list[ReplySystem] = []
         self.items: list[Replayed] = []
         self.questions: list[Question] = []
         self.passages: list[StoredPassage] = []
