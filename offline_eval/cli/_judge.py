@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..judging.contract import Judge
 from ..judging.llm_judge import Criterion
 from ..judging.run import judge_run, plan_judging
 from ..run.replies import Judgement
@@ -60,7 +59,9 @@ def judge(
     biases = _biases(bias or (), names)
     loaded = load_judges(names, criteria)
     if dry_run:
-        _show_plan(run, loaded, retry_failed=retry_failed)
+        plans = plan_judging(run, loaded, retry_failed=retry_failed)
+        print_figures({"plan": plans})
+        tell("judging", plans)
         return
     with call_progress("judging replies") as on_progress:
         totals = judge_run(
@@ -101,9 +102,3 @@ def _names_of(judge: str) -> tuple[str, ...]:
         # By name alone: to load a model for it would take as long as to ask it.
         return (_LANGUAGE_MODEL + judge.removeprefix(_LANGUAGE_MODEL).strip(),)
     return tuple(loaded.name for loaded in load_judges([judge]))
-
-
-def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> None:
-    plans = plan_judging(run, judges, retry_failed=retry_failed)
-    print_figures({"plan": plans})
-    tell("judging", plans)
