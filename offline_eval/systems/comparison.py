@@ -24,7 +24,7 @@ from ..run.replies import ReplySystem, StoredPassage
 from ..run.table import TableSpec
 from ._retrievers import RETRIEVALS, load_retriever
 from ._synthetic import synthetic_questions
-from .guards import OFF, GuardChoice, held_out_of
+from .guards import OFF, GuardChoice
 from .models import ModelUnderTest
 from .plan import Asked, Case, Replayed, SystemPrompt, load_system_prompt
 from .replying import Material, Replier, context_id
@@ -137,8 +137,11 @@ class Systems:
         return {name: ChatModelLM(one.asked).fingerprint for name, one in self.models.items()}
 
     def held_out(self, question: str) -> bool | None:
-        """Whether every policy was fitted without the question; None where unknown."""
-        return held_out_of(list(self.guards.values()), question)
+        """Whether every policy was fitted without the question; None where that is not known."""
+        told = [one.held_out(question) for one in self.guards.values() if one.policy is not None]
+        if False in told:
+            return False
+        return None if None in told or not told else True
 
     def items(self, cases: Mapping[str, Sequence[Case]]) -> list[Asked]:
         """Every case put to every system, case by case.
