@@ -104,14 +104,14 @@ def required(value: ValueT | None, option: str, hint: str) -> ValueT:
     return value
 
 
-def require_one(*values: object, where: str) -> None:
+def require_one(*values: object, where: str, hint: str = "name one of both") -> None:
     """Check that exactly one of several options is given.
 
     Raises:
         InputError: none is, or several are.
     """
     if sum(map(_is_given, values)) != 1:
-        raise InputError("exactly one is needed", where=where, hint="name one of both")
+        raise InputError("exactly one is needed", where=where, hint=hint)
 
 
 def reject(options: Mapping[str, object], why: str, hint: str = "leave it out") -> None:
