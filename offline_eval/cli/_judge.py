@@ -12,14 +12,12 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..judging.contract import Judge
 from ..judging.llm_judge import Criterion
 from ..judging.run import judge_run, plan_judging
-from ..run.calls import Progress
 from ..run.replies import Judgement
 from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
-from ._console import call_progress, err, out, print_figures, tell
+from ._console import call_progress, err, print_figures, tell
 from ._options import RayCallOptions, prints_figures
 
 _LANGUAGE_MODEL = "llm:"
@@ -61,7 +59,9 @@ def judge(
     biases = _biases(bias or (), names)
     loaded = load_judges(names, criteria)
     if dry_run:
-        _show_plan(run, loaded, retry_failed=retry_failed)
+        plans = plan_judging(run, loaded, retry_failed=retry_failed)
+        print_figures({"plan": plans})
+        tell("judging", plans)
         return
     with call_progress("judging replies") as on_progress:
         totals = judge_run(
@@ -75,7 +75,10 @@ def judge(
         )
     if biases:
         JudgeBias.keep(run, biases)
-    _show_totals(totals, run)
+    print_figures({**asdict(totals), "run": run})
+    if totals.failed:
+        tell("verdicts_failed", totals, run / "judgements", to=err, style="yellow")
+    tell("judged", totals, run, quote(str(run)))
 
 
 def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
@@ -99,26 +102,3 @@ def _names_of(judge: str) -> tuple[str, ...]:
         # By name alone: to load a model for it would take as long as to ask it.
         return (_LANGUAGE_MODEL + judge.removeprefix(_LANGUAGE_MODEL).strip(),)
     return tuple(loaded.name for loaded in load_judges([judge]))
-
-
-def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> None:
-    plans = plan_judging(run, judges, retry_failed=retry_failed)
-    print_figures({"plan": plans})
-    tell("judging", plans)
-
-
-def _show_totals(totals: Progress, run: Path) -> None:
-    print_figures({**asdict(totals), "run": run})
-    spent = f", {totals.calls} calls" if totals.calls else ""
-    if totals.input_tokens is not None:
-        spent += f", {totals.input_tokens} + {totals.output_tokens} tokens"
-    if totals.failed:
-        err.print(
-            f"warning: {totals.failed} verdicts failed; the rows in {run / 'judgements'} say why, "
-            "--retry-failed asks again",
-            style="yellow",
-        )
-    out.print(
-        f"{totals.stored} verdicts added ({totals.failed} failed), {totals.already} there "
-        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}"
-    )

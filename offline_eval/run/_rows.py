@@ -79,21 +79,29 @@ def whole_lines(content: bytes, path: Path) -> Iterator[RawRow]:
         yield where, value
 
 
+def stored_bytes(path: Path) -> bytes:
+    """Return the content of a file; nothing where there is no file.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return read_bytes(path, links=False)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
+        ) from None
+
+
 def stored_rows(path: Path) -> list[RawRow]:
     """Return all whole rows of a file in their order; none where there is no file.
 
     Raises:
         InputError: the file cannot be read, or a row is damaged.
     """
-    try:
-        content = read_bytes(path, links=False)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
-        ) from None
-    return list(whole_lines(content, path))
+    return list(whole_lines(stored_bytes(path), path))
 
 
 DIGEST = "chain_digest"

@@ -53,6 +53,11 @@ class ReplySystem(Stored):
     top_k: int | None = None
     replayed: bool = False
 
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard stands in front."""
+        return self.guard != "off"
+
 
 class StoredKnowledgeBase(Stored):
     """A knowledge base that questions were asked about.

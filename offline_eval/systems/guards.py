@@ -123,18 +123,6 @@ def normalised(question: str) -> str:
     return " ".join(question.split()).casefold()
 
 
-def held_out_of(choices: Sequence[GuardChoice], question: str) -> bool | None:
-    """Whether every policy among `choices` was fitted without a question.
-
-    Returns:
-        False where one was fitted on it; None where that is unknown, or there is no policy.
-    """
-    told = [choice.held_out(question) for choice in choices if choice.policy is not None]
-    if False in told:
-        return False
-    return None if None in told or not told else True
-
-
 def _choice(spec: str) -> GuardChoice:
     if spec == OFF:
         return GuardChoice()

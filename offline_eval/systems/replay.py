@@ -12,7 +12,7 @@ from ..run import Question
 from ..run.grouping import grouped
 from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
 from .comparison import Systems
-from .plan import Case, Replayed, SystemUnderTest
+from .plan import Case, Replayed
 
 # What is known of a reply that a guard gave in the model's place, and why.
 OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
@@ -52,7 +52,7 @@ class Replay:
         *,
         limit: int | None = None,
     ) -> None:
-        self.systems: list[SystemUnderTest] = []
+        self.systems: list[ReplySystem] = []
         self.items: list[Replayed] = []
         self.questions: list[Question] = []
         self.passages: list[StoredPassage] = []

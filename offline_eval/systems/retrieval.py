@@ -17,7 +17,6 @@ from ...guard.prompts import Prompt
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
 from ..run import RowError
-from ..run.calls import OnStep
 from ..run.manifest import Stored
 from ..run.replies import ReplyContext, StoredPassage
 from .models import TextModel
@@ -161,7 +160,6 @@ class PassageIndex:
     Args:
         knowledge_base: that is searched.
         encoder: for passages and queries.
-        on_progress: called with (passages embedded, passages in all).
 
     Attributes:
         encoder: as given.
@@ -172,16 +170,11 @@ class PassageIndex:
         InputError: the encoder gives something else than embeddings.
     """
 
-    def __init__(
-        self,
-        knowledge_base: KnowledgeBase,
-        encoder: TextEmbedder,
-        on_progress: OnStep | None = None,
-    ) -> None:
+    def __init__(self, knowledge_base: KnowledgeBase, encoder: TextEmbedder) -> None:
         self.encoder = encoder
         self.ids = list(knowledge_base.passages)
         self._rows = {name: row for row, name in enumerate(self.ids)}
-        self.matrix = embed_all(list(knowledge_base.passages.values()), encoder, on_progress)
+        self.matrix = embed_all(list(knowledge_base.passages.values()), encoder)
 
     def nearest(self, vector: NDArray[np.float32], k: int, without: str | None = None) -> list[str]:
         """Ids of the `k` passages nearest to a vector, best first; ties keep their order.

@@ -15,7 +15,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
 from ...data.fields import as_cell
@@ -337,9 +336,15 @@ def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-@dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement on one criterion. No number is weighted: it is of the labelled replies.
+    """Agreement on one criterion, before any settling; no number is weighted: it is of the replies.
+
+    Args:
+        labels: of a run.
+        criterion: name of one of theirs; nothing is known of one that nobody labelled by.
+        run: of the labels: replies to one question are then drawn together, as they are
+            likely to be alike, and each `n` counts questions. Otherwise replies are taken
+            for independent.
 
     Attributes:
         criterion: its name.
@@ -354,59 +359,34 @@ class Agreement:
         ordinal_alpha: for outcomes in order; None for others.
     """
 
-    criterion: str
-    annotators: tuple[str, ...]
-    replies: int
-    by_two: int
-    by_all: int
-    disagreements: int
-    cohen: Mapping[tuple[str, str], Interval]
-    fleiss: Interval
-    alpha: Interval
-    ordinal_alpha: Interval | None
-
-    @classmethod
-    def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
-        """Measure how far all annotators agree on one criterion, before any settling.
-
-        Args:
-            labels: of a run.
-            criterion: name of one of theirs; nothing is known of one that nobody labelled by.
-            run: of the labels: replies to one question are then drawn together, as they are
-                likely to be alike, and each `n` counts questions. Otherwise replies are taken
-                for independent.
-        """
+    def __init__(self, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> None:
         votes = labels.votes(criterion)
         voted = {name for vote in votes.values() for name in vote}
         who = tuple(name for name in labels.annotators if name in voted)
         table = [[vote.get(name) for name in who] for vote in votes.values()]
-        groups = None if run is None else [_question(run, reply) for reply in votes]
+        groups = [reply if run is None else _question(run, reply) for reply in votes]
         complete = [place for place, row in enumerate(table) if None not in row]
-        order = next(
-            (c.outcomes for c in labels.criteria if c.name == criterion and c.ordinal), None
-        )
-        return cls(
-            criterion=criterion,
-            annotators=who,
-            replies=len(table),
-            by_two=sum(len(vote) > 1 for vote in votes.values()),
-            by_all=len(complete),
-            disagreements=len(labels.disagreements(criterion)),
-            cohen={
-                (who[a], who[b]): cohens_kappa(
-                    [row[a] for row in table], [row[b] for row in table], groups=groups
-                )
-                for a, b in combinations(range(len(who)), 2)
-            },
-            fleiss=fleiss_kappa(
-                [table[place] for place in complete],
-                groups=None if groups is None else [groups[place] for place in complete],
-            ),
-            alpha=krippendorff_alpha(table, groups=groups),
-            ordinal_alpha=None
-            if order is None
-            else krippendorff_alpha(table, order=order, groups=groups),
-        )
+        self.criterion, self.annotators = criterion, who
+        self.replies, self.by_all = len(table), len(complete)
+        self.by_two = sum(len(vote) > 1 for vote in votes.values())
+        self.disagreements = len(labels.disagreements(criterion))
+        columns = list(zip(*table, strict=True))
+        self.cohen = {
+            (who[a], who[b]): cohens_kappa(columns[a], columns[b], groups=groups)
+            for a, b in combinations(range(len(who)), 2)
+        }
+        units = [groups[place] for place in complete]
+        self.fleiss = fleiss_kappa([table[place] for place in complete], groups=units)
+        self.alpha = krippendorff_alpha(table, groups=groups)
+        self.ordinal_alpha = None
+        for known in labels.criteria:
+            if known.name == criterion and known.ordinal:
+                self.ordinal_alpha = krippendorff_alpha(table, order=known.outcomes, groups=groups)
+
+    @classmethod
+    def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
+        """Measure how far all annotators agree on one criterion; see the class."""
+        return cls(labels, criterion, run=run)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; pairs of names, which JSON cannot key by, become a list."""

@@ -90,7 +90,8 @@ class LoggedSession(ABC, Generic[Row]):
             if not self._changes:
                 return {**self._state(), "position": None}
             position, before = self._changes[-1]
-            self._append([row.model_copy(update={"at": self._now()}) for row in before])
+            now = self._blank(*self._key(before[0])).model_dump(include={"at"})
+            self._append([row.model_copy(update=now) for row in before])
             self._changes.pop()
             return {**self._state(), "position": position}
 
@@ -126,16 +127,12 @@ class LoggedSession(ABC, Generic[Row]):
         """
 
     @abstractmethod
-    def _now(self) -> object:
-        """The time, as rows hold it."""
-
-    @abstractmethod
     def _key(self, row: Row) -> tuple[str, str]:
         """What a row is about, and by which criterion."""
 
     @abstractmethod
     def _blank(self, name: str, criterion: str) -> Row:
-        """A row that says nothing."""
+        """A row that says nothing, of now."""
 
     @abstractmethod
     def _steps(self, position: int) -> list[dict[str, Any]]:
@@ -166,7 +163,7 @@ class LoggedSession(ABC, Generic[Row]):
     def _row(self, key: tuple[str, str], note: str | None, **fields: object) -> Row:
         """A new row, with the note that stands there where none is given."""
         said = self._notes.get(key[0], "") if note is None else clean_note(note)
-        return self._blank(*key).model_copy(update={"note": said, "at": self._now(), **fields})
+        return self._blank(*key).model_copy(update={"note": said, **fields})
 
     def _stood(self, key: tuple[str, str]) -> Row:
         """What stands there, with the note as it is now."""
@@ -340,14 +337,12 @@ class LabelSession(LoggedSession[HumanLabel]):
             rows = [self._row((name, criterion), note, skipped=True) for criterion in left_open]
             return self._store(position, rows)
 
-    def _now(self) -> str:
-        return datetime.now(UTC).isoformat(timespec="milliseconds")
-
     def _key(self, row: HumanLabel) -> tuple[str, str]:
         return row.reply_id, row.criterion
 
     def _blank(self, name: str, criterion: str) -> HumanLabel:
-        return HumanLabel(reply_id=name, criterion=criterion, annotator=self.annotator)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return HumanLabel(reply_id=name, criterion=criterion, annotator=self.annotator, at=at)
 
     def _steps(self, position: int) -> list[dict[str, Any]]:
         steps = []

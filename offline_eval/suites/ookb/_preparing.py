@@ -14,9 +14,9 @@ from ....guard.errors import InputError
 from ...judging.contract import Judge
 from ...run import Question
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, RepliesAsked, ReplyCase, StoredPassage
-from ...systems.comparison import Comparison, SystemRun, Systems
-from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
+from ...run.replies import Judgement, RepliesAsked, ReplyCase, ReplySystem, StoredPassage
+from ...systems.comparison import SystemRun, Systems
+from ...systems.plan import Asked, Case, Replayed
 from ...systems.replay import Replay
 from ..parts import DryRun
 from ._cases import AskedBase, build_cases, read_bases
@@ -76,7 +76,7 @@ class Prepared(Sequence[Asked]):
         return (*self.systems.items(self.cases), *self.replay.items)
 
     @property
-    def tested(self) -> tuple[SystemUnderTest, ...]:
+    def tested(self) -> tuple[ReplySystem, ...]:
         """All systems, those of the logs last."""
         return (*self.systems.live, *self.replay.systems)
 
@@ -103,7 +103,7 @@ class Prepared(Sequence[Asked]):
             passages.setdefault(passage.passage_id, passage)
         policies = {name: choice.policy for name, choice in self.systems.guards.items()}
         return RepliesAsked(
-            systems=[one.record for one in self.tested],
+            systems=self.tested,
             questions=[q for name, q in everything.items() if name in needed],
             passages=list(passages.values()),
             cases=list(cases.values()),
@@ -138,14 +138,15 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
         )
     if tested and not settings.questions:
         raise InputError("none is named", where="--questions", hint="name a file of questions")
-    systems = Comparison(
-        models=tested,
+    systems = Systems.of(
+        tested,
         prompts=settings.prompts,
         retrievals=settings.retrievals,
         guards=settings.guards,
         scorer=settings.scorer,
         writer=settings.writer,
-    ).systems(settings.top_k)
+        top_k=settings.top_k,
+    )
     questions, limit = settings.questions, settings.limit
     bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
     known = [(base.name, base.questions, base.passages) for base in bases]
@@ -179,13 +180,13 @@ def cost_table(prepared: Prepared) -> DryRun:
     found = {one.system_id: dict.fromkeys(_COUNTED, 0) for one in prepared.tested}
     bases = {base.name: base for base in prepared.bases}
     # Retrieving is paid for once, whatever the systems that share it.
-    paid_by = {one.record.retrieval: one.system_id for one in reversed(live)}
+    paid_by = {one.retrieval: one.system_id for one in reversed(live)}
     for item in prepared:
-        name, retrieval = item.system.system_id, item.system.record.retrieval
+        name, retrieval = item.system.system_id, item.system.retrieval
         spent = [1, 0, 0, 0]
         if not isinstance(item, Replayed):
             writes = retrieval == "hyde" and paid_by[retrieval] == name
-            spent = [1, 1 + writes, *_tokens(item, bases[item.base], settings, writes=writes)]
+            spent = [1, 1 + writes, *_tokens(item, bases[item.base], prepared, writes=writes)]
         for counted, number in zip(_COUNTED, spent, strict=True):
             found[name][counted] += number
     guarded = {one.system_id for one in live if one.guarded}
@@ -211,14 +212,13 @@ def cost_table(prepared: Prepared) -> DryRun:
     return DryRun(columns, tuple(lines), notes, {"systems": found})
 
 
-def _tokens(
-    item: Asked, base: AskedBase, settings: OokbSettings, *, writes: bool
-) -> tuple[int, int]:
+def _tokens(item: Asked, base: AskedBase, prepared: Prepared, *, writes: bool) -> tuple[int, int]:
     """Estimate the tokens that are read and written for a reply."""
+    settings = prepared.settings
     passages = [len(text) for text in base.knowledge_base.passages.values()]
     own = len(base.knowledge_base.passages.get(item.case.passage_id, ""))
     context = {"direct": 0.0, "long_context": float(sum(passages) - own)}.get(
-        item.system.record.retrieval, min(settings.top_k, len(passages)) * fmean(passages)
+        item.system.retrieval, min(settings.top_k, len(passages)) * fmean(passages)
     )
     if settings.context_chars is not None:
         context = min(context, settings.context_chars)
@@ -226,7 +226,7 @@ def _tokens(
         len(item.case.question) + context,
         fmean(len(one.answer) for one in base.records),
     )
-    if (prompt := item.system.prompt) is not None:
+    if (prompt := prepared.systems.prompts.get(item.system.prompt)) is not None:
         read += len((prompt.with_context if context else prompt.closed_book).text)
     if writes:
         read += len(item.case.question) + _HYDE_INSTRUCTION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
@@ -18,11 +18,22 @@ from knowgate.offline_eval.policies import calibrate_run
 from knowgate.offline_eval.suites import SuiteSettings, run_suite
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.suites.parts import RunOptions
-from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 
 _DOOR = re.compile(r"When does the (\w+) open\?")
+
+
+class Comparison(NamedTuple):
+    """What is compared."""
+
+    models: Sequence[str] | Mapping[str, Any] = ()
+    prompts: Sequence[str] = ("basic",)
+    retrievals: Sequence[str] = ("basic_rag",)
+    guards: Sequence[object] = ("off",)
+    replay: Sequence[Path] = ()
+    scorer: str | None = None
+    writer: str | None = None
 
 
 def read_the_passages(messages: Sequence[BaseMessage]) -> str:

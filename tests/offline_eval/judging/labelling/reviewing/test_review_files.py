@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from knowgate.guard.errors import InputError
 from knowgate.offline_eval.judging.labelling.review_session import (
     ReviewCase,
-    ReviewPassage,
     ReviewSession,
     _place,
 )
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
+from knowgate.offline_eval.run.questions import MeasuredRow, Question
 from tests.offline_eval.cli.commands import read_lines
 
 
@@ -84,7 +84,7 @@ def verdicts(run: Path) -> dict[str, str]:
 def test_the_probably_answered_case_comes_first_then_the_highest_relevance(
     session: ReviewSession,
 ) -> None:
-    assert [case.case_id for case in session.cases] == [
+    assert [case.row.case_id for case in session.cases] == [
         "fee/left_out",
         "tour/left_out",
         "dogs/left_out",
@@ -101,11 +101,14 @@ def test_any_cases_have_one_order(
 ) -> None:
     cases = [
         ReviewCase(
-            str(at), "q", "a", relevance, None, None,
-            (ReviewPassage("p", "t", "", 0.1, 0.9 if probable else 0.1),),
+            MeasuredRow.model_construct(
+                case_id=str(at), raw_relevance=relevance, retrieved=("p",) * (relevance is not None)
+            ),
+            Question(question_id="q", question="q"),
+            probable=probable,
         )
         for at, (relevance, probable) in enumerate(drawn)
-    ]  # fmt: skip
+    ]
     shuffled = cases.copy()
     shuffle.shuffle(shuffled)
 
