@@ -28,10 +28,9 @@ from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
 from ...run.table import TableSpec
 from ..base import Suite, SuiteRun
 from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
-from ._cases import MeasuredCase
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from .instruments import Instruments
+from .instruments import Instruments, MeasuredCase
 from .signals import SignalsSummary, count_duplicates
 
 

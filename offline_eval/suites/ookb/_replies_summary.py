@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ....guard.reply_check import DEFAULT_THRESHOLD
-from ....guard.signals.support import SupportCheck
 from ...judging.labelling import Labels
-from ...judging.rated import MAIN, Evidence, RatedReply, labels_of, rate
+from ...judging.rated import (
+    MAIN,
+    Evidence,
+    RatedReply,
+    criterion_counts,
+    labels_of,
+    support_counts,
+)
 from ...report.cascade import cascade_counts
 from ...report.document import as_json
 from ...report.text import one_line
 from ...run import Question
-from ...run.grouping import error_types, grouped, most_frequent
+from ...run.grouping import error_types, grouped
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ...systems.leaving_out import read_left_out_check
 from ..judge_bias.artefact import JudgeBias
@@ -183,36 +187,6 @@ def cost_of(given: Sequence[ReplyRow] | Sequence[Judgement]) -> dict[str, Any]:
     }
 
 
-def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:
-    """Count how often a judge gave each outcome of a criterion.
-
-    Args:
-        evidence: of the run.
-        criterion: `failure` or a user's own.
-        judge: who judged.
-
-    Returns:
-        JSON-ready: besides criterion and judge, under `estimate` whether these are offline
-        estimates, and under `systems` per system how often each outcome occurs, the most frequent
-        of all systems first; of out-of-KB replies for `failure`, of all for other criteria.
-    """
-    given = [
-        (reply.row.system_id, verdict)
-        for reply in evidence.replies
-        if (verdict := reply.said.get(criterion, {}).get(judge)) is not None
-        and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
-    ]
-    outcomes = most_frequent(str(verdict.outcome) for _, verdict in given)
-    counts = Counter((system, str(verdict.outcome)) for system, verdict in given)
-    systems = dict.fromkeys(system for system, _ in given)
-    return {
-        "criterion": criterion,
-        "judge": judge,
-        "estimate": any(verdict.estimate for _, verdict in given),
-        "systems": {name: {one: counts[name, one] for one in outcomes} for name in systems},
-    }
-
-
 def topics_by(
     field: str, questions: Mapping[str, Question], replies: Sequence[RatedReply]
 ) -> list[dict[str, Any]]:
@@ -241,35 +215,3 @@ def topics_by(
         for name, own in zip(distinct(list(members)), members.values(), strict=True)
     ]
     return sorted(found, key=lambda topic: (-topic["questions"], topic["topic"]))
-
-
-# First word of what a check found missing → column; anything else is an answer elsewhere.
-_FOUND = {
-    "number": "figures",
-    "name": "names",
-    "quotation": "quotations",
-    "negation": "negations",
-}
-
-
-def support_counts(replies: Sequence[RatedReply]) -> dict[str, Any]:
-    """Check replies that do not abstain against the passages in their prompts.
-
-    Returns:
-        How many were checked, the share of them with a sentence below the default threshold, and
-        how many of these have a fault of each kind.
-    """
-    check, flags, kinds = SupportCheck(), list[tuple[RatedReply, bool]](), Counter[str]()
-    for reply in replies:
-        if (texts := reply.passages) is None:
-            continue
-        support = check.check(reply.row.response or "", texts, reply.question.question)
-        if all(one.support is None for one in support.sentences):
-            continue
-        flags.append((reply, support.value < DEFAULT_THRESHOLD))
-        below = support.unsupported(DEFAULT_THRESHOLD)
-        missing = {what.split()[0] for one in below for what in one.missing}
-        named = {_FOUND.get(what, "another's place") for what in missing}
-        kinds.update(named or (["few words in common"] if below else ()))
-    found = dict(sorted(kinds.items()))
-    return {"checked": len(flags), "unsupported": rate(flags), "found": found}

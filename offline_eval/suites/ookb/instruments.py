@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,12 +32,45 @@ from ...systems.leaving_out import (
     chunk_id,
     passages_together,
 )
+from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
 from ...systems.served import DocumentChain, ServedChain
 from ..parts import System, measuring_guard
-from ._cases import MeasuredCase
 from ._settings import MeasureSettings
 from .signals import SERVED
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase(Case):
+    """A case, with the question that it was made of.
+
+    Attributes:
+        record: the question.
+        knowledge_base: that is searched; None where a chain has its own.
+        left_out: ids of the passages in it that a left-out case lacks.
+        unit: what it is evidence about, where that is more than its passage.
+    """
+
+    record: QuestionRecord
+    knowledge_base: KnowledgeBase | None = None
+    left_out: frozenset[str] = frozenset()
+    unit: str = ""
+
+    @classmethod
+    def of_record(
+        cls, record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None = None
+    ) -> MeasuredCase:
+        """Make a case of a question, whose passage is in the knowledge base if that has any."""
+        passage = "" if base is None else base.passage_of.get(record.question_id, "")
+        case = Case.of(record, kind, passage)
+        return cls(**asdict(case), record=record, knowledge_base=base)
+
+    def row(self, **measured: Any) -> MeasuredRow:
+        """Make the row of the case; what is not measured is empty."""
+        known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None}
+        named = {name: getattr(self, name) for name in ("case_id", "question_id", "kind")}
+        return MeasuredRow(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
+
 
 Found = tuple[tuple[str, ...], tuple[object, ...], bool]
 """What a retriever found for a case: the ids of the passages, best first; the passages (texts or

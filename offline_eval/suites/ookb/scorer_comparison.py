@@ -37,10 +37,9 @@ from ...run.questions import CaseKind, MeasuredRow
 from ...systems.served import ServedChain
 from ..driver import run_suite
 from ..parts import RunOptions, require_not_tuned_on
-from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import Instruments, ServedInstruments, document_chain
+from .instruments import Instruments, MeasuredCase, ServedInstruments, document_chain
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60

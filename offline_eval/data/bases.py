@@ -1,4 +1,4 @@
-"""Knowledge bases that are asked about, and their cases."""
+"""Question files as knowledge bases with ids that say one thing in a whole run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from ....guard.errors import InputError
-from ....guard.files import read_json
-from ....guard.text import clean_text
-from ...data.questions import KnowledgeBase, PassageKind, QuestionRecord
-from ...run import Question
-from ...run.manifest import InputFile
-from ...run.questions import CaseKind, MeasuredRow
-from ...run.replies import StoredPassage
-from ...systems.plan import Case
+from ...guard.errors import InputError
+from ...guard.files import read_json
+from ...guard.text import clean_text
+from ..run import Question
+from ..run.manifest import InputFile
+from ..run.replies import StoredPassage
+from .questions import KnowledgeBase, PassageKind, QuestionRecord
 
 
 class AskedBase:
@@ -122,52 +119,3 @@ def _name(path: Path) -> str:
         document = read_json(path) if path.suffix.lower() == ".json" else None
         named = document.get("knowledge_base_identifier") if isinstance(document, dict) else None
     return (clean_text(named).strip() if isinstance(named, str) else "") or path.stem
-
-
-def build_cases(
-    questions: Sequence[QuestionRecord],
-    knowledge_base: KnowledgeBase,
-    kinds: Sequence[CaseKind] = CaseKind.twins(),
-) -> list[Case]:
-    """One case per question and kind, in the order of the questions.
-
-    Source: leave-one-out construction of KnowOrNot, with the in-KB twin added so
-    that false abstention can be measured on the same questions.
-    """
-    return [
-        Case.of(record, kind, knowledge_base.passage_of[record.question_id])
-        for record in questions
-        for kind in kinds
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredCase(Case):
-    """A case, with the question that it was made of.
-
-    Attributes:
-        record: the question.
-        knowledge_base: that is searched; None where a chain has its own.
-        left_out: ids of the passages in it that a left-out case lacks.
-        unit: what it is evidence about, where that is more than its passage.
-    """
-
-    record: QuestionRecord
-    knowledge_base: KnowledgeBase | None = None
-    left_out: frozenset[str] = frozenset()
-    unit: str = ""
-
-    @classmethod
-    def of_record(
-        cls, record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None = None
-    ) -> MeasuredCase:
-        """Make a case of a question, whose passage is in the knowledge base if that has any."""
-        passage = "" if base is None else base.passage_of.get(record.question_id, "")
-        case = Case.of(record, kind, passage)
-        return cls(**asdict(case), record=record, knowledge_base=base)
-
-    def row(self, **measured: Any) -> MeasuredRow:
-        """Make the row of the case; what is not measured is empty."""
-        known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None}
-        named = {name: getattr(self, name) for name in ("case_id", "question_id", "kind")}
-        return MeasuredRow(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
