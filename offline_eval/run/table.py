@@ -101,6 +101,10 @@ class TableSpec(Generic[RowT]):
         """
         return Table(Path(folder), self, writable=False).rows()
 
+    def by_key(self, folder: AnyPath) -> dict[str, RowT]:
+        """Return the rows by their keys; see `read`."""
+        return {getattr(row, self.key): row for row in self.read(folder)}
+
     def bound_text(self, folder: AnyPath, rows: Iterable[Mapping[str, Any]]) -> str:
         """Return the text of the table's file, each row bound to those before it and to the run.
 

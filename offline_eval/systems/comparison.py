@@ -353,7 +353,7 @@ class SystemRun:
             limits = replace(limits, stop_on=(InputError, MissingDependencyError))
             calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
             calls.run_sync(wanted, retrieve, table)
-        contexts = {row.context_id: row for row in _CONTEXTS.read(folder)}
+        contexts = _CONTEXTS.by_key(folder)
         _add_passages(folder / "passages.jsonl", _own_passages(contexts))
         return Replier(self._material(contexts, passages))
 
