@@ -18,7 +18,8 @@ from typing import Any
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
 from ...data.fields import as_cell
-from ...run import RepliesRun, Run
+from ...run import RepliesRun
+from ...run.rows import inner_folder
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ..llm_judge import LabelCriterion
@@ -114,7 +115,7 @@ class Labels:
             InputError: a file is broken, or a label is none of its criterion's outcomes, with
                 its line.
         """
-        root = Run.inner_folder(folder, FOLDER)
+        root = inner_folder(folder, FOLDER)
         sample = read_sample(folder)
         own = sample.criteria if sample else ()
         criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *own)

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
-from ...run import RepliesRun, Run, Stored
+from ...run import RepliesRun, Stored
 from ...run.replies import ReplyContext, ReplyRow
+from ...run.rows import inner_folder
 from ...run.table import SharedLog
 from ..llm_judge import LabelCriterion
 from ._criteria import FOLDER, HumanLabel, by_chance, in_asking_order, load_criterion, open_sample
@@ -452,4 +453,4 @@ def _opinions(
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
-    return SharedLog(Run.inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
+    return SharedLog(inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
