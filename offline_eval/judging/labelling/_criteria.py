@@ -33,9 +33,8 @@ def _for_people(criterion: Criterion) -> LabelCriterion:
     return LabelCriterion.model_validate(known)
 
 
-ABSTENTION_CRITERION, FACTUALITY_CRITERION = map(_for_people, Criterion.bundled()[:2])
-_USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
-_BUILT_IN = {found.name: found for found in _USUAL_CRITERIA}
+USUAL_CRITERIA = tuple(map(_for_people, Criterion.bundled()[:2]))
+_BUILT_IN = {found.name: found for found in USUAL_CRITERIA}
 
 
 def load_criterion(name: AnyPath) -> LabelCriterion:
@@ -297,7 +296,7 @@ def _merged(
     found: LabelSample | None, criteria: Sequence[LabelCriterion]
 ) -> tuple[LabelCriterion, ...]:
     stored = {} if found is None else {known.name: known for known in found.criteria}
-    for wanted in criteria or (() if stored else _USUAL_CRITERIA):
+    for wanted in criteria or (() if stored else USUAL_CRITERIA):
         known = stored.setdefault(wanted.name, wanted)
         if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
             raise InputError(
