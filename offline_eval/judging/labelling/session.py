@@ -107,27 +107,6 @@ class LoggedSession(ABC, Generic[Row]):
             return self._store(position, [self._row(key, note, **kept)])
 
     @abstractmethod
-    def label(
-        self, position: int, criterion: str, outcome: str, note: str | None = None
-    ) -> dict[str, Any]:
-        """Store an outcome by a criterion, in place of an earlier one.
-
-        Args:
-            position: of the thing.
-            criterion: one that is asked of it now.
-            outcome: one of the criterion's.
-            note: on the thing; as it was, where it is None.
-
-        Returns:
-            The state after it.
-
-        Raises:
-            IndexError: no such position.
-            NotAskedError: the criterion or the outcome is not asked of it.
-            InputError: it cannot be stored.
-        """
-
-    @abstractmethod
     def _key(self, row: Row) -> tuple[str, str]:
         """What a row is about, and by which criterion."""
 
@@ -313,7 +292,22 @@ class LabelSession(LoggedSession[HumanLabel]):
     def label(
         self, position: int, criterion: str, outcome: str, note: str | None = None
     ) -> dict[str, Any]:
-        """Label a reply, or label it anew."""
+        """Label a reply, or label it anew.
+
+        Args:
+            position: of the reply.
+            criterion: one that is asked of it now.
+            outcome: one of the criterion's.
+            note: on the reply; as it was, where it is None.
+
+        Returns:
+            The state after it.
+
+        Raises:
+            IndexError: no such position.
+            NotAskedError: the criterion or the outcome is not asked of it.
+            InputError: it cannot be stored.
+        """
         with self._current():
             name, steps = self._names[position], self._steps(position)
             asked = any(step["criterion"] == criterion for step in steps)
