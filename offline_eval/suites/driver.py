@@ -232,18 +232,15 @@ def _answer_concurrently(
 
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
-        make = partial(_remote_answers, suite.remote(work))
+        make = partial(_answers, suite.remote(work))
         sent = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
         return run_interruptibly(sent)
-    return calls.run_sync(pairs, _answers(suite), table)
+    return calls.run_sync(pairs, _answers(lambda: suite), table)
 
 
-def _remote_answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:
-    return _answers(make())
-
-
-def _answers(answering: Any) -> Callable[[_Pair], Awaitable[BaseModel]]:
+def _answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:
     """Return what makes the row of a case, by the `answer` of a suite or its remote part."""
+    answering = make()
 
     async def answered(pair: _Pair) -> BaseModel:
         case, system = pair
