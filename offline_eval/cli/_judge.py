@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,6 @@ from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
 from ._console import call_progress, err, print_figures, tell
 from ._options import RayCallOptions, prints_figures
-
-_LANGUAGE_MODEL = "llm:"
-
 
 _SECONDS_PER_VERDICT = 120.0
 
@@ -56,8 +53,8 @@ def judge(
     """
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
-    biases = _biases(bias or (), names)
     loaded = load_judges(names, criteria)
+    biases = _biases(bias or (), {judge.name for judge in loaded})
     if dry_run:
         plans = plan_judging(run, loaded, retry_failed=retry_failed)
         print_figures({"plan": plans})
@@ -81,24 +78,16 @@ def judge(
     tell("judged", totals, run, quote(str(run)))
 
 
-def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
+def _biases(paths: Sequence[Path], judges: Collection[str]) -> list[JudgeBias]:
     """The measurements in files, each of one of the judges; with a warning where one is biased."""
     biases = [JudgeBias.read(path) for path in paths]
-    named = {name for judge in judges for name in _names_of(judge)} if paths else set()
     for path, bias in zip(paths, biases, strict=True):
-        if bias.judge not in named:
+        if bias.judge not in judges:
             raise InputError(
                 f"is of the judge {bias.judge[:80]!r}, which is not asked here",
                 where=str(path),
-                hint=f"judges: {', '.join(sorted(named))}",
+                hint=f"judges: {', '.join(sorted(judges))}",
             )
         if bias.warning is not None:
             err.print(f"warning: {bias.warning}", style="yellow")
     return biases
-
-
-def _names_of(judge: str) -> tuple[str, ...]:
-    if judge.startswith(_LANGUAGE_MODEL):
-        # By name alone: to load a model for it would take as long as to ask it.
-        return (_LANGUAGE_MODEL + judge.removeprefix(_LANGUAGE_MODEL).strip(),)
-    return tuple(loaded.name for loaded in load_judges([judge]))

@@ -115,12 +115,12 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
 
 
 def _further(model: type[SuiteSettings]) -> dict[str, FieldInfo]:
-    """The settings that are numbers or switches with a default, and with no name of their own."""
+    """The settings that are numbers or switches with a default."""
     return {
         name: field
         for name, field in model.model_fields.items()
         if item_type(field.annotation) in [(int, False), (float, False), (bool, False)]
-        and not (name in _COMMON or field.is_required() or _extra(field, "option"))
+        and not (name in _COMMON or field.is_required())
     }
 
 

@@ -40,9 +40,9 @@ from ...guard.errors import (
     is_transient,
 )
 from ...guard.read_models import CheckedSettings
-from ._rows import UnstorableRowError
 from .event_loop import run_interruptibly
 from .questions import raised_in
+from .rows import UnstorableRowError
 from .table import Table
 
 _SPENT = ("input_tokens", "output_tokens", "calls")

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 from ...guard.errors import InputError
 from ...guard.files import AnyPath, atomic_writer, open_regular, read_bytes, read_jsonl, write_text
-from ._rows import (
+from .manifest import Manifest, Stored
+from .rows import (
     DIGEST,
     UnstorableRowError,
     append_lines,
@@ -31,7 +32,6 @@ from ._rows import (
     unwritable,
     whole_lines,
 )
-from .manifest import Manifest, Stored
 
 RowT = TypeVar("RowT", bound=Stored)
 _HINT = "make the run again into another folder"
@@ -80,10 +80,6 @@ class TableSpec(Generic[RowT]):
         path = self.path(Path(folder))
         if path.parent != Path(folder):
             inner_folder(folder, path.parent.name)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(path.parent, error.strerror) from None
         with locked(path.with_suffix("")):
             table = Table(Path(folder), self)
             try:
@@ -100,6 +96,10 @@ class TableSpec(Generic[RowT]):
             InputError: the file cannot be read, or a row is damaged (with the line).
         """
         return Table(Path(folder), self, writable=False).rows()
+
+    def by_key(self, folder: AnyPath) -> dict[str, RowT]:
+        """Return the rows by their keys; see `read`."""
+        return {getattr(row, self.key): row for row in self.read(folder)}
 
     def bound_text(self, folder: AnyPath, rows: Iterable[Mapping[str, Any]]) -> str:
         """Return the text of the table's file, each row bound to those before it and to the run.

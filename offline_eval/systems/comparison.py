@@ -22,13 +22,13 @@ from ..run import CallLimits, RowError
 from ..run.calls import Calls, OnProgress
 from ..run.replies import ReplySystem, StoredPassage
 from ..run.table import TableSpec
-from ._retrievers import RETRIEVALS, load_retriever
+from ._retrievers import load_retriever, require_retrieval
 from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice
 from .models import ModelUnderTest
 from .plan import Asked, Case, Replayed, SystemPrompt, load_system_prompt
 from .replying import Material, Replier, context_id
-from .retrieval import PassageIndex, Retrieved, Retriever
+from .retrieval import PassageIndex, Retrieved, Retriever, require_model
 
 _Models = Sequence[str] | Mapping[str, Runnable[Any, Any]]
 _Path = str | os.PathLike[str]
@@ -87,12 +87,7 @@ class Systems:
             InputError: a name, a file or a combination that cannot be used.
         """
         for name in retrievals:
-            if name not in RETRIEVALS and not name.startswith(PYTHON):
-                raise InputError(
-                    f"there is no retrieval {name!r}",
-                    where="--retrieval",
-                    hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
-                )
+            require_retrieval(name)
         _reject_doubles("--retrieval", retrievals)
         known = {choice.name: choice for choice in GuardChoice.load(guards)}
         if scorer is not None and not any(choice.policy for choice in known.values()):
@@ -299,12 +294,8 @@ class SystemRun:
             if name.startswith(PYTHON):
                 base = next(iter(self._bases))
                 load_retriever(name, self._bases[base], partial(self.index, base))
-            if name == "hyde" and self.writer() is None:
-                raise InputError(
-                    "needs a language model that writes",
-                    where="--retrieval hyde",
-                    hint="name a chat model with --writer",
-                )
+            if name == "hyde":
+                require_model(self.writer(), where="--retrieval hyde, --writer", why="HyDE")
 
     def retrieve(
         self,
@@ -353,7 +344,7 @@ class SystemRun:
             limits = replace(limits, stop_on=(InputError, MissingDependencyError))
             calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
             calls.run_sync(wanted, retrieve, table)
-        contexts = {row.context_id: row for row in _CONTEXTS.read(folder)}
+        contexts = _CONTEXTS.by_key(folder)
         _add_passages(folder / "passages.jsonl", _own_passages(contexts))
         return Replier(self._material(contexts, passages))
 

@@ -28,7 +28,7 @@ from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ...guard.signals.relevance.registry import completed_scorer
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
-from .factory import load_object
+from .factory import load_object, require_kind
 
 OFF = "off"
 PREMISE = "premise"
@@ -286,10 +286,5 @@ def own_guard(spec: str) -> Guard:
         InputError: it names something else.
     """
     found = load_object(f"{PYTHON}{spec.removeprefix(PYTHON)}")
-    if not isinstance(found, Guard):
-        raise InputError(
-            f"is a {type(found).__name__}, not a Guard",
-            where=f"--guard {spec}",
-            hint="name a Guard, or a function without arguments that returns one",
-        )
-    return found
+    guard: Guard = require_kind(found, Guard, "a Guard", f"--guard {spec}")
+    return guard

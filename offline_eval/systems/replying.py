@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from ...guard import Guard
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
+from ..judging.contract import sha256_of
 from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
 from .guards import OFF, GuardChoice, Scorers, build_guard
@@ -264,7 +264,7 @@ class Replier:
         if not model.repeats_itself:
             return await ask(model.asked, messages, meter), False
         said, mine = await self._said.get(
-            (model.name, _digest(text)), lambda: ask(model.asked, messages, meter)
+            (model.name, sha256_of(text)), lambda: ask(model.asked, messages, meter)
         )
         return said, not mine
 
@@ -276,7 +276,7 @@ class Replier:
         guard = self._guard(name, model)
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
-        key = (name, model if asks else "", _digest(item.case.question, *texts))
+        key = (name, model if asks else "", sha256_of(item.case.question, *texts))
         decision, _ = await self._decisions.get(
             key, lambda: decide(guard, item.case.question, texts, meter)
         )
@@ -353,10 +353,3 @@ def _row(
         error=error,
         **ReplyRow.of_guard(decision),
     )
-
-
-def _digest(*texts: str) -> bytes:
-    """Stands for texts that are too long to be kept for every reply."""
-    lengths = ",".join(str(len(text)) for text in texts)
-    whole = "\n".join([lengths, *texts])
-    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()

@@ -19,6 +19,7 @@ from ..data.questions import KnowledgeBase
 from ..run import RowError
 from ..run.manifest import Stored
 from ..run.replies import ReplyContext, StoredPassage
+from .factory import require_kind
 from .models import TextModel
 from .plan import Case
 
@@ -85,13 +86,11 @@ def require_model(model: object, *, where: str, why: str) -> TextModel:
             where=where,
             hint="name a chat model, e.g. `provider:model` or `embedded`",
         )
-    if not isinstance(model, Runnable | LanguageModel):
-        raise InputError(
-            f"is a {type(model).__name__}, no language model",
-            where=where,
-            hint="give a chat model of LangChain, a runnable, or a knowgate LanguageModel",
-        )
-    return model
+    hint = "give a chat model of LangChain, a runnable, or a knowgate LanguageModel"
+    found: TextModel = require_kind(
+        model, Runnable | LanguageModel, "a language model", where, hint
+    )
+    return found
 
 
 def tagged(text: str, tag: str) -> list[str]:

@@ -8,9 +8,9 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ from typing import Any
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
 from ...data.fields import as_cell
-from ...run import RepliesRun, Run
+from ...run import RepliesRun
+from ...run.rows import inner_folder
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ..llm_judge import LabelCriterion
 from ._criteria import (
-    ABSTENTION_CRITERION,
-    FACTUALITY_CRITERION,
     FOLDER,
+    USUAL_CRITERIA,
     HumanLabel,
     LabelSample,
     read_sample,
@@ -38,7 +38,7 @@ def write_export(
     path: AnyPath,
     rows: Sequence[Row],
     columns: Sequence[str],
-    flat: Callable[[Row], Iterable[tuple[str, Any]]] = lambda row: row.items(),
+    flat: Callable[[Row], Row] = dict,
 ) -> None:
     """Write rows as CSV, with texts that a spreadsheet runs made harmless, or as JSON lines.
 
@@ -46,7 +46,7 @@ def write_export(
         path: ends in .csv or .jsonl.
         rows: values that JSON can hold.
         columns: of the CSV.
-        flat: the cells of a row in CSV, by column.
+        flat: makes a row of CSV, by column, of a row.
 
     Raises:
         InputError: another suffix, or the file cannot be written.
@@ -58,7 +58,8 @@ def write_export(
             return
         writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
         writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in flat(row)} for row in rows)
+        for row in rows:
+            writer.writerow({name: _cell(value) for name, value in flat(row).items()})
 
 
 def is_csv(path: AnyPath, option: str) -> bool:
@@ -114,11 +115,10 @@ class Labels:
             InputError: a file is broken, or a label is none of its criterion's outcomes, with
                 its line.
         """
-        root = Run.inner_folder(folder, FOLDER)
+        root = inner_folder(folder, FOLDER)
         sample = read_sample(folder)
         own = sample.criteria if sample else ()
-        criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *own)
-        outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
+        outcomes = {criterion.name: criterion.outcomes for criterion in (*USUAL_CRITERIA, *own)}
         given = {
             path.stem: latest(_checked_labels(path, outcomes))
             for path in sorted(root.glob("*.jsonl"))
@@ -135,8 +135,7 @@ class Labels:
     @property
     def criteria(self) -> tuple[LabelCriterion, ...]:
         """What was asked; without a sample, the usual ones."""
-        usual = ABSTENTION_CRITERION, FACTUALITY_CRITERION
-        return usual if self.sample is None else self.sample.criteria
+        return USUAL_CRITERIA if self.sample is None else self.sample.criteria
 
     def votes(self, criterion: str) -> dict[str, dict[str, str]]:
         """Reply id → annotator → outcome, of all replies that somebody labelled."""
@@ -238,7 +237,8 @@ class Labels:
             InputError: another suffix, or the file cannot be written.
         """
         rows = list(_rows(run, self))
-        write_export(path, rows, _columns(self), _flat)
+        nothing: Row = {"labels": {}, "consensus": {}, "notes": {}}
+        write_export(path, rows, list(_flat(self, nothing)), partial(_flat, self))
         return len(rows)
 
 
@@ -312,28 +312,18 @@ def _rows(run: RepliesRun, labels: Labels) -> Iterator[dict[str, Any]]:
         }
 
 
-def _columns(labels: Labels) -> list[str]:
-    columns = ["reply_id", "question", "expected", "response", "inclusion_probability"]
-    for criterion in labels.criteria:
-        columns += [f"{criterion.name}: {name}" for name in labels.annotators]
+_TEXTS = ("reply_id", "question", "expected", "response", "inclusion_probability")
+
+
+def _flat(labels: Labels, row: Row) -> dict[str, Any]:
+    """A row as one of CSV, with a cell for all that anybody may have said."""
+    found = {name: row.get(name) for name in _TEXTS}
+    for criterion in (one.name for one in labels.criteria):
+        given = row["labels"].get(criterion, {})
+        found |= {f"{criterion}: {who}": given.get(who) for who in labels.annotators}
         # An annotator may bear this name too, hence the brackets.
-        columns.append(f"{criterion.name} (consensus)")
-    return columns + [f"note: {name}" for name in labels.annotators]
-
-
-def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in row.items():
-        if name == "labels":
-            for criterion, given in value.items():
-                yield from ((f"{criterion}: {who}", outcome) for who, outcome in given.items())
-        elif name == "consensus":
-            yield from (
-                (f"{criterion} (consensus)", outcome) for criterion, outcome in value.items()
-            )
-        elif name == "notes":
-            yield from ((f"note: {who}", note) for who, note in value.items())
-        else:
-            yield name, value
+        found[f"{criterion} (consensus)"] = row["consensus"].get(criterion)
+    return found | {f"note: {who}": row["notes"].get(who) for who in labels.annotators}
 
 
 class Agreement:

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
-from ...run import RepliesRun, Run, Stored
+from ...run import RepliesRun, Stored
 from ...run.replies import ReplyContext, ReplyRow
+from ...run.rows import inner_folder
 from ...run.table import SharedLog
 from ..llm_judge import LabelCriterion
 from ._criteria import FOLDER, HumanLabel, by_chance, in_asking_order, load_criterion, open_sample
@@ -104,27 +105,6 @@ class LoggedSession(ABC, Generic[Row]):
             key = name, self._steps(position)[0]["criterion"]
             kept = self._stood(key).model_dump(include=self.kept)
             return self._store(position, [self._row(key, note, **kept)])
-
-    @abstractmethod
-    def label(
-        self, position: int, criterion: str, outcome: str, note: str | None = None
-    ) -> dict[str, Any]:
-        """Store an outcome by a criterion, in place of an earlier one.
-
-        Args:
-            position: of the thing.
-            criterion: one that is asked of it now.
-            outcome: one of the criterion's.
-            note: on the thing; as it was, where it is None.
-
-        Returns:
-            The state after it.
-
-        Raises:
-            IndexError: no such position.
-            NotAskedError: the criterion or the outcome is not asked of it.
-            InputError: it cannot be stored.
-        """
 
     @abstractmethod
     def _key(self, row: Row) -> tuple[str, str]:
@@ -312,7 +292,22 @@ class LabelSession(LoggedSession[HumanLabel]):
     def label(
         self, position: int, criterion: str, outcome: str, note: str | None = None
     ) -> dict[str, Any]:
-        """Label a reply, or label it anew."""
+        """Label a reply, or label it anew.
+
+        Args:
+            position: of the reply.
+            criterion: one that is asked of it now.
+            outcome: one of the criterion's.
+            note: on the reply; as it was, where it is None.
+
+        Returns:
+            The state after it.
+
+        Raises:
+            IndexError: no such position.
+            NotAskedError: the criterion or the outcome is not asked of it.
+            InputError: it cannot be stored.
+        """
         with self._current():
             name, steps = self._names[position], self._steps(position)
             asked = any(step["criterion"] == criterion for step in steps)
@@ -452,4 +447,4 @@ def _opinions(
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
-    return SharedLog(Run.inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
+    return SharedLog(inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)

@@ -20,7 +20,6 @@ from tests.offline_eval.suites import test_own_suite
 from tests.support.commands import command
 from tests.support.paths import ROOT
 
-
 NEEDY = f"python:{test_own_suite.__name__}:Needy"
 
 

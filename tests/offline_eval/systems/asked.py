@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -24,16 +26,11 @@ from tests.support.scripted_chat import ScriptedTextChat
 _DOOR = re.compile(r"When does the (\w+) open\?")
 
 
-class Comparison(NamedTuple):
-    """What is compared."""
-
-    models: Sequence[str] | Mapping[str, Any] = ()
-    prompts: Sequence[str] = ("basic",)
-    retrievals: Sequence[str] = ("basic_rag",)
-    guards: Sequence[object] = ("off",)
-    replay: Sequence[Path] = ()
-    scorer: str | None = None
-    writer: str | None = None
+Comparison = partial(
+    SimpleNamespace, models=(), prompts=("basic",), retrievals=("basic_rag",), guards=("off",),
+    replay=(), scorer=None, writer=None,
+)  # fmt: skip
+"""What is compared."""
 
 
 def read_the_passages(messages: Sequence[BaseMessage]) -> str:
@@ -73,7 +70,7 @@ def calibrated_run(folder: Path, questions: int = 40) -> Path:
 def run(
     questions: Path | Sequence[Path],
     out: Path,
-    comparison: Comparison,
+    comparison: Any,
     *,
     settings: SuiteSettings | None = None,
     encoder: Callable[[], Encoder] = ToyEncoder,

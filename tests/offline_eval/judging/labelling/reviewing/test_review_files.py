@@ -17,7 +17,7 @@ from knowgate.offline_eval.judging.labelling.review_session import (
     _place,
 )
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
-from knowgate.offline_eval.run.questions import MeasuredRow, Question
+from knowgate.offline_eval.run.questions import CaseKind, MeasuredRow, Question
 from tests.offline_eval.cli.commands import read_lines
 
 
@@ -101,14 +101,16 @@ def test_any_cases_have_one_order(
 ) -> None:
     cases = [
         ReviewCase(
-            MeasuredRow.model_construct(
-                case_id=str(at), raw_relevance=relevance, retrieved=("p",) * (relevance is not None)
+            MeasuredRow(
+                case_id=str(at), question_id="q", kind=CaseKind.LEFT_OUT, retrieval_miss=False,
+                retrieved=("p",) * (relevance is not None), raw_relevance=relevance,
+                scores=(relevance,) * (relevance is not None), error=None,
             ),
             Question(question_id="q", question="q"),
             probable=probable,
         )
         for at, (relevance, probable) in enumerate(drawn)
-    ]
+    ]  # fmt: skip
     shuffled = cases.copy()
     shuffle.shuffle(shuffled)
 

@@ -193,19 +193,21 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(stem: Path) -> Iterator[None]:
+def locked(stem: Path, *, wait: bool = False) -> Iterator[None]:
     """Keep other processes out while this lasts, or until this process ends.
 
     The lock is a hidden file beside what it locks, so that a file can be replaced under it.
 
     Args:
-        stem: path of what is locked; the lock is `.<name>.lock` beside it.
+        stem: path of what is locked; the lock is `.<name>.lock` beside it, in a folder that is
+            made where missing.
+        wait: for a process that holds it.
 
     Raises:
         InputError: another process holds it, or the folder cannot be written.
     """
     path = stem.with_name(f".{stem.name}.lock")
-    while (held := _lock(path)) is None:
+    while (held := _lock(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
         pass  # its last holder removed the file this very moment: take the new one
     try:
         yield
@@ -215,15 +217,16 @@ def locked(stem: Path) -> Iterator[None]:
         os.close(held)
 
 
-def _lock(path: Path) -> int | None:
+def _lock(path: Path, how: int) -> int | None:
     """Open and lock the file; None where it is no longer under its name."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         file = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise unwritable(path.parent, error.strerror) from None
     failure: InputError | None = None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, how)
         if os.fstat(file).st_ino == path.stat().st_ino:
             return file
     except BlockingIOError:
