@@ -8,15 +8,13 @@ from typing import Any
 
 from ...guard.decision import Route
 from ..data.formats.replay import read_logs
+from ..judging.run import GUARDS_OWN, OF_GUARD
 from ..run import Question
 from ..run.grouping import grouped
 from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
 from .comparison import Systems
 from .plan import Case, Replayed
 
-# What is known of a reply that a guard gave in the model's place, and why.
-OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
-GUARDS_OWN = "the guard's own reply"
 _NONE = ReplyContext(kind="none")
 Base = tuple[str, Mapping[str, Question], Mapping[str, StoredPassage]]
 """A knowledge base: its name, its questions by the id in their file, and its passages by id."""

@@ -168,7 +168,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         instruments = _instruments(work.systems)
         given = None if instruments.source else instruments
         fingerprint = instruments.scorer.fingerprint
-        return partial(_RemoteMeasuring, given, work.settings, tuple(work.cases), fingerprint)
+        return partial(_worker, given, work.settings, tuple(work.cases), fingerprint)
 
     def sent(self, case: MeasuredCase, system: System) -> tuple[str, None]:
         """Return the id of the case: the workers hold questions and knowledge base."""
@@ -226,8 +226,13 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         return f"knowgate calibrate --run {run} --risk 0.1 --delta 0.1 --out policy.json"
 
 
-class _RemoteMeasuring:
-    """Measures in a worker process.
+def _worker(
+    given: Instruments | None,
+    settings: MeasureSettings,
+    cases: Sequence[MeasuredCase],
+    fingerprint: Fingerprint,
+) -> Instruments:
+    """Return what measures in a worker process.
 
     Args:
         given: what measures; None to load the scorer that the settings name.
@@ -238,27 +243,15 @@ class _RemoteMeasuring:
     Raises:
         InputError: the worker's scorer is another one.
     """
-
-    def __init__(
-        self,
-        given: Instruments | None,
-        settings: MeasureSettings,
-        cases: Sequence[MeasuredCase],
-        fingerprint: Fingerprint,
-    ) -> None:
-        self._system = _loaded(settings) if given is None else given
-        self._system.settings = settings
-        if self._system.scorer.fingerprint != fingerprint:
-            raise InputError(
-                "the worker's scorer is not the one that the run was begun with",
-                where="--calls engine=ray",
-                hint="install the same weights and libraries on all machines",
-            )
-        self._cases = {one.case_id: one for one in cases}
-
-    def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
-        """Measure cases by their ids."""
-        return [self._system.measured(self._cases[name]) for name in names]
+    found = given or _loaded(settings)
+    if found.scorer.fingerprint != fingerprint:
+        raise InputError(
+            "the worker's scorer is not the one that the run was begun with",
+            where="--calls engine=ray",
+            hint="install the same weights and libraries on all machines",
+        )
+    found.settings, found.cases = settings, {one.case_id: one for one in cases}
+    return found
 
 
 MEASURE = MeasureSuite()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,10 @@ from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from ....guard.decision import Route
 from ....guard.engine import BiEncoderScorer
 from ...data.embedding import Encoder
 from ...data.questions import PassageKind
-from ...judging.contract import Judge, JudgedReply, Verdict
+from ...judging.contract import Judge
 from ...judging.run import judge_run
 from ...report.document import Document
 from ...report.text import counted
@@ -28,7 +27,6 @@ from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
-from ...systems.replay import GUARDS_OWN, OF_GUARD
 from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, System, Work
@@ -195,16 +193,14 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def finish(self, work: Work[OokbSettings, Asked]) -> None:
         """Store the labels that came with logs, and judge the replies."""
         prepared, folder = _prepared(work.cases), work.run.folder
-        rows = work.run[RepliesRun.REPLIES].rows()
         if prepared.replay.items:
-            by_id = {row.reply_id: row for row in rows}
+            by_id = {row.reply_id: row for row in work.run[RepliesRun.REPLIES].rows()}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
                 table.extend(prepared.replay.judgements_of(by_id))
         if prepared.judges:
-            by_guard = frozenset(row.reply_id for row in rows if row.route is Route.ABSTAIN)
             failed = judge_run(
                 folder,
-                [_KnowsGuards(judge, by_guard) for judge in prepared.judges],
+                prepared.judges,
                 retry_failed=work.options.retry_failed,
                 limits=work.options.limits,
                 on_progress=work.options.on_progress,
@@ -277,29 +273,3 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
         ]
         for base in prepared.bases
     }
-
-
-class _KnowsGuards:
-    """A judge that is not asked about replies which guards gave in a model's place."""
-
-    def __init__(self, judge: Judge, by_guard: Collection[str]) -> None:
-        self._judge, self._by_guard = judge, by_guard
-        self.name, self.estimate, self.criteria = judge.name, judge.estimate, judge.criteria
-
-    def version(self, criterion: str) -> str:
-        """Return the version of the judge itself."""
-        return self._judge.version(criterion)
-
-    def wants(self, criterion: str, material: JudgedReply, known: Mapping[str, str]) -> bool:
-        """Return what is known of a guard's reply; of others, what the judge wants."""
-        if material.reply_id in self._by_guard:
-            return criterion in OF_GUARD
-        return self._judge.wants(criterion, material, known)
-
-    async def judge(
-        self, criterion: str, material: JudgedReply, known: Mapping[str, str]
-    ) -> Verdict:
-        """Return the verdict, or what is known without asking."""
-        if material.reply_id in self._by_guard:
-            return Verdict(OF_GUARD[criterion], reasoning=GUARDS_OWN)
-        return await self._judge.judge(criterion, material, known)

@@ -86,7 +86,10 @@ class Instruments(System):
 
     Attributes:
         seconds: that the last judgement took, without retrieval.
+        cases: by id; only in the worker of a Ray cluster.
     """
+
+    cases: Mapping[str, MeasuredCase]
 
     def __init__(self, scorer: RelevanceScorer, encoder: Encoder | None) -> None:
         super().__init__("measure")
@@ -182,6 +185,10 @@ class Instruments(System):
         except KnowgateError as error:
             known["error"] = RowError.of(error)
         return case.row(**known)
+
+    def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
+        """Measure cases by their ids, in the worker of a Ray cluster."""
+        return [self.measured(self.cases[name]) for name in names]
 
     @cached_property
     def measuring(self) -> Guard:
