@@ -26,19 +26,9 @@ from ..parts import run_values
 SERVED = "served"
 # A shorter answer stands in a text by chance.
 _SHORT_ANSWER = 4
+_REVIEWED = ("reviewed", *Review.Verdict)
 # Seed of the bootstrap; fixed, so that the same run gives the same report.
 _SEED = 0
-# What only some runs have.
-_FURTHER = (
-    "served",
-    "shared_words",
-    "made_by",
-    "reviews",
-    "echo",
-    "unanswerable",
-    "refusal",
-    "auroc_unanswerable",
-)
 
 
 class ScoredCase:
@@ -57,7 +47,6 @@ class ScoredCase:
         passes: whether the context passes, by the policy or, for costs where nothing was held
             out, by the threshold that the other questions give; None without a policy.
         counted: whether the rates are about it; False without a policy.
-        held_out: whether it is, and that threshold is known not to rest on the question.
         review: what a person said of it.
         elsewhere: review found it answered by another passage: it counts in no rate.
         in_kb: the knowledge base was whole.
@@ -73,7 +62,7 @@ class ScoredCase:
         self.score = lowest if raw is None else raw
         self.relevance: float | None = None
         self.passes: bool | None = None
-        self.counted = self.held_out = False
+        self.counted = False
         said, calibration = run.reviews.get(row.case_id), run.calibration
         self.review = None if said is None else said.verdict
         self.elsewhere = self.review is Review.Verdict.ANSWERED
@@ -94,7 +83,6 @@ class ScoredCase:
         if row.kind is CaseKind.UNANSWERABLE:
             # The promise may be about left-out questions alone: then nothing rests on these.
             self.counted = self.counted or name not in calibration.calibration_questions
-        self.held_out = self.counted and not calibration.given_policy
 
 
 def scored_cases(run: MeasuredRun) -> tuple[ScoredCase, ...]:
@@ -265,22 +253,25 @@ class SignalsSummary:
 
     def __init__(self, run: MeasuredRun) -> None:
         self.run, every = run, scored_cases(run)
-        kinds = {kind: [case for case in every if case.row.kind is kind] for kind in CaseKind}
         self.scored = [case for case in every if case.row.kind in CaseKind.twins()]
-        self.scored_unanswerable = kinds[CaseKind.UNANSWERABLE]
-        in_kb, found = kinds[CaseKind.IN_KB], [case for case in every if case.found]
-        answerable = {row.question_id for row in run.rows if row.kind in CaseKind.twins()}
+        kinds = grouped(every, lambda case: case.row.kind)
+        self.scored_unanswerable = kinds.get(CaseKind.UNANSWERABLE, [])
+        in_kb, found = kinds.get(CaseKind.IN_KB, []), [case for case in every if case.found]
+        asked = {
+            kind: {row.question_id for row in run.rows if row.kind is kind} for kind in CaseKind
+        }
+        answerable = asked[CaseKind.IN_KB] | asked[CaseKind.LEFT_OUT]
         evidence = {run.questions[name].evidence for name in answerable - run.unmatched}
-        alone = {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
-        questions = len({row.question_id for row in run.rows} - alone)
+        questions = len(set().union(*asked.values()) - asked[CaseKind.UNANSWERABLE])
         errors, duplicates = error_types(run.rows), count_duplicates(run)
         served = served_counts(run) if run.manifest.settings.retrieval == SERVED else None
         unknown = served["sources_found_by"] if served else {}
         self.live = set(unknown) == {"unknown"}
         self.known_questions = questions - unknown.get("unknown", 0) - len(run.unmatched)
-        misses = len(in_kb) - len(found)
-        reviews, refusal = run.review_counts(), run.refusal
-        asked = run.questions.values()
+        counts = {kind: kind_counts(run, kind, every) for kind in _COUNTED}
+        misses, known = len(in_kb) - len(found), run.questions.values()
+        of_nothing = _auroc(found, self.scored_unanswerable)
+        reviews = {name: n for name, n in run.review_counts().items() if name in _REVIEWED}
         self.values: dict[str, Any] = {
             "questions": questions,
             "passages": len(evidence),
@@ -293,31 +284,25 @@ class SignalsSummary:
             "cases_planned": run.manifest.cases,
             "leave_out": run.manifest.settings.leave_out,
             "unmatched": len(run.unmatched),
-            "left_out": kind_counts(run, CaseKind.LEFT_OUT, every),
+            "left_out": counts[CaseKind.LEFT_OUT],
             "in_kb": {
-                **kind_counts(run, CaseKind.IN_KB, every),
+                **counts[CaseKind.IN_KB],
                 "retrieval_misses": misses,
                 "retrieval_miss_rate": Interval.wilson(misses, len(in_kb)),
             },
+            "echo": counts[CaseKind.ECHO] if asked[CaseKind.ECHO] else None,
+            "unanswerable": counts[CaseKind.UNANSWERABLE] if run.unanswerable else None,
             "auroc": _auroc(in_kb, self.scored),
             "auroc_found_only": _auroc(found, self.scored),
-            **dict.fromkeys(_FURTHER),
+            "auroc_unanswerable": of_nothing if run.unanswerable else None,
             "served": served,
             "shared_words": QuestionRecord.mean_shared_words(
-                (one.question, one.passage) for one in asked if one.passage
+                (one.question, one.passage) for one in known if one.passage
             ),
-            "made_by": dict(Counter(one.made_by for one in asked if one.made_by)) or None,
+            "made_by": dict(Counter(one.made_by for one in known if one.made_by)) or None,
+            "reviews": reviews if reviews["reviewed"] else None,
+            "refusal": run.refusal,
         }
-        if reviews["reviewed"]:
-            named = ("reviewed", *Review.Verdict)
-            self.values["reviews"] = {str(name): reviews[name] for name in named}
-        if any(row.kind is CaseKind.ECHO for row in run.rows):
-            self.values["echo"] = kind_counts(run, CaseKind.ECHO, every)
-        if run.unanswerable:
-            self.values["unanswerable"] = kind_counts(run, CaseKind.UNANSWERABLE, every)
-            self.values["auroc_unanswerable"] = _auroc(found, self.scored_unanswerable)
-        if refusal:
-            self.values["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
 
     @classmethod
     def read(cls, run_dir: str | os.PathLike[str]) -> SignalsSummary:
@@ -348,7 +333,7 @@ class SignalsSummary:
         values = {
             name: self._json(name, value)
             for name, value in self.values.items()
-            if value is not None or name not in _FURTHER
+            if value is not None or name == "policy"
         }
         return {**run_values(self.run.manifest, values), "settings": dict(self.run.settings)}
 
