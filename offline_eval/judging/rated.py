@@ -171,12 +171,11 @@ _RATES: tuple[tuple[str, str, Collection[str], bool], ...] = (
 _AGREEMENT = ("accuracy", "precision", "recall", "specificity", "kappa")
 
 
-def labels_of(evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> dict[str, Any]:
-    """Return what people's labels say of a run.
+def labels_of(evidence: Evidence, warned: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return what people's labels say of a run; None where nobody labelled.
 
     Args:
         evidence: the judged replies.
-        labels: in the run folder.
         warned: what is known against judges, by name.
 
     Returns:
@@ -184,13 +183,16 @@ def labels_of(evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> 
         them; and rates by the judge (`raw`) and corrected by the labels, whose intervals include
         the judge's error, all systems together first.
     """
+    labels = Labels.read(evidence.run.folder)
+    given = {
+        name: sum(label.outcome is not None for label in of) for name, of in labels.given.items()
+    }
+    if not any(given.values()):
+        return None
     known = {name: (text,) for name, text in warned.items()}
     names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
     return {
-        "annotators": {
-            name: sum(label.outcome is not None for label in given)
-            for name, given in labels.given.items()
-        },
+        "annotators": given,
         "agreement": {name: Agreement.of(labels, name, run=evidence.run) for name in names},
         "judges": [
             _validation(one)
@@ -249,6 +251,16 @@ def _corrected(
                 evidence.run, judge, criterion, outcomes, labels, among=among
             ),
         }
+
+
+def criteria_counts(evidence: Evidence) -> list[dict[str, Any]]:
+    """Count how often each judge gave each outcome of a criterion besides the main ones."""
+    return [
+        criterion_counts(evidence, criterion, judge)
+        for criterion, judges in evidence.judges.items()
+        if criterion not in MAIN
+        for judge in judges
+    ]
 
 
 def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:

@@ -191,6 +191,10 @@ class Replier:
             if guard != OFF:
                 self._guard(guard, model)
 
+    async def answer(self, items: Sequence[Asked], system: object) -> list[ReplyRow]:
+        """Ask the systems, or take the replies of the logs; also in the worker of a Ray cluster."""
+        return [await self(one) for one in items]
+
     async def __call__(self, item: Asked) -> ReplyRow:
         """The row of one item.
 

@@ -29,7 +29,7 @@ from ...run.table import TableSpec
 from ..base import Suite, SuiteRun
 from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
 from ._settings import MeasureSettings
-from ._signals_report import signals_document
+from ._signals_report import WORDS, signals_document
 from .instruments import Instruments, MeasuredCase
 from .signals import SignalsSummary, count_duplicates
 
@@ -187,9 +187,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
         found, totals = Counter(row.kind for row in run.rows), result.totals
         kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
-        failed = sum(
-            row.error is not None and row.question_id not in run.unmatched for row in run.rows
-        )
+        wrong = [row for row in run.rows if row.error is not None]
+        failed = sum(row.question_id not in run.unmatched for row in wrong)
         counts = {
             "retrieval_misses": sum(row.retrieval_miss for row in run.rows),
             "unmatched": len(run.unmatched),
@@ -203,11 +202,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             ("failed", str(failed)),
             ("time per case", f"{seconds:.3f} s"),
         )
-        note = (
-            f"{len(run.unmatched)} of the questions name a source that no document has: they count "
-            "in no rate; see `error` in rows.jsonl"
-        )
-        return Ending(("what", "number"), lines, (note,) if run.unmatched else (), values, failed)
+        notes = WORDS.paragraphs("unmatched", len(run.unmatched))
+        return Ending(("what", "number"), lines, tuple(notes), values, failed)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -12,15 +13,18 @@ from langchain_core.runnables import Runnable
 from ....guard.errors import InputError
 from ...data.bases import AskedBase, read_bases
 from ...judging.contract import Judge
+from ...report.prose import Templates
 from ...run import Question
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, RepliesAsked, ReplyCase, ReplySystem, StoredPassage
+from ...run.replies import RepliesAsked, ReplyCase, ReplySystem, StoredPassage
 from ...systems.comparison import SystemRun, Systems
 from ...systems.estimate import COUNTED, estimated_costs
 from ...systems.plan import Asked, Case
 from ...systems.replay import Replay
 from ..parts import DryRun
 from ._settings import OokbSettings
+
+WORDS = Templates(Path(__file__).parent / "replies.txt")
 
 
 @dataclass(frozen=True)
@@ -167,31 +171,14 @@ def cost_table(prepared: Prepared) -> DryRun:
     """Estimate replies, calls and tokens per system, without retrieving, for `--dry-run`."""
     settings = prepared.settings
     bases = {base.name: base for base in prepared.bases}
-    found = estimated_costs(
-        prepared.systems,
-        prepared,
-        bases,
-        top_k=settings.top_k,
-        characters=settings.context_chars,
-    )
+    sizes: Any = {"top_k": settings.top_k, "characters": settings.context_chars}
+    found = estimated_costs(prepared.systems, prepared, bases, **sizes)
     guarded = {one.system_id for one in prepared.systems.live if one.guarded}
     lines = []
     for name, one in found.items():
         most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
         lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
-    calls, read, written = (sum(one[name] for one in found.values()) for name in COUNTED[1:])
-    judged = any(name.startswith(Judgement.LLM_PREFIX) for name in settings.judges)
-    not_counted = {
-        "synthetic questions, whose number is known once they are there": CaseKind.SYNTHETIC
-        in settings.cases,
-        "samples by which a guard measures the model's confidence": prepared.systems.asks_models,
-        "calls of the judges, one per reply and criterion or fewer": judged,
-    }
-    notes = (
-        f"together {'at most ' if guarded else ''}{calls} calls, about {read} tokens in and "
-        f"{written} out (4 characters to a token; replies as long as the expected answers)",
-        *(f"not counted: {what}" for what, left_out in not_counted.items() if left_out),
-        "nothing was asked or written",
-    )
+    total = {name: sum(one[name] for one in found.values()) for name in COUNTED}
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
-    return DryRun(columns, tuple(lines), notes, {"systems": found})
+    notes = WORDS.paragraphs("estimate", total, guarded, settings, prepared.systems.asks_models)
+    return DryRun(columns, tuple(lines), tuple(notes), {"systems": found})

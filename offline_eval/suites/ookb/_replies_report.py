@@ -10,24 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ...judging.rated import MAIN
 from ...report.document import Check, Document, Prose, Section
-from ...report.prose import Templates, explained
+from ...report.prose import explained
 from ...report.tables import Cell, Table
 from ...report.text import counted, one_line, p_value, percent
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ..parts import READ_REPLIES
+from ._preparing import WORDS
 from ._replies_differences import LEVEL, MEASURES, Difference, measured
 from ._replies_summary import RepliesSummary
 from ._replies_tables import SPACE, Columns, cost_table, counts_table, label_tables, reply_rows
 from .replies import FACTORS, LONGEST, OFF, SEPARATOR, Counts, change, distinct, varying
 
-_WORDS = Templates(Path(__file__).parent / "replies.txt")
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 # Topics with a line, and knowledge bases with a table of their own.
@@ -53,10 +52,10 @@ def replies_document(summary: RepliesSummary) -> Document:
     bases = [name for name in summary.values["knowledge_bases"] if name]
     return Document(
         name="ookb",
-        title=_WORDS.text("title", bases),
-        subtitle=_WORDS.text("subtitle", summary.evidence.run),
+        title=WORDS.text("title", bases),
+        subtitle=WORDS.text("subtitle", summary.evidence.run),
         headline=_headline(summary),
-        warnings=_WORDS.paragraphs("warnings", summary, summary.values, _facts(summary)),
+        warnings=WORDS.paragraphs("warnings", summary, summary.values, _facts(summary)),
         sections=_sections(summary),
         values=summary.to_dict(),
         rows=lambda: reply_rows(summary.evidence),
@@ -68,19 +67,19 @@ def _headline(summary: RepliesSummary) -> list[str]:
     """Write the sentences on the results, the most important one first."""
     values, differences = summary.values, summary.values["differences"]
     if not summary.evidence.replies:
-        return _WORDS.paragraphs("nothing", values["errors"])
+        return WORDS.paragraphs("nothing", values["errors"])
     runs = grouped((one for one in differences if one["run"]), lambda one: one["run"])
-    since = _WORDS.paragraphs("since", runs, summary.names)
+    since = WORDS.paragraphs("since", runs, summary.names)
     if len(values["systems"]) == 1:
         (system,) = values["systems"]
-        return [*_WORDS.paragraphs("alone", _fair(system), system["held_out"]), *since]
+        return [*WORDS.paragraphs("alone", _fair(system), system["held_out"]), *since]
     # Rates over systems with and without a guard say little: what it changes comes first.
     systems = summary.evidence.run.systems
     guards = [
         one for one in differences if one["factor"] == "guard" and systems[one["base"]].guard == OFF
     ]
-    said = _WORDS.paragraphs("guards", guards, summary.names)
-    return [*said, *_WORDS.paragraphs("together", values), *since]
+    said = WORDS.paragraphs("guards", guards, summary.names)
+    return [*said, *WORDS.paragraphs("together", values), *since]
 
 
 def _some(counts: Counts | None) -> Counts | None:
@@ -134,7 +133,7 @@ def _checks(summary: RepliesSummary) -> list[Check]:
             total = failed + sum(side["n"] for side in sides)
             failure = f"{failed} of {total} replies ended in an error" if failed else ""
             group = f"{_GROUP}.{base}" if base else _GROUP
-            text = _WORDS.text("measured", counts)
+            text = WORDS.text("measured", counts)
             found.append(Check(group, one["system_id"], failure, text))
     if missing := values["replies_missing"]:
         why = f"{missing} of {values['replies_planned']} replies are missing"
@@ -151,7 +150,7 @@ def _sections(summary: RepliesSummary) -> list[Section]:
     sections = (
         _tested(summary),
         _results(summary),
-        Section("How to read the intervals", (_WORDS.text("intervals"), small)),
+        Section("How to read the intervals", (WORDS.text("intervals"), small)),
         _support(summary),
         _differences(summary),
         _criteria(summary),
@@ -163,7 +162,7 @@ def _sections(summary: RepliesSummary) -> list[Section]:
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     )
     found = [section for section in sections if section is not None]
-    last = Section.next_steps(_WORDS.terms("next_steps", summary.values, summary.evidence))
+    last = Section.next_steps(WORDS.terms("next_steps", summary.values, summary.evidence))
     # The most important part stays open; the rest is there for those who open it.
     if len(summary.names) < 2 or not summary.evidence.replies:
         return [*(replace(one, folded=one.title not in _OPEN) for one in found), last]
@@ -191,14 +190,14 @@ def _glance(summary: RepliesSummary) -> Section:
         columns.append(("Failed replies", list(map(percent, failed))))
     table = Table.from_columns(_heading(summary), list(systems), columns)
     some_seen = any(one["held_out"] for one in systems.values())
-    note = Prose((_WORDS.text("at_a_glance", some_seen),), small=True)
+    note = Prose((WORDS.text("at_a_glance", some_seen),), small=True)
     return Section("At a glance", (table, note))
 
 
 def _tested(summary: RepliesSummary) -> Section:
     run = summary.evidence.run
     counts = Counter(case.kind.value for case in run.cases.values())
-    lines = [line.split(" :: ") for line in _WORDS.paragraphs("kinds")]
+    lines = [line.split(" :: ") for line in WORDS.paragraphs("kinds")]
     kinds = Table.of_text(
         ("Kind of case", "What is the case", "What is wanted", "Cases"),
         [(*text, counts[kind]) for kind, *text in lines if counts[kind]],
@@ -207,8 +206,8 @@ def _tested(summary: RepliesSummary) -> Section:
     alike = [name for name in FACTORS if len(systems) > 1 and name not in varying(systems)]
     shared = {name: one_line(getattr(systems[0], name)) for name in alike}
     said = [f"{name} {value}" for name, value in shared.items() if value]
-    judged = _WORDS.paragraphs("judged", summary.evidence, said)
-    return Section("What was tested", (_WORDS.text("tested"), kinds, *judged))
+    judged = WORDS.paragraphs("judged", summary.evidence, said)
+    return Section("What was tested", (WORDS.text("tested"), kinds, *judged))
 
 
 def _results(summary: RepliesSummary) -> Section:
@@ -245,7 +244,7 @@ def _support(summary: RepliesSummary) -> Section | None:
         *((kind.capitalize(), [one["found"].get(kind, 0) for one in rows]) for kind in kinds),
     ]
     table = Table.from_columns("System", list(shown), columns)
-    title, said = "Replies that their passages do not bear out", _WORDS.text("support")
+    title, said = "Replies that their passages do not bear out", WORDS.text("support")
     return Section(title, (said, table)) if shown else None
 
 
@@ -271,8 +270,8 @@ def _differences(summary: RepliesSummary) -> Section | None:
         lines = [_compared(one, summary) for one in own]
         tables.append(Section(name, (Table.from_columns("Compared", lines, columns),)))
     tests = sum(len(measured(one)) for one in compared)
-    note = Prose((_WORDS.text("both_answered"),), small=True)
-    said = _WORDS.text("differences", tests)
+    note = Prose((WORDS.text("both_answered"),), small=True)
+    said = WORDS.text("differences", tests)
     return Section("Differences", (said, *tables, note)) if compared else None
 
 
@@ -299,7 +298,7 @@ def _criteria(summary: RepliesSummary) -> Section | None:
     blocks: list[Section | Prose] = []
     for found in summary.values["criteria"]:
         name = one_line(found["criterion"], LONGEST).replace("_", " ").capitalize()
-        judge = one_line(_WORDS.text("judge", found["judge"]), LONGEST)
+        judge = one_line(WORDS.text("judge", found["judge"]), LONGEST)
         if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
         rows = {summary.names[system]: counts for system, counts in found["systems"].items()}
@@ -315,7 +314,7 @@ def _criteria(summary: RepliesSummary) -> Section | None:
         table = Table.from_columns("System", list(rows), [*columns, ("Judged", totals)])
         blocks.append(Section(f"{name}, judged by {judge}", (table,)))
     if any(found["criterion"] == Judgement.FAILURE for found in summary.values["criteria"]):
-        blocks.append(Prose((_WORDS.text("failures"),), small=True))
+        blocks.append(Prose((WORDS.text("failures"),), small=True))
     return Section("How answers go wrong", tuple(blocks)) if blocks else None
 
 
@@ -323,7 +322,7 @@ def _topics(values: Mapping[str, Any]) -> Section | None:
     shown, more = values["topics"][:_MAX_TOPICS], len(values["topics"]) - _MAX_TOPICS
     counts = {f"{one['topic']} ({one['questions']})": one["replies"] for one in shown}
     table = counts_table("Topic (questions)", counts, best=False)
-    note = _WORDS.text("topics", values["pooled"], values["topics_by"], more)
+    note = WORDS.text("topics", values["pooled"], values["topics_by"], more)
     return Section("By topic", (table, Prose((note,), small=True))) if shown else None
 
 
@@ -331,14 +330,14 @@ def _people(summary: RepliesSummary) -> Section:
     blocks: list[Section] = []
     judges, labels = summary.values["replies"]["judges"], summary.values["labels"]
     if len(judges) > 1:
-        words = {name: _WORDS.text("judge", name) for name in judges}
+        words = {name: WORDS.text("judge", name) for name in judges}
         lines = [name if name == said else f"{name}: {said}" for name, said in words.items()]
         counts = dict(zip(distinct(lines), judges.values(), strict=True))
         table = counts_table("Judge", counts, best=False)
         blocks.append(Section("The same replies by each judge alone", (table,)))
     if labels is not None:
         blocks += label_tables(labels, summary.names)
-    return Section("Judges and people", (*_WORDS.paragraphs("labels", labels), *blocks))
+    return Section("Judges and people", (*WORDS.paragraphs("labels", labels), *blocks))
 
 
 def _elsewhere(summary: RepliesSummary) -> Section:
@@ -352,7 +351,7 @@ def _elsewhere(summary: RepliesSummary) -> Section:
     table = Table.of_text(("Question", "Passage"), lines) if lines else None
     more = len(found or ()) - _SHOWN_ELSEWHERE
     rest = f"… and {more} more in left_out_check.jsonl." if more > 0 else None
-    return Section("Is the answer really gone?", (_WORDS.text("elsewhere", found), table, rest))
+    return Section("Is the answer really gone?", (WORDS.text("elsewhere", found), table, rest))
 
 
 def _costs(summary: RepliesSummary) -> Section:

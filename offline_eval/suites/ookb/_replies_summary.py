@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...judging.labelling import Labels
 from ...judging.rated import (
     MAIN,
     Evidence,
     RatedReply,
-    criterion_counts,
+    criteria_counts,
     labels_of,
     support_counts,
 )
@@ -66,8 +65,6 @@ class RepliesSummary:
         biases = JudgeBias.of_run(run.folder)
         told = {name: bias.warning for name, bias in biases.items() if name in judged}
         self.judge_warnings = {name: text for name, text in told.items() if text}
-        given = Labels.read(run.folder)
-        labelled = any(one.outcome is not None for own in given.given.values() for one in own)
         manifest = run.manifest
         self.values: dict[str, Any] = {
             "holds": manifest.holds,
@@ -80,15 +77,10 @@ class RepliesSummary:
             **_together(evidence),
             "cost": costs(evidence),
             "judge_bias": dict(sorted(biases.items())),
-            "labels": labels_of(evidence, given, self.judge_warnings) if labelled else None,
+            "labels": labels_of(evidence, self.judge_warnings),
             "differences": differences,
             "systems": [system_values(evidence, system) for system in systems.values()],
-            "criteria": [
-                criterion_counts(evidence, criterion, judge)
-                for criterion, judges in evidence.judges.items()
-                if criterion not in MAIN
-                for judge in judges
-            ],
+            "criteria": criteria_counts(evidence),
             "left_out_check": read_left_out_check(run.folder),
         }
 

@@ -23,7 +23,7 @@ from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
-_WORDS = Templates(Path(__file__).parent / "signals.txt")
+WORDS = Templates(Path(__file__).parent / "signals.txt")
 _TITLE = "Out-of-knowledge-base report"
 
 
@@ -35,9 +35,9 @@ def signals_document(found: SignalsSummary) -> Document:
     return Document(
         name="ookb",
         title=f"{_TITLE}: {names}" if names else _TITLE,
-        subtitle=_WORDS.text("subtitle", values, run.manifest.settings),
-        headline=_WORDS.paragraphs("headline", values, found.live, makers),
-        warnings=_WORDS.paragraphs("warnings", values, found.known_questions),
+        subtitle=WORDS.text("subtitle", values, run.manifest.settings),
+        headline=WORDS.paragraphs("headline", values, found.live, makers),
+        warnings=WORDS.paragraphs("warnings", values, found.known_questions),
         sections=_sections(found),
         values=found.to_dict(),
     )
@@ -45,14 +45,14 @@ def signals_document(found: SignalsSummary) -> Document:
 
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, values, manifest = found.run, found.values, found.run.manifest
-    which = _WORDS.text("which_questions", run.calibration)
+    which = WORDS.text("which_questions", run.calibration)
     scores, what_if = _histograms(found), signals_what_if(found)
     terms = explained("intervals", "abstention", "leak", "retrieval_miss")
-    how_to_read = _WORDS.paragraphs("how_to_read", values["leave_out"])
+    how_to_read = WORDS.paragraphs("how_to_read", values["leave_out"])
     refused = None
     if refusal := run.refusal:
         advice = Prose(refusal.advice, bullets=True)
-        refused = Section("Refused: what would work", (_WORDS.text("refusal"), advice))
+        refused = Section("Refused: what would work", (WORDS.text("refusal"), advice))
     return [
         Section("Results", (_figures(found, which),)),
         Section("How to read this", (*how_to_read, Prose(terms, small=True))),
@@ -61,16 +61,16 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(found)),
         Section(
-            "Single cases", tuple(_WORDS.paragraphs("leaks", values, found.scored)), folded=True
+            "Single cases", tuple(WORDS.paragraphs("leaks", values, found.scored)), folded=True
         ),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
-        Section.next_steps(_WORDS.terms("next_steps", values, found.live)),
+        Section.next_steps(WORDS.terms("next_steps", values, found.live)),
     ]
 
 
 def _figures(found: SignalsSummary, which: str) -> Table:
     lines, values = [], found.values
-    for line in _WORDS.paragraphs("figures", values, which, QuestionRecord.SHARED_BY_PEOPLE):
+    for line in WORDS.paragraphs("figures", values, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, title, meaning = line.split(" :: ", 2)
         rate: Any = reduce(lambda of, name: of[name], key.split("."), values)
         if key == "shared_words":
@@ -84,9 +84,9 @@ def _figures(found: SignalsSummary, which: str) -> Table:
 def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
     policy, calibration = found.values["policy"], found.run.calibration
     if calibration is None:
-        return (_WORDS.text("no_policy"),)
-    facts = _WORDS.pairs("policy_facts", policy, given=calibration.given_policy)
-    limits = Prose(tuple(_WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
+        return (WORDS.text("no_policy"),)
+    facts = WORDS.pairs("policy_facts", policy, given=calibration.given_policy)
+    limits = Prose(tuple(WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
     return policy["words"], Facts(facts), Section("Not guaranteed", (limits,))
 
 
@@ -111,10 +111,10 @@ def signals_what_if(found: SignalsSummary) -> WhatIf | str | None:
     return WhatIf(
         cases=tuple(map(_what_if_case, shown)),
         policy=bare if policy is None else relevance_gate(policy),
-        which=_WORDS.text("which_questions", None if everything else calibration),
+        which=WORDS.text("which_questions", None if everything else calibration),
         leave_one_out=True,
         scale="raw relevance score" if calibration is None else "relevance",
-        notes=() if calibration is None else (_WORDS.text("one_threshold"),),
+        notes=() if calibration is None else (WORDS.text("one_threshold"),),
     )
 
 
@@ -174,7 +174,7 @@ def _histograms(summary: SignalsSummary) -> Plot | None:
         if high - low < 1e-9:
             low, high = low - 0.5, high + 0.5
     threshold = (summary.values["policy"] or {}).get("threshold")
-    caption = _WORDS.text("caption_of_scores", threshold, len(cases) - len(shown))
+    caption = WORDS.text("caption_of_scores", threshold, len(cases) - len(shown))
     return histograms(
         ("scores", "How relevance is distributed", caption),
         panels,

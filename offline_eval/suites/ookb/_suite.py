@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from ...data.questions import PassageKind
 from ...judging.contract import Judge
 from ...judging.run import judge_run
 from ...report.document import Document
-from ...report.text import counted
 from ...run import Question, RepliesRun
 from ...run.grouping import grouped
 from ...run.manifest import InputFile
@@ -27,10 +25,9 @@ from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
-from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, System, Work
-from ._preparing import Prepared, cost_table, prepare
+from ._preparing import WORDS, Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
 from ._settings import OokbSettings
@@ -175,7 +172,8 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     async def answer(self, cases: Sequence[Asked], system: System) -> Iterable[ReplyRow]:
         """Ask the system, or take the reply of the log."""
-        return [await system.model(one) for one in cases]
+        rows: list[ReplyRow] = await system.model.answer(cases, system)
+        return rows
 
     def failed(self, case: Asked, system: System, error: Exception) -> ReplyRow:
         """Return the row of a case without a reply, with what was spent on it."""
@@ -184,7 +182,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def remote(self, work: Work[OokbSettings, Asked]) -> Callable[[], Any]:
         """Return what answers in the workers of a Ray cluster."""
-        return partial(_Remote, _run(work.cases).remote(work.systems[0].model))
+        return _run(work.cases).remote(work.systems[0].model)
 
     def sent(self, case: Asked, system: System) -> tuple[Asked, None]:
         """Return the case, which knows its system: each worker makes its own replier."""
@@ -206,10 +204,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
                 on_progress=work.options.on_progress,
             ).failed
             if failed:
-                work.note(
-                    f"{counted(failed, 'verdict')} of the judges failed: ask again with "
-                    f"`knowgate judge {folder} --retry-failed`"
-                )
+                work.note(WORDS.text("verdicts_failed", failed, str(folder)))
 
     def dry_run(
         self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
@@ -233,17 +228,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
         return replies_document(summary)
-
-
-class _Remote:
-    """Answers in a worker process, with the replier that `make` makes there."""
-
-    def __init__(self, make: Callable[[], Replier]) -> None:
-        self._replier = make()
-
-    async def answer(self, cases: Sequence[Asked], system: object) -> list[ReplyRow]:
-        """Ask the systems, or take the replies of the logs."""
-        return [await self._replier(one) for one in cases]
 
 
 def _prepared(cases: Sequence[Asked]) -> Prepared:
