@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -37,6 +37,30 @@ _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 MissingAnswers = Literal["unanswerable", "left-out", "both"]
 """Which questions must not pass."""
 Promise = Literal["leak", "selective"]
+
+
+_PROMISES = {
+    "leak": "--promise leak (by default where sources are left out)",
+    "selective": "--promise selective (by default where no sources are left out)",
+    "coverage": "--coverage",
+    "cost": "--cost leak=…, which promises nothing",
+    "max_abstention": "--max-abstention, which promises nothing",
+    "like": "--like, whose policy says what is promised",
+}
+# Option → what is promised with it; any other goes with everything.
+_GOES_WITH: Mapping[str, tuple[str, ...]] = {
+    "promise": ("leak", "selective", "coverage"),
+    "risk": ("leak", "selective"),
+    "delta": ("leak", "selective", "coverage", "cost", "max_abstention"),
+    "missing": ("leak", "cost", "max_abstention"),
+    "answer_from_memory": ("leak",),
+    "mix": ("leak",),
+    "per_route": ("selective",),
+    "coverage": ("coverage",),
+    "cost": ("selective", "cost"),
+    "max_abstention": ("max_abstention",),
+    "report": ("selective", "coverage", "like"),
+}
 
 
 class CascadeOptions(Pairs):
@@ -124,52 +148,49 @@ class _Asked(SimpleNamespace):
         Raises:
             InputError: options that do not go together, or are out of range.
         """
-        unpromised = self._unpromised()
-        if unpromised is not None:
-            return unpromised
         promise = self.promise or ("leak" if leaves_out else "selective")
+        if self.cost is not None and "leak" in self.cost:
+            promise = "cost"
+        elif self.max_abstention is not None:
+            promise = "max_abstention"
+        elif self.coverage is not None and promise == "selective":
+            promise = "coverage"
+        self.require_fitting(promise)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
-        why = f"does not go with the promise {promise!r}"
-        if promise == "leak":
-            hint = "leave it out, or promise something else (--promise selective)"
-            self.reject("per_route", "coverage", "cost", "report", why=why, hint=hint)
-            if not leaves_out:
-                # Records of left-out questions may promise a leak; others say nothing of one.
-                self.reject("records", why=why, hint=hint)
-            return Leak(risk, self._missing)
-        hint = "leave it out, or promise something else (--promise leak)"
-        self.reject("answer_from_memory", "missing", why=why, hint=hint)
-        if self.coverage is None:
-            losses = None if self.cost is None else _losses(self.cost)
-            return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
-        if self.risk is not None:
-            raise _exclusive("--risk, --coverage")
-        self.reject("per_route", "cost", why="does not go with --coverage")
-        return Coverage(self.coverage)
-
-    def _unpromised(self) -> Costs | MaxAbstention | None:
-        """Return how a threshold is chosen that nothing is promised about; None if one is."""
-        by_cost = self.cost is not None and "leak" in self.cost
-        if not by_cost and self.max_abstention is None:
-            return None
-        if by_cost and self.max_abstention is not None:
-            raise _exclusive("--cost, --max-abstention")
-        others = ("risk", "promise", "coverage", "per_route", "answer_from_memory", "report")
-        why = "does not go with --cost leak=… or --max-abstention, which promise nothing"
-        self.reject(*others, *(() if by_cost else ("cost",)), why=why)
+        missing = cast("Missing | None", self.missing and self.missing.replace("-", "_"))
         try:
-            if self.max_abstention is not None:
-                return MaxAbstention(self.max_abstention, self._missing)
-            costs = parse_pairs("--cost", self.cost, _CostOptions)
-            return Costs(costs.leak, costs.abstention, costs.missing_share, self._missing)
+            if promise == "leak":
+                if not leaves_out:
+                    # Records of left-out questions may promise a leak; others say nothing of one.
+                    self.reject("records", why=f"does not go with {_PROMISES[promise]}")
+                return Leak(risk, missing)
+            if promise == "cost":
+                costs = parse_pairs("--cost", self.cost, _CostOptions)
+                return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+            if promise == "max_abstention":
+                return MaxAbstention(self.max_abstention, missing)
+            if promise == "coverage":
+                return Coverage(self.coverage)
+            given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
+            losses = None if self.cost is None else LossTable(**given)
         except ValueError as error:
-            where = "--cost" if by_cost else "--max-abstention"
-            raise InputError(str(error), where=where, hint="see --help") from None
+            raise InputError(str(error), where=option_name(promise), hint="see --help") from None
+        if not any(given.values()):
+            raise InputError(
+                "nothing costs anything, so that every policy would do",
+                where="--cost",
+                hint="write e.g. wrong_answer=1,false_abstention=0.2",
+            )
+        return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
 
-    @property
-    def _missing(self) -> Missing | None:
-        found = None if self.missing is None else self.missing.replace("-", "_")
-        return cast("Missing | None", found)
+    def require_fitting(self, promise: str) -> None:
+        """Reject options that are for another promise.
+
+        Raises:
+            InputError: names the first.
+        """
+        others = [name for name, known in _GOES_WITH.items() if promise not in known]
+        self.reject(*others, why=f"does not go with {_PROMISES[promise]}")
 
     def reject(self, *names: str, why: str, hint: str = "leave one of both out") -> None:
         """Reject those of the options that were given."""
@@ -202,29 +223,10 @@ class _Asked(SimpleNamespace):
         return [self.cascade.added_to(first), *others]
 
 
-def _exclusive(options: str) -> InputError:
-    return InputError("are mutually exclusive", where=options, hint="name one of both")
-
-
 def _read(run: Path) -> CalibrationSet:
     from ..policies.records import CalibrationSet
 
     return CalibrationSet.of_run(run)
-
-
-def _losses(text: str) -> LossTable:
-    given = parse_pairs("--cost", text, _LossOptions).model_dump()
-    try:
-        losses = LossTable(**given)
-    except ValueError as error:
-        raise InputError(str(error), where="--cost", hint="costs are from 0 to 1") from None
-    if not any(given.values()):
-        raise InputError(
-            "nothing costs anything, so that every policy would do",
-            where="--cost",
-            hint="write e.g. wrong_answer=1,false_abstention=0.2",
-        )
-    return losses
 
 
 @prints_figures
@@ -340,11 +342,10 @@ def calibrate(
             leave_out=leave_out,
         )
         return
-    asked = _Asked(**given)
     if like is None:
-        _fit(asked)
+        _fit(_Asked(**given))
     else:
-        _refit(like, asked)
+        _refit(like, _Asked(**given))
 
 
 def _require_inside(most: float, **options: float | None) -> None:
@@ -363,8 +364,7 @@ def _fit(asked: _Asked) -> None:
     if asked.mix:
         from ..policies.mixing import mixed
 
-        if not isinstance(bound, Leak):
-            raise InputError("is for a leak", where="--mix", hint="promise a leak (--promise leak)")
+        assert isinstance(bound, Leak)
         measured = [mixed(measured, bound.missing)]
     if len(measured) > 1 and not isinstance(bound, Leak):
         raise InputError(
@@ -388,20 +388,12 @@ def _fit(asked: _Asked) -> None:
         out.print(f"next: knowgate report {quote(source)}")
 
 
-_OF_THE_OLD = ("promise", "risk", "missing", "answer_from_memory", "per_route", "coverage", "cost",
-               "max_abstention")  # fmt: skip
-
-
 def _refit(like: Path, asked: _Asked) -> None:
     """Fit the promise of an old policy again, on newer data."""
     from ..policies.refit import recalibrate
 
-    taken_over = "is taken over from the policy of --like"
-    asked.reject(*_OF_THE_OLD, why=taken_over)
-    asked.reject("delta", why=taken_over, hint="leave it out")
+    asked.require_fitting("like")
     old = Policy.load(like)
-    hint = "calibrate the mix anew, without --like"
-    asked.reject("mix", why="does not go with --like", hint=hint)
     if asked.policy_out.resolve() == like.resolve():
         hint = "keep it, and choose another --out"
         raise InputError("is the old policy", where=str(asked.policy_out), hint=hint)

@@ -19,7 +19,7 @@ from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
 from ..systems.served import ServedChain
 from ._console import out
-from ._options import Pairs, documented
+from ._options import Pairs, documented, reject, require_one
 
 _TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
 _KEY = "KNOWGATE_UPSTREAM_KEY"
@@ -41,6 +41,7 @@ class LimitOptions(Pairs):
     notice_seconds: float = Field(0.0, ge=0)
 
 
+_FIRST = "calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try"
 _ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
 
 
@@ -106,7 +107,6 @@ def serve(
     from ...adapters import serve as http
 
     token = served_token()
-    proxied: http.ProxyOptions | None = None
     if upstream is not None:
         model = http.Upstream(
             upstream,
@@ -120,16 +120,18 @@ def serve(
         proxied = http.ProxyOptions(
             model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
         )
-    elif retriever is not None or prompt is not None:
-        raise InputError(
-            "--retriever and --prompt belong to the proxy",
-            hint="name the model to guard with --upstream",
-        )
+    else:
+        proxied = None
+        hint = "name the model to guard with --upstream"
+        reject({"retriever": retriever, "prompt": prompt}, "belongs to the proxy", hint)
     said = None if replies is None else _replies(replies)
-    _require_one_guard(policy, guard, uncalibrated=uncalibrated, monitor=monitor)
-    if guard is not None and (scorer or shadow or log or monitor or on_unsupported):
-        what = "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard"
-        raise InputError(what, hint="set them in your Guard")
+    require_one(policy, guard, uncalibrated, where="--policy, --guard, --uncalibrated", hint=_FIRST)
+    if uncalibrated:
+        reject({"monitor": monitor}, "needs --policy", "calibrate a policy first")
+    if guard is not None:
+        own: dict[str, Any] = {"scorer": scorer, "shadow": shadow, "log": log, "monitor": monitor}
+        own["on_unsupported"] = on_unsupported
+        reject(own, "does not go with --guard", "set it in your Guard")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
         if guard is not None:
@@ -158,18 +160,6 @@ def _announced(served: Guard, host: str, port: int) -> str:
         return line
     note = served.policy.note if served.policy.state in ("costs", "generated") else ""
     return f"{line} — {note or 'the policy is not calibrated: nothing is guaranteed'}"
-
-
-def _require_one_guard(
-    policy: Path | None, guard: str | None, *, uncalibrated: bool, monitor: bool
-) -> None:
-    if sum([policy is not None, guard is not None, uncalibrated]) != 1:
-        raise InputError(
-            "exactly one of --policy, --guard and --uncalibrated is needed",
-            hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
-        )
-    if monitor and uncalibrated:
-        raise InputError("--monitor needs --policy", hint="calibrate a policy first")
 
 
 def _guard(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,12 +15,11 @@ from langchain_core.messages import HumanMessage
 from ...adapters.langchain import Replies
 from ...guard import Guard
 from ...guard.decision import Decision, Route
-from ...guard.errors import InputError, LanguageModelError, MissingDependencyError
+from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
-from ..run import CallLimits, RowError
-from ..run.calls import Calls, OnProgress
+from ..judging.contract import sha256_of
+from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
-from ..run.table import TableSpec
 from .guards import OFF, GuardChoice, Scorers, build_guard
 from .models import (
     CallMeter,
@@ -32,71 +29,15 @@ from .models import (
     counted_model,
     decide,
 )
-from .plan import Asked, Case, Replayed, split_citation
-from .retrieval import Retrieved, Retriever, context_texts
+from .plan import Asked, Replayed, SystemPrompt, split_citation
+from .retrieval import Retrieved, context_texts
 
 _Value = TypeVar("_Value")
-
-
-_CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
-
-
-Wanted = tuple[str, str, Case]
-"""A context to be found: retrieval, knowledge base and case."""
 
 
 def context_id(retrieval: str, case_id: str) -> str:
     """Key of the context of a case."""
     return f"{retrieval}/{case_id}"
-
-
-def find_contexts(
-    folder: Path,
-    wanted: Mapping[str, Wanted],
-    retriever: Callable[[str, str], Retriever],
-    *,
-    limits: CallLimits,
-    on_progress: OnProgress | None = None,
-    retry_failed: bool = False,
-) -> dict[str, Retrieved]:
-    """Find contexts, by id; those in the folder already are not looked for again.
-
-    Args:
-        folder: of the run.
-        wanted: all of them, by id.
-        retriever: of a retrieval and a knowledge base, called at most once for each pair
-            that something is still wanted from.
-        limits: of the calls that retrieving may make.
-        on_progress: called after each.
-        retry_failed: look again for those that could not be found.
-    """
-    retrievers: dict[tuple[str, str], Retriever] = {}
-
-    async def retrieve(name: str) -> Retrieved:
-        retrieval, base, case = wanted[name]
-        found = await retrievers[retrieval, base](case)
-        return found.model_copy(update={"context_id": name})
-
-    def failed(name: str, error: Exception) -> Retrieved:
-        return Retrieved(context_id=name, error=RowError.of(error))
-
-    with _CONTEXTS.open(folder) as table:
-        if retry_failed:
-            table.drop(lambda found: found.error is not None)
-        # Embedding a knowledge base takes its time, which is no case's own.
-        for name, (retrieval, base, _) in wanted.items():
-            if name not in table.done and (retrieval, base) not in retrievers:
-                retrievers[retrieval, base] = retriever(retrieval, base)
-        # A retriever that cannot be made is not the case's fault.
-        limits = replace(limits, stop_on=(InputError, MissingDependencyError))
-        calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
-        calls.run_sync(wanted, retrieve, table)
-    return read_contexts(folder)
-
-
-def read_contexts(folder: Path) -> dict[str, Retrieved]:
-    """The contexts that a folder has, by id."""
-    return {row.context_id: row for row in _CONTEXTS.read(folder)}
 
 
 class Shared:
@@ -143,6 +84,7 @@ class Material:
     Attributes:
         models: under test, by name.
         guards: by name, `off` included.
+        prompts: by name; a runnable with a prompt of its own has none.
         scorer: name of the guards' scorer; None for the one that each policy names.
         contexts: found contexts by id.
         passages: knowledge base → passage id → text, in the order of the base.
@@ -154,6 +96,7 @@ class Material:
 
     models: Mapping[str, ModelUnderTest]
     guards: Mapping[str, GuardChoice]
+    prompts: Mapping[str, SystemPrompt] = field(default_factory=dict)
     scorer: str | None = None
     contexts: Mapping[str, Retrieved] = field(default_factory=dict)
     passages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -248,6 +191,10 @@ class Replier:
             if guard != OFF:
                 self._guard(guard, model)
 
+    async def answer(self, items: Sequence[Asked], system: object) -> list[ReplyRow]:
+        """Ask the systems, or take the replies of the logs; also in the worker of a Ray cluster."""
+        return [await self(one) for one in items]
+
     async def __call__(self, item: Asked) -> ReplyRow:
         """The row of one item.
 
@@ -267,7 +214,7 @@ class Replier:
         meter, reason = self._meters.pop(item.reply_id, None), RowError.of(error)
         if isinstance(item, Replayed):
             return _row(item, Shown(item.context), meter=meter, error=reason)
-        name = context_id(item.system.record.retrieval, item.case.case_id)
+        name = context_id(item.system.retrieval, item.case.case_id)
         found = self.material.contexts.get(name)
         if found is None:
             return _row(item, None, meter=meter, error=reason)
@@ -279,7 +226,7 @@ class Replier:
         if item.reply_id in self._meters:
             return self._meters[item.reply_id]
         meter = self._meters[item.reply_id] = CallMeter()
-        retrieval = item.system.record.retrieval
+        retrieval = item.system.retrieval
         pays = self.material.paid_by.get(retrieval) == item.system.system_id
         if pays and not isinstance(item, Replayed):
             found = self.material.contexts[context_id(retrieval, item.case.case_id)]
@@ -290,7 +237,7 @@ class Replier:
     # -- a system that is asked now -----------------------------------------------
 
     async def _ask(self, item: Asked, meter: CallMeter) -> ReplyRow:
-        started, record = time.perf_counter(), item.system.record
+        started, record = time.perf_counter(), item.system
         found = self.material.contexts[context_id(record.retrieval, item.case.case_id)]
         if found.context is None:
             raise LanguageModelError("nothing could be retrieved")
@@ -312,7 +259,7 @@ class Replier:
     async def _answer(
         self, model: ModelUnderTest, item: Asked, shown: Shown, meter: CallMeter
     ) -> tuple[str, bool]:
-        question, prompt = item.case.question, item.system.prompt
+        question, prompt = item.case.question, self.material.prompts.get(item.system.prompt)
         if prompt is None:
             given = context_input(question, shown.texts)
             return await ask(model.asked, given, meter), False
@@ -321,7 +268,7 @@ class Replier:
         if not model.repeats_itself:
             return await ask(model.asked, messages, meter), False
         said, mine = await self._said.get(
-            (model.name, _digest(text)), lambda: ask(model.asked, messages, meter)
+            (model.name, sha256_of(text)), lambda: ask(model.asked, messages, meter)
         )
         return said, not mine
 
@@ -329,11 +276,11 @@ class Replier:
 
     async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
         """The decision on what a guard gets to see, shared where it is the same one."""
-        name, model = item.system.record.guard, item.system.record.model
+        name, model = item.system.guard, item.system.model
         guard = self._guard(name, model)
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
-        key = (name, model if asks else "", _digest(item.case.question, *texts))
+        key = (name, model if asks else "", sha256_of(item.case.question, *texts))
         decision, _ = await self._decisions.get(
             key, lambda: decide(guard, item.case.question, texts, meter)
         )
@@ -410,10 +357,3 @@ def _row(
         error=error,
         **ReplyRow.of_guard(decision),
     )
-
-
-def _digest(*texts: str) -> bytes:
-    """Stands for texts that are too long to be kept for every reply."""
-    lengths = ",".join(str(len(text)) for text in texts)
-    whole = "\n".join([lengths, *texts])
-    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()

@@ -15,11 +15,16 @@ from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import Judgement, ReplyContext
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems.comparison import Comparison
 from knowgate.offline_eval.systems.guards import GuardChoice
 from knowgate.offline_eval.systems.replying import Material
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
-from tests.offline_eval.systems.asked import calibrated_run, reader, run, write_lexical_policy
+from tests.offline_eval.systems.asked import (
+    Comparison,
+    calibrated_run,
+    reader,
+    run,
+    write_lexical_policy,
+)
 from tests.support.function_judge import FunctionJudge
 
 
