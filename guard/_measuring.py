@@ -198,11 +198,13 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         Raises:
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
-        return _one(self.measure_many([request]))
+        self._prepare(request)
+        return self._reader.measure([request.question], [self._passages(request)])[0]
 
     async def ameasure(self, request: Request) -> SetScore:
         """As `measure`, without blocking the event loop."""
-        return _one(await self.ameasure_many([request]))
+        self._prepare(request)
+        return (await self._reader.ameasure([request.question], [self._passages(request)]))[0]
 
     def measure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """The scores of several questions, in one call of the scorer."""
@@ -223,6 +225,11 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         for one in asked:
             self._tell_unread(one)
         return refused, [one.question for one in asked], [self._passages(one) for one in asked]
+
+    def _prepare(self, request: Request) -> None:
+        if (error := self._unsupported(request)) is not None:
+            raise error
+        self._tell_unread(request)
 
     def _passages(self, request: Request) -> Sequence[str]:
         """The texts, with the metadata of their documents for a scorer that reads it."""
@@ -280,12 +287,6 @@ class RelevanceSignal(RoutingSignal[SetScore]):
             "`--scorer multilingual`"
         )
         return UnsupportedLanguageError(self.name, detail)
-
-
-def _one(found: Sequence[SetScore | KnowgateError]) -> SetScore:
-    if isinstance(found[0], KnowgateError):
-        raise found[0]
-    return found[0]
 
 
 def _placed(
@@ -399,11 +400,15 @@ class SignalRunner:
         # What a batch takes tells nothing of one question.
         told, waiting = (seconds, None) if patience is None else (None, patience.waiting)
 
-        async def native() -> _Result:
-            return check(await getattr(signal, f"a{form}")(asked), asked)
-
         def task() -> _Result:
             return check(getattr(signal, form)(asked), asked)
+
+        by = call_here if signal.checks_deadline else self._pool.call
+        if not awaits and turns is None and patience is None:
+            return by(task, seconds)
+
+        async def native() -> _Result:
+            return check(await getattr(signal, f"a{form}")(asked), asked)
 
         if turns is not None:
             await turns.atake(waiting) if awaits else turns.take(waiting)
@@ -413,9 +418,7 @@ class SignalRunner:
         ):
             if awaits and signal.has(f"a{form}"):
                 return await within(native(), left)
-            if awaits:
-                return await self._pool.acall(task, left)
-            return (call_here if signal.checks_deadline else self._pool.call)(task, left)
+            return await self._pool.acall(task, left) if awaits else by(task, left)
 
     async def _single(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
         """Measure one need, under its span where the decision is traced."""

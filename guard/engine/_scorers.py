@@ -38,8 +38,8 @@ from ._tokenizing import (
     shortened,
     token_rows,
 )
-from .backends import DtypeName, LoadedEncoder, Runtime, Settings, run_rows
-from .encoder import load_cross_encoder, load_encoder
+from .backends import DtypeName, Runtime, Settings, run_rows
+from .encoder import load_encoder
 from .model_folder import INSTRUCT, READER, pair_model
 
 Embeddings = NDArray[np.float32]
@@ -51,6 +51,9 @@ class BiEncoderScorer(RelevanceScorer):
     On a CPU no text is padded, so that scores do not depend on what else is encoded but
     for the last bits.
     Passage embeddings are kept in memory, because retrieved passages repeat.
+
+    Attributes:
+        loaded: what runs the encoder, and what it was loaded from.
 
     Args:
         model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
@@ -77,9 +80,9 @@ class BiEncoderScorer(RelevanceScorer):
         cache_bytes: int = 64 * 2**20,
     ) -> None:
         self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof, "embeddings")
-        self._loaded = load_encoder(model, Runtime(device, dtype))
-        self._fingerprint = self._loaded.fingerprint("bi_encoder", self._loaded.max_length, {})
-        self._tokenizer = free_tokenizer(self._loaded.tokenizer)
+        self.loaded = load_encoder(model, Runtime(device, dtype))
+        self._fingerprint = self.loaded.fingerprint("bi_encoder", self.loaded.max_length, {})
+        self._tokenizer = free_tokenizer(self.loaded.tokenizer)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -89,12 +92,7 @@ class BiEncoderScorer(RelevanceScorer):
     @property
     def checks_deadline(self) -> bool:
         """Whether a passed deadline soon ends it: on a CPU, where passes are short."""
-        return self._loaded.backend.device == "cpu"
-
-    @property
-    def loaded(self) -> LoadedEncoder:
-        """What runs the encoder, and what it was loaded from."""
-        return self._loaded
+        return self.loaded.backend.device == "cpu"
 
     def supports(self, question: str) -> bool:
         """Whether a score of this question means anything.
@@ -107,9 +105,9 @@ class BiEncoderScorer(RelevanceScorer):
         latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
         if latin_only and foreign_language(question):
             return False
-        text = shortened(question, self._loaded.max_length)
+        text = shortened(question, self.loaded.max_length)
         pieces = piece_ids(self._tokenizer, text)
-        unknown = self._loaded.tokenizer.unk_token_id
+        unknown = self.loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=latin_only)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -134,20 +132,20 @@ class BiEncoderScorer(RelevanceScorer):
         return np.stack(found)
 
     def _encode(self, texts: list[str]) -> Embeddings:
-        if self._loaded.encode_texts is not None:
-            read = self._loaded.max_length
-            return self._loaded.encode_texts([shortened(text, read) for text in texts])
+        if self.loaded.encode_texts is not None:
+            read = self.loaded.max_length
+            return self.loaded.encode_texts([shortened(text, read) for text in texts])
         return self.encode_post(self.encode_core(self.encode_pre(texts)))
 
     def encode_pre(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenise: the ids that the model reads of each text."""
-        read = self._loaded.max_length
+        read = self.loaded.max_length
         cut = [shortened(text, read) for text in texts]
-        return token_rows(self._tokenizer, self._loaded.tokenizer, read, cut)
+        return token_rows(self._tokenizer, self.loaded.tokenizer, read, cut)
 
     def encode_core(self, rows: Sequence[Sequence[int]]) -> list[list[NDArray[np.float32]]]:
         """Compute: what the model gives for each row."""
-        return run_rows(self._loaded.backend, rows)
+        return run_rows(self.loaded.backend, rows)
 
     def encode_post(self, outputs: Sequence[Sequence[NDArray[np.float32]]]) -> Embeddings:
         """Shape: embeddings of shape (rows, dimensions)."""
@@ -264,6 +262,10 @@ class CrossEncoderScorer(RelevanceScorer):
     On a CPU no pair is padded, so that a score depends on nothing but its pair, up to the last
     bits. Each text is tokenised once; the ids of passages are kept.
 
+    Attributes:
+        loaded: what runs the model, and what it was loaded from.
+        output: how the model's outputs become a number, and which text it reads first.
+
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer, or a folder that
             `export_scorer` or `knowgate models ms-marco` wrote.
@@ -303,24 +305,24 @@ class CrossEncoderScorer(RelevanceScorer):
         kind: str = KIND,
     ) -> None:
         runtime = Runtime(device, dtype)
-        self._loaded = loaded = load_cross_encoder(model, runtime, adapter)
+        self.loaded = loaded = load_encoder(model, runtime, adapter, pairs=True)
         config = None if loaded.model is None else loaded.model.config
-        self._output = PairOutput.of(config, loaded.folder)
+        self.output = PairOutput.of(config, loaded.folder)
         if max_length is not None and not 0 < max_length <= loaded.max_length:
             raise InputError(f"must be from 1 to {loaded.max_length}", where="max_length")
         self._max_length = max_length or loaded.max_length
         self._tokenizer = free_tokenizer(loaded.tokenizer)
         self._pairs: PairTokenizer | InstructPairs
         settings: Settings = {}
-        if self._output.kind != "logit":
-            settings["output"] = self._output.kind
+        if self.output.kind != "logit":
+            settings["output"] = self.output.kind
         if loaded.template is not None:
             self._pairs = InstructPairs(self._tokenizer, loaded.template, self._max_length)
         else:
-            in_parts = self._output.kind == "span" or adapter is not None
+            in_parts = self.output.kind == "span" or adapter is not None
             cut = truncation or ("only_second" if in_parts else "longest_first")
             settings["truncation"] = cut
-            if self._output.passage_first and cut == "only_second":
+            if self.output.passage_first and cut == "only_second":
                 raise InputError(
                     "'only_second' would cut the question, which this model reads last",
                     where="truncation",
@@ -345,22 +347,12 @@ class CrossEncoderScorer(RelevanceScorer):
         Not for models that read long texts: one pass of theirs may take seconds, so that it
         is run where it can be abandoned.
         """
-        return self._loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
-
-    @property
-    def output(self) -> PairOutput:
-        """How the model's outputs become a number, and which text it reads first."""
-        return self._output
-
-    @property
-    def loaded(self) -> LoadedEncoder:
-        """What runs the model, and what it was loaded from."""
-        return self._loaded
+        return self.loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
 
     def supports(self, question: str) -> bool:
         """Whether most word pieces of the question are in the vocabulary."""
         pieces = piece_ids(self._tokenizer, shortened(question, self._max_length))
-        unknown = self._loaded.tokenizer.unk_token_id
+        unknown = self.loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=False)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -370,14 +362,14 @@ class CrossEncoderScorer(RelevanceScorer):
 
     def encode_pre(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
         """Tokenise: the row that the model reads of each pair, or its rows."""
-        if self._output.passage_first:
+        if self.output.passage_first:
             pairs = [(passage, question) for question, passage in pairs]
         return self._pairs.rows(pairs)
 
     def encode_core(self, rows: Sequence[PairRow]) -> list[list[NDArray[np.float32]]]:
         """Compute: what the model gives for each row."""
-        types = [row.types for row in rows] if self._loaded.takes_types else None
-        return run_rows(self._loaded.backend, [row.ids for row in rows], types)
+        types = [row.types for row in rows] if self.loaded.takes_types else None
+        return run_rows(self.loaded.backend, [row.ids for row in rows], types)
 
     def encode_post(
         self, outputs: Sequence[Sequence[NDArray[np.float32]]], rows: Sequence[PairRow]
@@ -385,7 +377,7 @@ class CrossEncoderScorer(RelevanceScorer):
         """Shape: one number per pair, the best of its rows."""
         found: list[float] = []
         for one, row in zip(outputs, rows, strict=True):
-            score = self._output.score(one, row)
+            score = self.output.score(one, row)
             if row.continues:
                 found[-1] = max(found[-1], score)
             else:
