@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
 from ._signal import RoutingSignal, Signal, plain
-from .contracts import Confidence, RelevanceScorer, SetScore
+from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
 from .deadlines import (
     DeadlineRunner,
     Turns,
@@ -161,10 +161,10 @@ class RelevanceSignal(RoutingSignal[SetScore]):
     concurrent = False
 
     def __init__(self, policy: PolicyFields, scorer: RelevanceScorer) -> None:
-        found = scorer.fingerprint
+        joint = policy.aggregator == JOINT
+        found = checked_scorer(scorer, () if joint else ("score_pairs",)).fingerprint
         policy.require_scorer(found.probed(scorer) if policy.scorer.is_probed else found)
         self.on_unread: Callable[[str], None] | None = None
-        joint = policy.aggregator == JOINT
         if joint and policy.may_follow and not has_methods(scorer, "score_set", "score_sets"):
             raise PolicyError(
                 f"the policy judges passages together (aggregator {JOINT!r}), and a "

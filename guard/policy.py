@@ -12,11 +12,12 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from .._version import __version__
+from ._signal import Veto, require_usable
 from .artefacts import (
     LATER_FIELDS,
     Guarantee,
@@ -29,7 +30,7 @@ from .artefacts import (
     require_schema_version,
     whole,
 )
-from .contracts import RelevanceScorer
+from .contracts import RelevanceScorer, checked_scorer
 from .decision import Route
 from .errors import PolicyError, first_fault
 from .files import read_json, write_text
@@ -52,9 +53,6 @@ from .routing import (
     decide_route,
     kept_reference,
 )
-
-if TYPE_CHECKING:
-    from ._signal import Veto
 
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
@@ -416,7 +414,7 @@ class Policy(PolicyFields):
             >>> Policy.for_scorer(LexicalScorer(), threshold=0.6).relevance_threshold
             0.6
         """
-        fingerprint = scorer.fingerprint
+        fingerprint = checked_scorer(scorer, ()).fingerprint
         bundled = bundled_default(fingerprint, content) if threshold is None else None
         if bundled is not None:
             slope, intercept, threshold = bundled
@@ -457,9 +455,16 @@ class Policy(PolicyFields):
         Args:
             veto: what a guard with this policy must be given.
             threshold: the guard abstains from this strength on; the veto's own by default.
+
+        Raises:
+            InputError: it is not a veto, or its name, reason or threshold cannot be used.
         """
+        require_usable(veto)
         chosen = veto.threshold if threshold is None else threshold
-        bound = VetoBinding(name=veto.name, fingerprint=veto.fingerprint, threshold=chosen)
+        try:
+            bound = VetoBinding(name=veto.name, fingerprint=veto.fingerprint, threshold=chosen)
+        except ValidationError as error:
+            raise PolicyError(first_fault(error), where=f"veto {veto.name}") from None
         others = tuple(one for one in self.vetoes if one.name != veto.name)
         return self.model_copy(update={"vetoes": (*others, bound)})
 

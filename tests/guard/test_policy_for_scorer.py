@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Guard, Policy, PolicyError, Reason, Route
+from knowgate.guard import Fingerprint, Guard, InputError, Policy, PolicyError, Reason, Route
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.routing import PlattCalibrator, TemperatureCalibrator
 from knowgate.guard.signals.relevance import LexicalScorer
@@ -40,6 +40,31 @@ class DefaultLike:
 def test_log_odds_are_never_taken_for_probabilities(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(PolicyError, match=rf"{why} the scorer 'sufficiency'.*Policy\.for_scorer"):
         Policy(scorer=DefaultLike.fingerprint, relevance_threshold=0.5, **changes)
+
+
+class ScoresOnly:
+    def score(self, question: str, passages: list[str]) -> list[float]:
+        return [0.9 for _ in passages]
+
+
+class NamedByText(FakeScorer):
+    fingerprint = "mine"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "why"),
+    [
+        (ScoresOnly(), "it has no fingerprint"),
+        (DefaultLike(), "it has no score_pairs"),
+        (NamedByText(), "is a str, not a Fingerprint"),
+    ],
+)
+def test_a_scorer_that_lacks_a_part_is_rejected_when_the_guard_is_built(
+    scorer: Any, why: str
+) -> None:
+    policy = Policy.for_scorer(DefaultLike(), threshold=0.5, aggregator="max")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=f"{why}.* — derive it from .*RelevanceScorer"):
+        Guard(policy, scorer=scorer, metrics=False)
 
 
 def test_a_policy_that_follows_nothing_may_have_any_calibrator() -> None:
