@@ -39,6 +39,9 @@ from .process import cpu_count
 from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
 from .text import Request, TextWithMetadata
 
+# The passages of several questions.
+_TextSets = Sequence[Sequence[str]]
+
 
 def has_methods(part: object, *names: str) -> bool:
     # Looked up by name: `isinstance` would ask for the fingerprint, which may take long.
@@ -83,18 +86,14 @@ class SetReader:
         joint = default_aggregator(scorer.fingerprint.kind) == JOINT
         return cls(scorer, joint=joint and has_methods(scorer, "score_sets"))
 
-    def measure(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
+    def measure(self, questions: Sequence[str], passages: _TextSets) -> list[SetScore]:
         """The scores and the value of each question; those of sets as they come."""
         if not questions:
             return []
         ask = getattr(self.scorer, "score_sets" if self.joint else "score_pairs")
         return self._read(ask(*self._asked(questions, passages)), passages)
 
-    async def ameasure(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
+    async def ameasure(self, questions: Sequence[str], passages: _TextSets) -> list[SetScore]:
         """As `measure`, without blocking the event loop."""
         if not self.awaited:
             return await call_on_thread(lambda: self.measure(questions, passages))
@@ -103,15 +102,13 @@ class SetReader:
         ask = getattr(self.scorer, "ascore_sets" if self.joint else "ascore_pairs")
         return self._read(await ask(*self._asked(questions, passages)), passages)
 
-    def _asked(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> tuple[Sequence[Any], ...]:
+    def _asked(self, questions: Sequence[str], passages: _TextSets) -> tuple[Sequence[Any], ...]:
         if self.joint:
             return questions, passages
         pairs = zip(questions, passages, strict=True)
         return ([(question, text) for question, texts in pairs for text in texts],)
 
-    def _read(self, found: Any, passages: Sequence[Sequence[str]]) -> list[SetScore]:
+    def _read(self, found: Any, passages: _TextSets) -> list[SetScore]:
         if self.joint:
             values = list(found)
             if len(values) != len(passages):

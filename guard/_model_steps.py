@@ -227,20 +227,15 @@ def _together(
             answers = yield from _fulfilled(call)
             for answer, numbers in zip(answers, owners, strict=True):
                 for number in numbers:
-                    advance(number, _resume(steps[number], answer))
+                    one = steps[number]
+                    # A list of its own: two questions may share one answer.
+                    own = list(answer) if isinstance(answer, list) else answer
+                    failed = isinstance(answer, KnowgateError)
+                    advance(number, partial(one.throw if failed else one.send, own))
     return [found[number] for number in range(len(steps))]
 
 
-def _resume(steps: Steps[Any], answer: Any) -> Callable[[], Request]:
-    if isinstance(answer, KnowgateError):
-        return lambda: steps.throw(answer)
-    # A list of its own: two questions may share one answer.
-    return lambda: steps.send(list(answer) if isinstance(answer, list) else answer)
-
-
-def _fulfilled(
-    call: JointCall,
-) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
+def _fulfilled(call: JointCall) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
     """The answer or error of each prompt; one that fails does not fail the others."""
     answers = yield call
     request, prompts = call

@@ -166,20 +166,14 @@ def _record(span: Span, signal: Signal[Any], value: object) -> None:
     if isinstance(value, Confidence):
         span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
         span.set_attribute("knowgate.samples.saved", value.samples_saved)
+    graded: Any = signal
     try:
-        level = _level(signal, value)
+        level = (graded.level if hasattr(signal, "level") else graded.strength)(value)
     except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
         return
     if isinstance(level, bool):
         span.set_attribute("gen_ai.evaluation.score.label", str(level).lower())
     span.set_attribute("gen_ai.evaluation.score.value", float(level))
-
-
-def _level(signal: Any, value: Any) -> float | bool:
-    """The calibrated level of a routing signal, or the strength of a veto."""
-    level = signal.level if hasattr(signal, "level") else signal.strength
-    found: float | bool = level(value)
-    return found
 
 
 def _mark_failed(span: Span, error: BaseException) -> None:
@@ -196,7 +190,8 @@ def _mark_failed(span: Span, error: BaseException) -> None:
 def _start(name: str, **options: Any) -> Span:
     """Begin a span; one that records nothing where that fails."""
     try:
-        return _tracer().start_span(name, **options)
+        tracer = _tracer_of(trace.get_tracer_provider())
+        return tracer.start_span(name, **options)
     except Exception as error:  # noqa: BLE001 - of any processor
         _tell_failed(type(error).__name__)
         return trace.INVALID_SPAN
@@ -230,10 +225,6 @@ def _current_span(name: str, **options: Any) -> Iterator[Span]:
 def _tell_failed(kind: str) -> None:
     """Log each kind of error once; its message may quote a user."""
     _logger.warning("a span could not be begun or ended: %s", kind)
-
-
-def _tracer() -> trace.Tracer:
-    return _tracer_of(trace.get_tracer_provider())
 
 
 @lru_cache(maxsize=1)

@@ -33,7 +33,7 @@ from .artefacts import (
 from .contracts import RelevanceScorer, checked_scorer
 from .decision import Route
 from .errors import PolicyError, first_fault
-from .files import read_json, write_text
+from .files import AnyPath, read_json, write_text
 from .fingerprint import (
     AGGREGATOR_NAMES,
     Content,
@@ -481,9 +481,7 @@ class Policy(PolicyFields):
         return decide_route(self, Signals.replay(self, relevance, confidence, conflict)).route
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, allow_changed: bool = False, links: bool = True
-    ) -> Policy:
+    def load(cls, path: AnyPath, *, allow_changed: bool = False, links: bool = True) -> Policy:
         """Read `policy.json`, and check that it is as it was calibrated.
 
         A calibrated policy holds a digest of all that decides and is promised, and the counts
@@ -533,7 +531,7 @@ class Policy(PolicyFields):
         """Digest of the file that `save` writes, in hexadecimal digits."""
         return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write `policy.json` atomically."""
         write_text(path, self.to_json())
 

@@ -44,7 +44,8 @@ from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._signal import BoundVeto, RoutingSignal, Signal, SignalSpans
+    from ._signal import BoundVeto, RoutingSignal, Signal
+    from ._tracing import DecisionSpan
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -271,16 +272,14 @@ class PolicyFields(Artefact):
         if self.kept_margin is None or not known:
             return list(range(len(scores)))
         least, margin = kept_reference(known), self.kept_margin
+        passes, calibrate = self.relevance_threshold, self.relevance_calibrator.apply
         # As `Policy.kept_margin_of` computes it, to the last bit.
         return [
             i
             for i, score in enumerate(scores)
-            if score is not None and (least - score <= margin or self._alone_passes(score))
+            if score is not None
+            and (least - score <= margin or (passes is not None and calibrate(score) >= passes))
         ]
-
-    def _alone_passes(self, score: float) -> bool:
-        threshold = self.relevance_threshold
-        return threshold is not None and self.relevance_calibrator.apply(score) >= threshold
 
 
 def kept_reference(scores: Sequence[float]) -> float:
@@ -468,7 +467,7 @@ class Measure:
 
     signal: Signal[Any]
     request: Request
-    span: SignalSpans | None = None
+    span: DecisionSpan | None = None
 
 
 # What a generator yields, what it is sent, and what it returns.
@@ -652,7 +651,7 @@ def unread_reason(error: QuestionError) -> Reason:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
+    settings: FlowSettings, request: Request | QuestionError, span: DecisionSpan | None = None
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 

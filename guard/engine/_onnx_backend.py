@@ -215,7 +215,7 @@ def _onnxruntime() -> Any:
         MissingDependencyError: it is not installed, or both builds are, which overwrite each
             other's files.
     """
-    installed = [name for name in ("onnxruntime", "onnxruntime-gpu") if _is_installed(name)]
+    installed = [name for name in ("onnxruntime", "onnxruntime-gpu") if installed_version(name)]
     if len(installed) == 2:
         raise MissingDependencyError(
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other: "
@@ -225,12 +225,12 @@ def _onnxruntime() -> Any:
     return optional_import("onnxruntime")
 
 
-def _is_installed(distribution: str) -> bool:
+def installed_version(distribution: str) -> str:
+    """The version of an installed distribution; empty where there is none."""
     try:
-        importlib.metadata.distribution(distribution)
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+        return ""
 
 
 def _device(ort: Any, device: str) -> str:

@@ -42,7 +42,7 @@ from .backends import DtypeName, Runtime, Settings, run_rows
 from .encoder import load_encoder
 from .model_folder import INSTRUCT, READER, pair_model
 
-Embeddings = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 class BiEncoderScorer(RelevanceScorer):
@@ -79,7 +79,7 @@ class BiEncoderScorer(RelevanceScorer):
         dtype: DtypeName | None = None,
         cache_bytes: int = 64 * 2**20,
     ) -> None:
-        self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof, "embeddings")
+        self._cache: ByteCache[bytes, Floats] = ByteCache(cache_bytes, getsizeof, "embeddings")
         self.loaded = load_encoder(model, Runtime(device, dtype))
         self._fingerprint = self.loaded.fingerprint("bi_encoder", self.loaded.max_length, {})
         self._tokenizer = free_tokenizer(self.loaded.tokenizer)
@@ -120,22 +120,19 @@ class BiEncoderScorer(RelevanceScorer):
         cosines = [float(np.dot(q, p)) for q, p in zip(questions, passages, strict=True)]
         return np.asarray(cosines, dtype=np.float64)
 
-    def embed(self, texts: Sequence[str]) -> Embeddings:
+    def embed(self, texts: Sequence[str]) -> Floats:
         """Unit-length embeddings of shape (len(texts), dimensions), cached by text."""
 
-        def encoded(missing: dict[bytes, str]) -> dict[bytes, Embeddings]:
-            rows = zip(missing, self._encode(list(missing.values())), strict=True)
+        def encoded(missing: dict[bytes, str]) -> dict[bytes, Floats]:
+            new, encode_texts = list(missing.values()), self.loaded.encode_texts
+            if encode_texts is None:
+                rows = self.encode_post(self.encode_core(self.encode_pre(new)))
+            else:
+                rows = encode_texts([shortened(text, self.loaded.max_length) for text in new])
             # Copies: a row of an array keeps the whole array in memory.
-            return {key: row.copy() for key, row in rows}
+            return {key: row.copy() for key, row in zip(missing, rows, strict=True)}
 
-        found: list[Embeddings] = made_of(self._cache, texts, encoded)
-        return np.stack(found)
-
-    def _encode(self, texts: list[str]) -> Embeddings:
-        if self.loaded.encode_texts is not None:
-            read = self.loaded.max_length
-            return self.loaded.encode_texts([shortened(text, read) for text in texts])
-        return self.encode_post(self.encode_core(self.encode_pre(texts)))
+        return np.stack(made_of(self._cache, texts, encoded))
 
     def encode_pre(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenise: the ids that the model reads of each text."""
@@ -143,11 +140,11 @@ class BiEncoderScorer(RelevanceScorer):
         cut = [shortened(text, read) for text in texts]
         return token_rows(self._tokenizer, self.loaded.tokenizer, read, cut)
 
-    def encode_core(self, rows: Sequence[Sequence[int]]) -> list[list[NDArray[np.float32]]]:
+    def encode_core(self, rows: Sequence[Sequence[int]]) -> list[list[Floats]]:
         """Compute: what the model gives for each row."""
         return run_rows(self.loaded.backend, rows)
 
-    def encode_post(self, outputs: Sequence[Sequence[NDArray[np.float32]]]) -> Embeddings:
+    def encode_post(self, outputs: Sequence[Sequence[Floats]]) -> Floats:
         """Shape: embeddings of shape (rows, dimensions)."""
         return np.stack([embedding for _, embedding in outputs])
 
@@ -190,9 +187,8 @@ class PairOutput:
             return cls("span")
         if kind == INSTRUCT:
             return cls("answer")
-        labels = (
-            {} if config is None else {i: str(n).casefold() for i, n in config.id2label.items()}
-        )
+        known = {} if config is None else config.id2label
+        labels = {i: str(n).casefold() for i, n in known.items()}
         if len(labels) < 2:
             return cls()
         # Exactly so: a model of two classes calls the other one "not_entailment".
@@ -200,13 +196,13 @@ class PairOutput:
         if len(found) != 1:
             raise ModelFolderError(
                 f"the model has {len(labels)} labels, and none is called entailment, only "
-                f"{', '.join(config.id2label.values())}",
+                f"{', '.join(known.values())}",
                 where=str(folder),
                 hint="name a reranker with one label, or a model of natural language inference",
             )
         return cls("entailment", int(found[0]), "contradiction" in labels.values())
 
-    def score(self, outputs: Sequence[NDArray[np.float32]], row: PairRow) -> float:
+    def score(self, outputs: Sequence[Floats], row: PairRow) -> float:
         """The number of one row.
 
         Args:
@@ -225,9 +221,7 @@ class PairOutput:
         return float(logits[0])
 
 
-def best_span(
-    starts: NDArray[np.float32], ends: NDArray[np.float32], first: int, beyond: int
-) -> float:
+def best_span(starts: Floats, ends: Floats, first: int, beyond: int) -> float:
     """Logit of the best answer of up to 30 tokens, less that of no answer.
 
     No answer is a span of the first token alone, as in SQuAD 2.0.
@@ -366,13 +360,13 @@ class CrossEncoderScorer(RelevanceScorer):
             pairs = [(passage, question) for question, passage in pairs]
         return self._pairs.rows(pairs)
 
-    def encode_core(self, rows: Sequence[PairRow]) -> list[list[NDArray[np.float32]]]:
+    def encode_core(self, rows: Sequence[PairRow]) -> list[list[Floats]]:
         """Compute: what the model gives for each row."""
         types = [row.types for row in rows] if self.loaded.takes_types else None
         return run_rows(self.loaded.backend, [row.ids for row in rows], types)
 
     def encode_post(
-        self, outputs: Sequence[Sequence[NDArray[np.float32]]], rows: Sequence[PairRow]
+        self, outputs: Sequence[Sequence[Floats]], rows: Sequence[PairRow]
     ) -> NDArray[np.float64]:
         """Shape: one number per pair, the best of its rows."""
         found: list[float] = []

@@ -33,6 +33,7 @@ from .model_folder import (
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+Floats = NDArray[np.float32]
 # Calls a model with tensors of ids, and gives tensors of numbers.
 Outputs = Callable[[Any, Mapping[str, Any]], tuple[Any, ...]]
 # Texts that sentence-transformers encodes together on a GPU.
@@ -60,7 +61,7 @@ class TorchBackend:
         if self.device == "cpu":
             keep_torch_usable()
 
-    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[Floats]:
         """Run the model once."""
         torch = self._torch
         given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
@@ -122,7 +123,7 @@ def load_torch(model: str | Path, runtime: Runtime) -> LoadedEncoder:
             require_sound_part(part, part / WEIGHTS)
     _require_device(runtime.device)
     loaded = _loaded(_sentence_transformer, folder, runtime.device)
-    _reduce_precision(loaded, dtype)
+    _as_dtype(loaded, dtype)
     tokenizer = folder / TOKENIZER_FILE
     return LoadedEncoder(
         TorchBackend(loaded, encoded, dtype),
@@ -174,7 +175,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         outputs = partial(answers, words)
         settings["template_sha256"] = template.sha256
     require_pair_modules(folder, words)
-    _reduce_precision(network, dtype)
+    _as_dtype(network, dtype)
     file = folder / TOKENIZER_FILE
     return LoadedEncoder(
         TorchBackend(network, outputs, dtype),
@@ -228,13 +229,11 @@ def _require_device(device: str) -> None:
             ) from None
 
 
-def _encode_texts(
-    model: SentenceTransformer,
-) -> Callable[[list[str]], NDArray[np.float32]]:
+def _encode_texts(model: SentenceTransformer) -> Callable[[list[str]], Floats]:
     on_cpu = model.device.type == "cpu"
 
-    def encode(texts: list[str]) -> NDArray[np.float32]:
-        encoded: list[NDArray[np.float32]] = []
+    def encode(texts: list[str]) -> Floats:
+        encoded: list[Floats] = []
         # One by one on a CPU: the library itself checks no deadline.
         for part in [[text] for text in texts] if on_cpu else [texts]:
             check_deadline()
@@ -261,7 +260,7 @@ def _dtype(runtime: Runtime) -> str:
     return runtime.dtype or "float32"
 
 
-def _reduce_precision(model: Any, dtype: str) -> None:
+def _as_dtype(model: Any, dtype: str) -> None:
     if dtype != "float32":
         model.to(getattr(optional_import("torch"), dtype))
 
@@ -279,10 +278,8 @@ def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransform
 
 
 def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) -> Any:
-    hint = (
-        "name a folder of sentence-transformers, or of a model that reads pairs, with "
-        "one safetensors file and a fast tokenizer"
-    )
+    hint = "name a folder of sentence-transformers, or of a model that reads pairs, with "
+    hint += "one safetensors file and a fast tokenizer"
     try:
         with ModelFolder(folder).reading("cannot be loaded", hint):
             return load(folder, None if device == "auto" else device)

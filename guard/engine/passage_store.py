@@ -32,6 +32,7 @@ from ..errors import InputError, ModelFolderError, first_fault
 from ..files import open_regular
 from ..fingerprint import Fingerprint
 
+Floats = NDArray[np.float32]
 STORE_VERSION = 2
 STORE_FILE = "passages.sqlite"
 _HINT = "write it again with `knowgate index KB --out DIR` into a new folder"
@@ -61,9 +62,7 @@ class EncodedText:
 
     __slots__ = ("embedding", "ids", "vectors")
 
-    def __init__(
-        self, ids: NDArray[np.int32], vectors: NDArray[np.float32], embedding: NDArray[np.float32]
-    ):
+    def __init__(self, ids: NDArray[np.int32], vectors: Floats, embedding: Floats):
         # Here and not at every match, which would take as long as the products.
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         units = np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
@@ -342,7 +341,7 @@ def _unpacked(raw: bytes) -> list[EncodedText]:
     return windows
 
 
-def from_float16(stored: NDArray[np.float16]) -> NDArray[np.float32]:
+def from_float16(stored: NDArray[np.float16]) -> Floats:
     """The same finite numbers in float32, six times as fast as by `astype`.
 
     The bits of exponent and fraction are moved to where float32 has them; the exponent is then
