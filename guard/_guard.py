@@ -31,7 +31,7 @@ from .routing import Flow, FlowSettings, Measure, Outcome, adrive, decision_flow
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
-    from ._tracing import DecisionSpan, GuardSpans
+    from ._tracing import DecisionSpan
     from .signals.support.contracts import ReplyVerdict
 
     _Begin = Callable[[int], Sequence[DecisionSpan]]
@@ -468,17 +468,28 @@ class Guard:
 
     def _span(self) -> AbstractContextManager[DecisionSpan | None]:
         """The span around one decision, if the application exports spans."""
-        return _UNTRACED if _is_untraced() else self._spans.decision()
+        if _is_untraced():
+            return _UNTRACED
+        from ._tracing import decision_span
+
+        return decision_span(self._attributes)
 
     def _batch_span(self) -> AbstractContextManager[_Begin | None]:
         """The span around a batch, if the application exports spans."""
-        return _UNTRACED if _is_untraced() else self._spans.batch()
+        if _is_untraced():
+            return _UNTRACED
+        from ._tracing import batch_span
+
+        return batch_span(self._attributes)
 
     @cached_property
-    def _spans(self) -> GuardSpans:
-        from ._tracing import GuardSpans
-
-        return GuardSpans(self._name, self._policy)
+    def _attributes(self) -> dict[str, str]:
+        """What every span says of this guard."""
+        return {
+            "knowgate.guard": self._name,
+            "knowgate.policy.fingerprint": self._policy.sha256[:12],
+            "knowgate.policy.calibrated": self._policy.state,
+        }
 
     def _flows(
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]

@@ -12,7 +12,7 @@ is only imported where the application has set a provider of spans.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -29,77 +29,65 @@ from .text import Request
 
 if TYPE_CHECKING:
     from .decision import Decision
-    from .policy import Policy
 
 _logger = logging.getLogger("knowgate.guard")
 
 
-class GuardSpans:
-    """The spans of one guard.
+@contextmanager
+def decision_span(attributes: Mapping[str, str]) -> Iterator[DecisionSpan]:
+    """The span of one decision, the current one inside.
 
     Args:
-        name: of the guard.
-        policy: of the guard.
+        attributes: of the guard.
     """
+    found = DecisionSpan(attributes)
+    try:
+        with found.current():
+            yield found
+    except BaseException as error:
+        found.fail(error)
+        raise
+    finally:
+        found.end()
 
-    def __init__(self, name: str, policy: Policy) -> None:
-        self._attributes = {
-            "knowgate.guard": name,
-            "knowgate.policy.fingerprint": policy.sha256[:12],
-            "knowgate.policy.calibrated": policy.state,
-        }
 
-    @contextmanager
-    def decision(self) -> Iterator[DecisionSpan]:
-        """The span of one decision, the current one inside."""
-        found = self._begin()
+@contextmanager
+def batch_span(
+    attributes: Mapping[str, str],
+) -> Iterator[Callable[[int], Sequence[DecisionSpan]]]:
+    """The span of a batch, the current one inside.
+
+    Yields:
+        What begins the spans of so many decisions, none of them the current one.
+    """
+    decisions: list[DecisionSpan] = []
+    with _current_span("knowgate.decide_batch") as span:
+
+        def begin(count: int) -> Sequence[DecisionSpan]:
+            span.set_attribute("knowgate.questions", count)
+            decisions.extend(DecisionSpan(attributes) for _ in range(count))
+            return decisions
+
         try:
-            with found.current():
-                yield found
+            yield begin
         except BaseException as error:
-            found.fail(error)
+            _mark_failed(span, error)
             raise
         finally:
-            found.end()
-
-    @contextmanager
-    def batch(self) -> Iterator[Callable[[int], Sequence[DecisionSpan]]]:
-        """The span of a batch, the current one inside.
-
-        Yields:
-            What begins the spans of so many decisions, none of them the current one.
-        """
-        decisions: list[DecisionSpan] = []
-        with _current_span("knowgate.decide_batch") as span:
-
-            def begin(count: int) -> Sequence[DecisionSpan]:
-                span.set_attribute("knowgate.questions", count)
-                decisions.extend(self._begin() for _ in range(count))
-                return decisions
-
-            try:
-                yield begin
-            except BaseException as error:
-                _mark_failed(span, error)
-                raise
-            finally:
-                for decision in decisions:
-                    decision.end()
-
-    def _begin(self) -> DecisionSpan:
-        return DecisionSpan(_start("knowgate.decide", attributes=self._attributes))
+            for decision in decisions:
+                decision.end()
 
 
 class DecisionSpan:
-    """The span of one decision.
+    """The span of one decision, which begins with it.
 
     Args:
-        span: just begun.
+        attributes: of the guard.
     """
 
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        self._context = trace.set_span_in_context(span)
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        self._span = _start("knowgate.decide", attributes=attributes)
+        self._context = trace.set_span_in_context(self._span)
 
     def current(self) -> AbstractContextManager[Span]:
         """Make it the current span."""

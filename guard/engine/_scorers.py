@@ -132,7 +132,8 @@ class BiEncoderScorer(RelevanceScorer):
             # Copies: a row of an array keeps the whole array in memory.
             return {key: row.copy() for key, row in zip(missing, rows, strict=True)}
 
-        return np.stack(made_of(self._cache, texts, encoded))
+        found: list[Floats] = made_of(self._cache, texts, encoded)
+        return np.stack(found)
 
     def encode_pre(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenise: the ids that the model reads of each text."""
