@@ -44,8 +44,7 @@ from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._signal import BoundVeto, RoutingSignal, Signal
-    from ._tracing import DecisionSpan
+    from ._signal import BoundVeto, RoutingSignal, Signal, SignalSpans
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -462,7 +461,7 @@ class Measure:
 
     signal: Signal[Any]
     request: Request
-    span: DecisionSpan | None = None
+    span: SignalSpans | None = None
 
 
 # What a generator yields, what it is sent, and what it returns.
@@ -577,8 +576,8 @@ class _Flow:
         """The request with the closed-book answer, for conflict."""
         answer = self.fields.get("closed_book_answer")
         # An answer that the model is not confident of contradicts nothing.
-        told = answer and name is SignalName.CONFLICT
-        if not told or not is_confident(self.settings.policy, self.signals):
+        confident = is_confident(self.settings.policy, self.signals)
+        if not answer or name is not SignalName.CONFLICT or not confident:
             return self.request
         return replace(self.request, closed_book_answer=answer)
 
@@ -627,7 +626,7 @@ class _Flow:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: DecisionSpan | None = None
+    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 
