@@ -217,8 +217,7 @@ def atomic_writer(path: AnyPath) -> Iterator[IO[str]]:
             target = Path(path)
             target.parent.mkdir(parents=True, exist_ok=True)
             # Replacing /dev/null by a file would be a bad surprise.
-            inherited = _inherited_descriptor(path)
-            mode = target.lstat().st_mode if os.path.lexists(target) else stat.S_IFREG
+            inherited, mode = _inherited_descriptor(path), _mode(target)
             if inherited is not None:
                 descriptor = os.dup(inherited)
             elif stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
@@ -264,6 +263,14 @@ def _special(path: AnyPath) -> int:
         raise
     os.set_blocking(descriptor, True)
     return descriptor
+
+
+def _mode(path: Path) -> int:
+    """The mode of what is there, links not followed; where nothing is, that of a file."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return stat.S_IFREG
 
 
 def _inherited_descriptor(path: AnyPath) -> int | None:

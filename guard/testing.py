@@ -148,9 +148,10 @@ class FakeScorer(RelevanceScorer):
         """Scripted scores of shape (len(pairs),)."""
         with self._lock:
             self.calls += 1
-        scripted = self._scores.items()
-        found = [
-            next((score for fragment, score in scripted if fragment in text), self._default)
-            for _, text in pairs
-        ]
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray([self._one(passage) for _, passage in pairs], dtype=np.float64)
+
+    def _one(self, passage: str) -> float:
+        for fragment, score in self._scores.items():
+            if fragment in passage:
+                return score
+        return self._default
