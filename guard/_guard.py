@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, cached_property
+from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
@@ -108,7 +108,11 @@ class Guard:
         )
         self._limits = options.limits
         name = options.name or _UNNAMED
-        self._name = name
+        self._attributes = {
+            "knowgate.guard": name,
+            "knowgate.policy.fingerprint": policy.sha256[:12],
+            "knowgate.policy.calibrated": policy.state,
+        }
         self._readers = DeadlineRunner(_MAX_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
@@ -481,15 +485,6 @@ class Guard:
         from ._tracing import batch_span
 
         return batch_span(self._attributes)
-
-    @cached_property
-    def _attributes(self) -> dict[str, str]:
-        """What every span says of this guard."""
-        return {
-            "knowgate.guard": self._name,
-            "knowgate.policy.fingerprint": self._policy.sha256[:12],
-            "knowgate.policy.calibrated": self._policy.state,
-        }
 
     def _flows(
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]

@@ -172,16 +172,12 @@ class GuardMetrics:
     def show_policy(self, guard: str, policy: Policy) -> None:
         """Show which policy the guards with this label serve by: the latest one's."""
         promise = policy.guarantee
-        certified = promise is not None and promise.certified and not policy.changed
         fingerprint = policy.sha256[:_FINGERPRINT_LENGTH]
         self._policies.admit(fingerprint)
-        shown = (
-            guard,
-            self._policies.label(fingerprint),
-            policy.state,
-            f"{promise.risk:g}" if promise is not None and certified else "",
-            f"{promise.delta:g}" if promise is not None and certified else "",
-        )
+        bounds = ("", "")
+        if promise is not None and promise.certified and not policy.changed:
+            bounds = f"{promise.risk:g}", f"{promise.delta:g}"
+        shown = (guard, self._policies.label(fingerprint), policy.state, *bounds)
         with self._logging:
             before = self._shown.get(guard, shown)
             self._shown[guard] = shown

@@ -113,12 +113,9 @@ class GuardOptions(CheckedSettings):
             own = {signal.name: signal.on_error for signal in signals}
             named: Any = _known(self.on_error, known, "on_error names")
             actions = {name: named.get(name, own.get(name, OnError.ABSTAIN)) for name in known}
-        if self.mode is Mode.SHADOW:  # which changes nothing, so it raises nothing
-            return {
-                name: OnError.ABSTAIN if action is OnError.RAISE else action
-                for name, action in actions.items()
-            }
-        return actions
+        # Shadow mode changes nothing, so it raises nothing.
+        raises = OnError.ABSTAIN if self.mode is Mode.SHADOW else OnError.RAISE
+        return {name: raises if one is OnError.RAISE else one for name, one in actions.items()}
 
     def seconds(
         self, names: Iterable[str], signals: Iterable[Signal[Any]]
@@ -146,11 +143,7 @@ class GuardOptions(CheckedSettings):
 
 
 def _known(given: Any, names: list[str], what: str) -> Mapping[str, Any]:
-    unknown = set(given) - set(names)
-    if unknown:
-        raise InputError(
-            f"{what} no signal: {', '.join(sorted(map(str, unknown)))}",
-            hint=f"one of: {', '.join(names)}",
-        )
+    if unknown := ", ".join(sorted(map(str, set(given) - set(names)))):
+        raise InputError(f"{what} no signal: {unknown}", hint=f"one of: {', '.join(names)}")
     found: Mapping[str, Any] = given
     return found

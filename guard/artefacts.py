@@ -530,6 +530,11 @@ class Guarantee(Artefact):
     measured_by: str = ""
 
     @property
+    def kinds(self) -> frozenset[str]:
+        """Of all its risks."""
+        return frozenset(risk.kind for risk in self.risks)
+
+    @property
     def level(self) -> float:
         """The level of the test: δ, or this attempt's part of it, divided among the candidates."""
         return self.level_of(self.delta, self.attempt) / self.candidates

@@ -114,7 +114,7 @@ def _serves(policy: PolicyFields, chosen: PolicyPoint) -> bool:
 
 
 def _is_leak(guarantee: Guarantee | None) -> bool:
-    return guarantee is not None and any(risk.kind in _LEAKS for risk in guarantee.risks)
+    return guarantee is not None and not guarantee.kinds.isdisjoint(_LEAKS)
 
 
 def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
@@ -130,7 +130,7 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
             return "its counts by passage do not add up to its questions and errors"
     if not all(_add_up(risk.groups, risk) for risk in risks if risk.kind != "cost"):
         return "its counts by group do not add up to its questions and errors"
-    covers = _covers(guarantee)
+    covers = "abstention" in guarantee.kinds
     tested = [
         risk.p_value
         for risk in risks
@@ -156,10 +156,10 @@ def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> b
 
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """The level at which one bound has to pass."""
-    if any(one.kind == _FIRST_STAGE for one in guarantee.risks):
+    if _FIRST_STAGE in guarantee.kinds:
         first = _FIRST_STAGE_SHARE * guarantee.level
         return first if risk.kind == _FIRST_STAGE else guarantee.level - first
-    if not _covers(guarantee):
+    if "abstention" not in guarantee.kinds:
         return guarantee.level
     # Half for the coverage, half for the bounds on the risk of all points.
     half = guarantee.level / 2
@@ -196,7 +196,7 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
 def _by_group(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """P-value of the test in which each group counts once."""
     groups = sum(count for _, _, count in risk.groups)
-    if risk.kind != "abstention" and _covers(guarantee):
+    if risk.kind != "abstention" and "abstention" in guarantee.kinds:
         # The bound is the smallest that this test bears out, as it falls when the bound rises.
         total = math.fsum(count * wrong / size for size, wrong, count in risk.groups)
         return hoeffding_bentkus(total, groups, risk.bound)
@@ -209,10 +209,6 @@ def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, in
         "unanswerable": guarantee.unanswerable_topics,
         _FIRST_STAGE: guarantee.first_stage_passages,
     }
-
-
-def _covers(guarantee: Guarantee) -> bool:
-    return any(risk.kind == "abstention" for risk in guarantee.risks)
 
 
 def _same(one: float, other: float) -> bool:

@@ -103,7 +103,15 @@ class PassageStore:
     def __init__(self, folder: str | os.PathLike[str], encoder: Fingerprint) -> None:
         self.path = Path(folder) / STORE_FILE
         self._opened = threading.local()
-        _require_store(self.path)
+        try:
+            os.close(open_regular(self.path, links=True))
+        except FileNotFoundError:
+            hint = "write it with `knowgate index`"
+            raise ModelFolderError(
+                "is no store of passages", where=str(self.path.parent), hint=hint
+            ) from None
+        except OSError as error:
+            raise _damaged(self.path, f"cannot be read ({error.strerror})") from None
         with self._reading() as connection:
             _require_about(connection, encoder, self.path)
             [(self._last, self._count)] = connection.execute(
@@ -269,17 +277,6 @@ def _prepare_folder(path: Path) -> None:
             where=str(folder),
             hint="name a new folder, or one that `knowgate index` wrote",
         )
-
-
-def _require_store(path: Path) -> None:
-    try:
-        os.close(open_regular(path, links=True))
-    except FileNotFoundError:
-        raise ModelFolderError(
-            "is no store of passages", where=str(path.parent), hint="write it with `knowgate index`"
-        ) from None
-    except OSError as error:
-        raise _damaged(path, f"cannot be read ({error.strerror})") from None
 
 
 def _require_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> None:

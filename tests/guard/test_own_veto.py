@@ -230,26 +230,15 @@ def test_a_veto_that_measures_many_is_asked_once_per_batch() -> None:
     assert [str(one.reason) for one in decisions] == ["passage_too_old", "sufficient_context"]
 
 
-class Nameless(StalePassage):
-    name = None  # type: ignore[assignment]
-
-
-class BadlyNamed(StalePassage):
-    name = "Passage Age"
-
-
 @pytest.mark.parametrize(
-    ("veto", "threshold", "why"),
+    ("changes", "why"),
     [
-        (Nameless(), 1.0, "the name of a Nameless is None — use at most 40"),
-        (BadlyNamed(), 1.0, "the name of a BadlyNamed is 'Passage Age' — use at most 40"),
-        (StalePassage(), float("nan"), "veto passage_age: field 'threshold'"),
-        (object(), 1.0, "a object is not a veto"),
+        ({"name": None}, "the name of a Odd is None — use at most 40"),
+        ({"name": "Passage Age"}, "the name of a Odd is 'Passage Age' — use at most 40"),
+        ({"threshold": float("nan")}, "veto passage_age: field 'threshold'"),
     ],
 )
-def test_a_policy_is_not_bound_to_a_veto_that_cannot_be_used(
-    veto: Any, threshold: float, why: str
-) -> None:
+def test_a_policy_is_not_bound_to_an_unusable_veto(changes: dict[str, Any], why: str) -> None:
     policy = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5)
     with pytest.raises(InputError, match=why):
-        policy.with_veto(veto, threshold=threshold)
+        policy.with_veto(type("Odd", (StalePassage,), changes)())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,27 +43,17 @@ def test_log_odds_are_never_taken_for_probabilities(changes: dict[str, Any], why
         Policy(scorer=DefaultLike.fingerprint, relevance_threshold=0.5, **changes)
 
 
-class ScoresOnly:
-    def score(self, question: str, passages: list[str]) -> list[float]:
-        return [0.9 for _ in passages]
-
-
-class NamedByText(FakeScorer):
-    fingerprint = "mine"  # type: ignore[assignment]
-
-
 @pytest.mark.parametrize(
-    ("scorer", "why"),
+    ("parts", "why"),
     [
-        (ScoresOnly(), "it has no fingerprint"),
-        (DefaultLike(), "it has no score_pairs"),
-        (NamedByText(), "is a str, not a Fingerprint"),
+        ({"score": max}, "it has no fingerprint"),
+        ({"fingerprint": Fingerprint(kind="sufficiency")}, "it has no score_pairs"),
+        ({"fingerprint": "mine", "score_pairs": max}, "is a str, not a Fingerprint"),
     ],
 )
-def test_a_scorer_that_lacks_a_part_is_rejected_when_the_guard_is_built(
-    scorer: Any, why: str
-) -> None:
-    policy = Policy.for_scorer(DefaultLike(), threshold=0.5, aggregator="max")  # type: ignore[arg-type]
+def test_a_scorer_that_lacks_a_part_is_rejected(parts: dict[str, Any], why: str) -> None:
+    scorer: Any = SimpleNamespace(**parts)
+    policy = Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=0.5)
     with pytest.raises(InputError, match=f"{why}.* — derive it from .*RelevanceScorer"):
         Guard(policy, scorer=scorer, metrics=False)
 
