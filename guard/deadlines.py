@@ -313,13 +313,9 @@ class DeadlineRunner:
         context.run(_current.set, None)
         call = context.run(_WorkerCall, lambda: context.run(task), None)
         context.run(_current.set, call)
-        call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
+        pool.start(call, most_waiting)
         pool.unattended.add(call)
-        try:
-            pool.start(call, most_waiting)
-        except AllWorkersBusyError:
-            pool.unattended.discard(call)
-            raise
+        call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
 
     def call(self, task: Callable[[], T], seconds: float | None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).
@@ -336,10 +332,8 @@ class DeadlineRunner:
         """
         if seconds is None:
             return task()
-        with self._started(task, seconds) as call:
-            with when_abandoned(call.abandon):
-                in_time = call.wait()
-            if not in_time:
+        with self._started(task, seconds) as call, when_abandoned(call.abandon):
+            if not call.wait():
                 raise _late(call)
         result: T = call.result()
         return result

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from sys import getsizeof
 from typing import Any, Literal
@@ -160,9 +159,12 @@ _MOST_WINDOWS = 8
 _LONGEST_ANSWER = 30
 
 
-@dataclass(frozen=True, slots=True)
 class PairOutput:
-    """How a model's outputs become a number.
+    """How a model's outputs become a number, read off its configuration.
+
+    Args:
+        config: of transformers; None for an exported reranker.
+        folder: of the model.
 
     Attributes:
         kind: `logit`, `entailment`, `span` or `answer`.
@@ -170,38 +172,31 @@ class PairOutput:
         passage_first: whether the model is given the passage before the question: for natural
             language inference the passage is the premise. Classifiers of two labels, as for
             QNLI, read the question first.
+
+    Raises:
+        ModelFolderError: there are several labels, and none is called entailment.
     """
 
-    kind: Literal["logit", "entailment", "span", "answer"] = "logit"
-    label: int = 0
-    passage_first: bool = False
-
-    @classmethod
-    def of(cls, config: Any, folder: Path) -> PairOutput:
-        """Read it off a configuration of transformers; None is an exported reranker.
-
-        Raises:
-            ModelFolderError: there are several labels, and none is called entailment.
-        """
-        kind = None if config is None else pair_model(getattr(config, "architectures", None))
-        if kind == READER:
-            return cls("span")
-        if kind == INSTRUCT:
-            return cls("answer")
+    def __init__(self, config: Any, folder: Path) -> None:
+        self.kind: Literal["logit", "entailment", "span", "answer"] = "logit"
+        self.label, self.passage_first = 0, False
         known = {} if config is None else config.id2label
-        labels = {i: str(n).casefold() for i, n in known.items()}
-        if len(labels) < 2:
-            return cls()
-        # Exactly so: a model of two classes calls the other one "not_entailment".
-        found = [number for number, name in labels.items() if name == "entailment"]
-        if len(found) != 1:
-            raise ModelFolderError(
-                f"the model has {len(labels)} labels, and none is called entailment, only "
-                f"{', '.join(known.values())}",
-                where=str(folder),
-                hint="name a reranker with one label, or a model of natural language inference",
-            )
-        return cls("entailment", int(found[0]), "contradiction" in labels.values())
+        reads = None if config is None else pair_model(getattr(config, "architectures", None))
+        if reads in (READER, INSTRUCT):
+            self.kind = "span" if reads == READER else "answer"
+        elif len(known) > 1:
+            labels = {number: str(name).casefold() for number, name in known.items()}
+            # Exactly so: a model of two classes calls the other one "not_entailment".
+            found = [number for number, name in labels.items() if name == "entailment"]
+            if len(found) != 1:
+                raise ModelFolderError(
+                    f"the model has {len(labels)} labels, and none is called entailment, only "
+                    f"{', '.join(known.values())}",
+                    where=str(folder),
+                    hint="name a reranker with one label, or a model of natural language inference",
+                )
+            self.kind, self.label = "entailment", int(found[0])
+            self.passage_first = "contradiction" in labels.values()
 
     def score(self, outputs: Sequence[Floats], row: PairRow) -> float:
         """The number of one row.
@@ -302,7 +297,7 @@ class CrossEncoderScorer(RelevanceScorer):
         runtime = Runtime(device, dtype)
         self.loaded = loaded = load_encoder(model, runtime, adapter, pairs=True)
         config = None if loaded.model is None else loaded.model.config
-        self.output = PairOutput.of(config, loaded.folder)
+        self.output = PairOutput(config, loaded.folder)
         if max_length is not None and not 0 < max_length <= loaded.max_length:
             raise InputError(f"must be from 1 to {loaded.max_length}", where="max_length")
         self._max_length = max_length or loaded.max_length
