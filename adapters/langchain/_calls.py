@@ -26,11 +26,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
-    Retrying,
     retry_if_exception,
-    sleep_using_event,
-    stop_after_attempt,
-    stop_when_event_set,
     wait_exponential,
     wait_random,
 )
@@ -104,24 +100,19 @@ class Attempts:
     limits: ChatLimits
     most: int
 
-    def run(self, attempt: Callable[[], _Result], ended: threading.Event) -> _Result:
+    async def run(
+        self, attempt: Callable[[], Awaitable[_Result]], ended: threading.Event | asyncio.Event
+    ) -> _Result:
         """The result of `attempt`; gives up early once `ended` is set.
 
         Raises:
             LanguageModelError: it failed; typed by what went wrong.
         """
-        stop = stop_after_attempt(self.most) | stop_when_event_set(ended)
-        try:
-            return Retrying(stop=stop, sleep=sleep_using_event(ended), **self._rules())(attempt)
-        except Exception as error:  # noqa: BLE001 - every failure becomes a typed one
-            self._fail(error)
-
-    async def arun(
-        self, attempt: Callable[[], Awaitable[_Result]], ended: asyncio.Event
-    ) -> _Result:
-        """As `run`, without blocking the event loop; cancelling ends the attempts."""
 
         async def sleep(seconds: float) -> None:
+            if isinstance(ended, threading.Event):
+                ended.wait(seconds)
+                return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await ended.wait()
