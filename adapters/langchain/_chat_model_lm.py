@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -42,14 +42,8 @@ _ATTEMPTS = 3
 _GIVEN_UP = "another call for the same prompt failed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One request: which draw of which prompt, and what the model is given."""
-
-    prompt: int
-    draw: int
-    messages: list[BaseMessage]
-    options: dict[str, Any]
+# One request: which draw of which prompt, and messages and options that the model is given.
+_Call = tuple[int, int, list[BaseMessage], dict[str, Any]]
 
 
 class ChatModelLM:
@@ -175,7 +169,7 @@ class ChatModelLM:
         draws = Draws(len(prompts), n, events)
 
         def draw(call: _Call) -> None:
-            at_once(self._draw(model, call, draws, events[call.prompt]))
+            at_once(self._draw(model, call, draws, events[call[0]]))
 
         if len(calls) == 1:
             with when_abandoned(draws.end):
@@ -216,7 +210,7 @@ class ChatModelLM:
 
         async def in_turn(call: _Call) -> None:
             async with turns:
-                await self._draw(model, call, draws, events[call.prompt])
+                await self._draw(model, call, draws, events[call[0]])
 
         tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
         try:
@@ -237,6 +231,7 @@ class ChatModelLM:
         ended: threading.Event | asyncio.Event,
     ) -> None:
         """Ask for one draw; in the form that the kind of `ended` says."""
+        prompt, draw, _, _ = call
         limiter, is_async = self._limits.rate_limiter, isinstance(ended, asyncio.Event)
 
         async def attempt() -> Any:
@@ -255,13 +250,15 @@ class ChatModelLM:
         try:
             output = await self._attempts.run(attempt, ended)
             check_deadline()
-            draws.arrive(call.prompt, call.draw, _generation(output))
+            draws.arrive(prompt, draw, _generation(output))
         except LanguageModelError as error:
-            draws.fail(call.prompt, error)
+            draws.fail(prompt, error)
 
     async def _ask(self, model: Runnable[Any, Any], call: _Call, *, is_async: bool) -> Any:
+        _, _, messages, options = call
+
         def ask() -> Any:
-            found = model.invoke(call.messages, _config(), **call.options)
+            found = model.invoke(messages, _config(), **options)
             self._count(**tokens_of(found))  # here, so that late replies count as well
             return found
 
@@ -270,7 +267,7 @@ class ChatModelLM:
         if _blocks(model):
             return await self._runner.acall(ask, self._limits.timeout)
         async with asyncio.timeout(self._limits.timeout):
-            found = await model.ainvoke(call.messages, _config(), **call.options)
+            found = await model.ainvoke(messages, _config(), **options)
             self._count(**tokens_of(found))
             return found
 
@@ -292,14 +289,14 @@ class ChatModelLM:
             options = {"temperature": temperature}
             if self._sample_options is not None:
                 options = self._sample_options
-        calls = []
+        calls: list[_Call] = []
         for number, prompt in enumerate(prompts):
             messages = self._messages(prompt)
             for draw in range(n):
                 given = dict(options)
                 if self._seed_option is not None and seed is not None:
                     given[self._seed_option] = seed + draw
-                calls.append(_Call(number, draw, messages, given))
+                calls.append((number, draw, messages, given))
         return calls
 
     def _messages(self, prompt: str) -> list[BaseMessage]:

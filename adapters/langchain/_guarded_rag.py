@@ -30,7 +30,6 @@ from ._guard_runnable import decide_all
 from ._planning import (
     GENERATING,
     Flow,
-    Flows,
     Planner,
     RagInput,
     RagOptions,
@@ -39,6 +38,7 @@ from ._planning import (
     StreamedReply,
     ToCheck,
     decision_event,
+    run_flows,
 )
 from ._replies import Replies
 
@@ -356,12 +356,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     # -- steps of flows ---------------------------------------------------------------
 
     async def _run(self, flows: Sequence[Flow[_Result]], runs: _Runs) -> list[_Result | Exception]:
-        under_way = Flows(flows)
-        while (step := under_way.step()) is not None:
-            under_way.take(step, await self._outcomes(step, runs))
-        return under_way.results()
+        return await run_flows(flows, partial(self._outcomes, runs))
 
-    async def _outcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
+    async def _outcomes(self, runs: _Runs, step: Step) -> Sequence[object]:
         """The outcomes of one step, or exceptions in their place."""
         stage, needs = step
         given, is_async = list(needs.values()), runs.is_async
