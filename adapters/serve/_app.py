@@ -43,20 +43,6 @@ from ._proxy import ChatProxy, Retriever, chat_router
 from ._support import verdict_body
 from ._upstream import Upstream, UpstreamClient
 
-# With a label of their own in the metrics.
-_PATHS = (
-    "/healthz",
-    "/metrics",
-    "/openapi.json",
-    "/readyz",
-    "/v1/chat/completions",
-    "/v1/check",
-    "/v1/decide",
-    "/v1/decide/batch",
-    "/v1/models",
-    "/v1/score",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
@@ -162,7 +148,7 @@ def create_app(
         limits=limits,
         token=token,
         metrics=http_metrics(registry),
-        endpoints=_PATHS,
+        endpoints=("/openapi.json", *app.openapi()["paths"]),
     )
     return app
 
@@ -189,8 +175,7 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
     async def decide_batch(given: QuestionBatch) -> Response:
         """Decide many questions, scored together."""
         if len(given.requests) > limits.batch:
-            message = f"A batch has at most {limits.batch} questions."
-            raise ServeError(413, "batch_too_large", message, param="requests")
+            raise ServeError("batch_too_large", param="requests", most=limits.batch)
         passages = [as_given(one.passages) for one in given.requests]
         questions = [one.question for one in given.requests]
         decided = await guard.adecide_each(questions, passages)
@@ -262,7 +247,7 @@ def _add_operations(
     async def readyz() -> Response:
         """Tell whether requests are taken, and what the policy promises."""
         if admission.draining:
-            raise ServeError(503, "draining", "The server is about to end.")
+            raise ServeError("draining")
         found = Readiness(
             status="ready",
             calibrated=guard.policy.state,
@@ -301,20 +286,9 @@ def _add_error_replies(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
         codes = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
-        messages = {
-            400: "The body is not JSON.",
-            404: "There is no such resource.",
-            405: "The resource does not know the method.",
-        }
-        status = error.status_code
-        return reply_to(
-            ServeError(
-                status,
-                codes.get(status, "rejected"),
-                messages.get(status, "The request is rejected."),
-                headers=error.headers,
-            )
-        )
+        found = ServeError(codes.get(error.status_code, "rejected"), headers=error.headers)
+        found.status = error.status_code
+        return reply_to(found)
 
 
 def _bundled_prompt() -> Prompt:
