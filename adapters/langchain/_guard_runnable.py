@@ -38,7 +38,7 @@ async def decide_all(
 GuardInput = Mapping[str, Any]
 
 
-class GuardRunnable(Runnable[GuardInput, Decision]):
+class GuardRunnable(RunnableLambda[GuardInput, Decision]):
     """A mapping with `question` and `documents` (or `context`) → the guard's decision.
 
     `documents` is looked at first; a `context` that is one text counts as one
@@ -63,31 +63,14 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
     """
 
     def __init__(self, guard: Guard, *, name: str = "guard") -> None:
+        def decide(given: GuardInput) -> Decision:
+            return guard.decide(*_asked(given))
+
+        async def adecide(given: GuardInput) -> Decision:
+            return await guard.adecide(*_asked(given))
+
+        super().__init__(decide, adecide, name=name)
         self._guard = guard
-        self.name = name
-
-    def invoke(
-        self, input: GuardInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Decision:
-        """The decision on one question.
-
-        Raises:
-            InputError: a key is missing.
-            KnowgateError: only under the guard's `on_error="raise"`.
-        """
-        return self._call_with_config(
-            lambda given: self._guard.decide(*_asked(given)), input, config
-        )
-
-    async def ainvoke(
-        self, input: GuardInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Decision:
-        """As `invoke`, without blocking the event loop."""
-
-        async def decide(given: GuardInput) -> Decision:
-            return await self._guard.adecide(*_asked(given))
-
-        return await self._acall_with_config(decide, input, config)
 
     def batch(
         self,

@@ -211,25 +211,23 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> GuardedAnswer:
         """Answer one question, or abstain."""
-        return self._call_with_config(self._invoke, input, config, **kwargs)
+
+        def answer(given: RagInput, run_manager: Manager, config: RunnableConfig) -> GuardedAnswer:
+            return _only(at_once(self._answers([given], _Runs([config], [run_manager], kwargs))))
+
+        return self._call_with_config(answer, input, config)
 
     async def ainvoke(
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> GuardedAnswer:
         """As `invoke`, without blocking the event loop."""
-        return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
-    def _invoke(
-        self, given: RagInput, run_manager: Manager, config: RunnableConfig, **kwargs: Any
-    ) -> GuardedAnswer:
-        runs = _Runs([config], [run_manager], kwargs)
-        return _only(at_once(self._run([self._planner.answer_flow(given)], runs)))
+        async def answer(
+            given: RagInput, run_manager: AsyncManager, config: RunnableConfig
+        ) -> GuardedAnswer:
+            return _only(await self._answers([given], _Runs([config], [run_manager], kwargs)))
 
-    async def _ainvoke(
-        self, given: RagInput, run_manager: AsyncManager, config: RunnableConfig, **kwargs: Any
-    ) -> GuardedAnswer:
-        runs = _Runs([config], [run_manager], kwargs, asyncio.get_running_loop())
-        return _only(await self._run([self._planner.answer_flow(given)], runs))
+        return await self._acall_with_config(answer, input, config)
 
     # -- many questions -------------------------------------------------------------
 
@@ -242,8 +240,14 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         **kwargs: Any,
     ) -> list[GuardedAnswer]:
         """Answer many questions with one call to each part, in the order of the inputs."""
+
+        def answer(
+            given: list[RagInput], run_manager: list[Manager], config: list[RunnableConfig]
+        ) -> list[GuardedAnswer | Exception]:
+            return at_once(self._answers(given, _Runs(config, run_manager, kwargs)))
+
         return self._batch_with_config(
-            self._batch, list(inputs), config, return_exceptions=return_exceptions, **kwargs
+            answer, list(inputs), config, return_exceptions=return_exceptions
         )
 
     async def abatch(
@@ -255,32 +259,22 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         **kwargs: Any,
     ) -> list[GuardedAnswer]:
         """As `batch`, without blocking the event loop."""
+
+        async def answer(
+            given: list[RagInput], run_manager: list[AsyncManager], config: list[RunnableConfig]
+        ) -> list[GuardedAnswer | Exception]:
+            return await self._answers(given, _Runs(config, run_manager, kwargs))
+
         return _not_cancelled(
             await self._abatch_with_config(
-                self._abatch, list(inputs), config, return_exceptions=return_exceptions, **kwargs
+                answer, list(inputs), config, return_exceptions=return_exceptions
             )
         )
 
-    def _batch(
-        self,
-        inputs: list[RagInput],
-        run_manager: list[Manager],
-        config: list[RunnableConfig],
-        **kwargs: Any,
-    ) -> list[Exception | GuardedAnswer]:
-        flows = [self._planner.answer_flow(given) for given in inputs]
-        return at_once(self._run(flows, _Runs(config, run_manager, kwargs)))
-
-    async def _abatch(
-        self,
-        inputs: list[RagInput],
-        run_manager: list[AsyncManager],
-        config: list[RunnableConfig],
-        **kwargs: Any,
-    ) -> list[Exception | GuardedAnswer]:
-        flows = [self._planner.answer_flow(given) for given in inputs]
-        runs = _Runs(config, run_manager, kwargs, asyncio.get_running_loop())
-        return await self._run(flows, runs)
+    async def _answers(
+        self, inputs: list[RagInput], runs: _Runs
+    ) -> list[GuardedAnswer | Exception]:
+        return await self._run([self._planner.answer_flow(given) for given in inputs], runs)
 
     # -- streams ----------------------------------------------------------------------
 
@@ -288,7 +282,14 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[GuardedAnswer]:
         """The answer in chunks: the decision first, then text as it is generated."""
-        yield from self._transform_stream_with_config(iter([input]), self._stream, config, **kwargs)
+
+        def chunks(
+            inputs: Iterator[RagInput], run_manager: Manager, config: RunnableConfig
+        ) -> Iterator[GuardedAnswer]:
+            runs = _Runs([config], [run_manager], kwargs)
+            return each_at_once(self._chunks(next(inputs), runs))
+
+        yield from self._transform_stream_with_config(iter([input]), chunks, config)
 
     async def astream(
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
@@ -298,32 +299,17 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         async def inputs() -> AsyncIterator[RagInput]:
             yield input
 
-        stream = self._atransform_stream_with_config(inputs(), self._astream, config, **kwargs)
-        async with aclosing(stream) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        async def chunks(
+            inputs: AsyncIterator[RagInput], run_manager: AsyncManager, config: RunnableConfig
+        ) -> AsyncIterator[GuardedAnswer]:
+            runs = _Runs([config], [run_manager], kwargs)
+            async with aclosing(self._chunks(await anext(inputs), runs)) as found:
+                async for chunk in found:
+                    yield chunk
 
-    def _stream(
-        self,
-        inputs: Iterator[RagInput],
-        run_manager: Manager,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> Iterator[GuardedAnswer]:
-        [given] = inputs
-        yield from each_at_once(self._chunks(given, _Runs([config], [run_manager], kwargs)))
-
-    async def _astream(
-        self,
-        inputs: AsyncIterator[RagInput],
-        run_manager: AsyncManager,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> AsyncIterator[GuardedAnswer]:
-        [given] = [one async for one in inputs]
-        runs = _Runs([config], [run_manager], kwargs, asyncio.get_running_loop())
-        async with aclosing(self._chunks(given, runs)) as chunks:
-            async for chunk in chunks:
+        stream = self._atransform_stream_with_config(inputs(), chunks, config)
+        async with aclosing(stream) as found:
+            async for chunk in found:
                 yield chunk
 
     async def _chunks(self, given: RagInput, runs: _Runs) -> AsyncGenerator[GuardedAnswer, None]:
@@ -367,7 +353,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if stage is Stage.GUARD:
             if self._shadow is None:
                 return await decide_all(self._guard, given, is_async=is_async)
-            return self._shadow.decide(given, partial(_tell_late, runs, runs.watched(step)))
+            loop = asyncio.get_running_loop() if is_async else None
+            return self._shadow.decide(given, partial(_tell_late, loop, runs.watched(step)))
         if stage is Stage.CHECK:
             if not is_async:
                 return [check() for check in given]
@@ -437,18 +424,16 @@ class _Runs:
         configs: of the inputs.
         managers: of their runs.
         kwargs: of the call, for the generating runnable.
-        loop: in which it runs; None in its sync form.
     """
 
     configs: Sequence[RunnableConfig]
     managers: Sequence[Manager | AsyncManager]
     kwargs: Mapping[str, Any]
-    loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_async(self) -> bool:
         """Whether the call has its async form."""
-        return self.loop is not None
+        return isinstance(self.managers[0], AsyncManager)
 
     @property
     def single(self) -> bool:
@@ -498,14 +483,15 @@ async def _tell(
 
 
 def _tell_late(
-    runs: _Runs, configs: Sequence[RunnableConfig | None], decisions: Sequence[Any]
+    loop: asyncio.AbstractEventLoop | None,
+    configs: Sequence[RunnableConfig | None],
+    decisions: Sequence[Any],
 ) -> None:
     """As `_tell`, from another thread; in the event loop of the chain, if that is still running."""
-    if runs.loop is None:
+    if loop is None:
         at_once(_tell(configs, decisions, is_async=False))
-    elif any(configs) and runs.loop.is_running():
-        telling = _tell(configs, decisions, is_async=True)
-        asyncio.run_coroutine_threadsafe(telling, runs.loop)
+    elif any(configs) and loop.is_running():
+        asyncio.run_coroutine_threadsafe(_tell(configs, decisions, is_async=True), loop)
 
 
 def _not_cancelled(results: list[_Result]) -> list[_Result]:
