@@ -25,7 +25,7 @@ from ...guard.engine.causal_model import context_window, end_ids, require_causal
 from ...guard.errors import DeviceError, InputError, KnowgateError, optional_import
 from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.read_models import CheckedSettings
-from ._adapters import (
+from .encoder import (
     SCHEMA,
     TRAINING_FILE,
     finished_training,
