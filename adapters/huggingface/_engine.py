@@ -20,6 +20,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.deadlines import check_deadline
+from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.read_models import CheckedSettings
 from ._contrastive import (
@@ -31,7 +32,6 @@ from ._contrastive import (
     row_uniforms,
 )
 from ._network import Batch, Network, run_in_batches
-from ._prompts import PromptEncoder, RenderedPrompt
 
 if TYPE_CHECKING:
     import torch

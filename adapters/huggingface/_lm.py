@@ -12,13 +12,13 @@ import numpy as np
 from ...guard.contracts import Generation
 from ...guard.deadlines import call_on_thread
 from ...guard.engine.causal_model import context_window, end_ids
+from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt, check_text
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
 from ._engine import Engine, Settings, at_least_one, check_stop
 from ._loading import LoadOptions, ModelIdentity, open_model
 from ._network import Network, run_in_batches
 from ._packaged import PACKAGED_MODELS, model_folder
-from ._prompts import PromptEncoder, RenderedPrompt, check_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
