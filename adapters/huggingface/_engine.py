@@ -125,11 +125,6 @@ class Answer:
     finish: Literal["stop", "length"] | None = None
     ended_by_token: bool = False
 
-    @property
-    def text_ids(self) -> list[int]:
-        """All ids but an end token."""
-        return self.ids[:-1] if self.ended_by_token else self.ids
-
 
 @dataclass(frozen=True, slots=True)
 class _Task:
@@ -220,7 +215,8 @@ class Engine:
 
     def text(self, answer: Answer, stop: tuple[str, ...]) -> str:
         """An answer's text up to its stop string."""
-        return cut(self.encoder.text_of(answer.text_ids), stop)
+        ids = answer.ids[:-1] if answer.ended_by_token else answer.ids
+        return cut(self.encoder.text_of(ids), stop)
 
     def complete(self, prompts: Sequence[RenderedPrompt], settings: Settings) -> list[list[Answer]]:
         """`settings.n` answers per prompt; a greedy one is computed once and repeated."""

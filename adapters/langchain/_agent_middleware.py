@@ -291,7 +291,8 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             return _updated((yield _ask(request)), {_STATE: None})
         response: _Response | None = None
         if turn.steps < self._searches:
-            seen = replaced(request.messages, turn.showing_all())
+            shown = [_showing(message, found_in(message)) for message in turn.results]
+            seen = replaced(request.messages, shown)
             unseen: _Response = yield _ask(request.override(messages=seen), shown=False)
             if _calls_tools(unseen):
                 return replace(unseen, result=[without_text(one) for one in unseen.result])
@@ -484,10 +485,6 @@ class _Turn:
     def documents(self) -> list[Document]:
         """What all searches found, in order."""
         return [document for message in self.results for document in found_in(message)]
-
-    def showing_all(self) -> list[ToolMessage]:
-        """The results with the texts of everything that was found."""
-        return [_showing(message, found_in(message)) for message in self.results]
 
     def showing_kept(self, decision: Decision) -> list[ToolMessage]:
         """The results with those documents only that belong into the prompt after `decision`."""

@@ -335,17 +335,14 @@ def _described(model: Runnable[Any, Any]) -> Any:
 def _plain(value: Any) -> Any:
     """The part of `value` that JSON can hold and that may enter a fingerprint."""
     if isinstance(value, Mapping):
-        told = {str(key): _plain(held) for key, held in value.items() if not _secret(key)}
+        named = ((str(key), held) for key, held in value.items())
+        told = {key: _plain(held) for key, held in named if not _UNTOLD.search(key)}
         return {key: held for key, held in told.items() if held is not None}
     if isinstance(value, list | tuple):
         return [_plain(held) for held in value]
     if isinstance(value, str | int | float | bool):
         return value
     return None
-
-
-def _secret(key: object) -> bool:
-    return _UNTOLD.search(str(key)) is not None
 
 
 def class_name(model: Runnable[Any, Any]) -> str:

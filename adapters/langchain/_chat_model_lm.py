@@ -250,7 +250,8 @@ class ChatModelLM:
         try:
             output = await self._attempts.run(attempt, ended)
             check_deadline()
-            draws.arrive(prompt, draw, _generation(output))
+            logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
+            draws.arrive(prompt, draw, Generation(GuardedAnswer.text_of(output), logprobs))
         except LanguageModelError as error:
             draws.fail(prompt, error)
 
@@ -290,19 +291,15 @@ class ChatModelLM:
             if self._sample_options is not None:
                 options = self._sample_options
         calls: list[_Call] = []
+        system = [] if self._system_prompt is None else [SystemMessage(self._system_prompt)]
         for number, prompt in enumerate(prompts):
-            messages = self._messages(prompt)
+            messages = [*system, HumanMessage(prompt)]
             for draw in range(n):
                 given = dict(options)
                 if self._seed_option is not None and seed is not None:
                     given[self._seed_option] = seed + draw
                 calls.append((number, draw, messages, given))
         return calls
-
-    def _messages(self, prompt: str) -> list[BaseMessage]:
-        if self._system_prompt is None:
-            return [HumanMessage(prompt)]
-        return [SystemMessage(self._system_prompt), HumanMessage(prompt)]
 
     @asynccontextmanager
     async def _room(self, *, is_async: bool) -> AsyncIterator[None]:
@@ -365,11 +362,6 @@ def _told(model: Any, option: str) -> Any:
             return model.kwargs[option]
         model = model.bound
     return getattr(model, option, None)
-
-
-def _generation(output: object) -> Generation:
-    logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
-    return Generation(GuardedAnswer.text_of(output), logprobs)
 
 
 def token_logprobs(message: BaseMessage) -> tuple[float, ...] | None:

@@ -62,6 +62,9 @@ class ProxyOptions:
     prompt: Prompt | None = None
 
 
+_PROMPT = resources.files(__package__).joinpath("with_context.txt").read_text("utf-8").rstrip("\n")
+
+
 class Readiness(BaseModel):
     """The service takes requests.
 
@@ -137,7 +140,7 @@ def create_app(
         retriever = None
         if proxy.retriever is not None:
             retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
-        prompt = proxy.prompt or _bundled_prompt()
+        prompt = proxy.prompt or Prompt("serve_with_context", _PROMPT)
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
     registry = REGISTRY if registry is None else registry
     _add_operations(app, guard, registry, proxies=proxy is not None)
@@ -289,8 +292,3 @@ def _add_error_replies(app: FastAPI) -> None:
         found = ServeError(codes.get(error.status_code, "rejected"), headers=error.headers)
         found.status = error.status_code
         return reply_to(found)
-
-
-def _bundled_prompt() -> Prompt:
-    text = resources.files(__package__).joinpath("with_context.txt").read_text(encoding="utf-8")
-    return Prompt("serve_with_context", text.rstrip("\n"))

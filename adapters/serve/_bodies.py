@@ -215,11 +215,9 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 # -- decisions ------------------------------------------------------------------------------------
 
 
-def _clean(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
-
-
-Text = Annotated[str, BeforeValidator(_clean)]
+Text = Annotated[
+    str, BeforeValidator(lambda given: clean_text(given) if isinstance(given, str) else given)
+]
 
 
 class _Given(BaseModel):

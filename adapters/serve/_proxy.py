@@ -378,13 +378,10 @@ def _as_stream(
     headers: Mapping[str, str],
 ) -> Response:
     """A completion that is there, as the events of a stream."""
-    events = b"".join(events_of(completion, extension, with_usage=_wants_usage(asked)))
-    return Response(events, media_type=EVENT_STREAM, headers=headers)
-
-
-def _wants_usage(asked: GuardedRequest) -> bool:
     options = (asked.model_extra or {}).get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))
+    with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+    events = b"".join(events_of(completion, extension, with_usage=with_usage))
+    return Response(events, media_type=EVENT_STREAM, headers=headers)
 
 
 class EventStream(StreamingResponse):
