@@ -25,12 +25,12 @@ from ...guard.errors import InputError, LanguageModelError
 from ._answer import GuardedAnswer
 from ._both import at_once
 from ._calls import (
-    Attempts,
     ChatLimits,
     Draws,
     TokenUsage,
     class_name,
     each_model,
+    in_attempts,
     model_fingerprint,
     tokens_of,
 )
@@ -96,8 +96,8 @@ class ChatModelLM:
     ) -> None:
         self._limits = limits = ChatLimits() if limits is None else limits
         self._model: Runnable[Any, Any] = coerce_to_runnable(model)
-        most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
-        self._attempts = Attempts(class_name(self._model), limits, most)
+        self._most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
+        self._name = class_name(self._model)
         self._greedy_options = dict(greedy_options)
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option
@@ -248,7 +248,9 @@ class ChatModelLM:
                 return await self._ask(model, call, is_async=is_async)
 
         try:
-            output = await self._attempts.run(attempt, ended)
+            output = await in_attempts(
+                attempt, ended, model=self._name, limits=self._limits, most=self._most
+            )
             check_deadline()
             logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
             draws.arrive(prompt, draw, Generation(GuardedAnswer.text_of(output), logprobs))
