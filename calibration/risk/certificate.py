@@ -346,13 +346,17 @@ def hoeffding_bentkus_p_value(total_loss: float, n: int, risk: float) -> float:
 
 def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
     """`hoeffding_bentkus_p_value` of many totals at once; arguments are not checked."""
+    from scipy.special import rel_entr
+
     if n == 0:
         return np.ones_like(total_losses)
     # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
     whole = np.minimum(n, np.ceil(total_losses - 1e-9))
     bentkus = math.e * binomial_p_values(whole, np.full(whole.shape, n), risk)
     mean = np.minimum(total_losses / n, risk)
-    hoeffding = np.exp(-n * _relative_entropy(mean, risk))
+    # Of coins with this mean against one with `risk`; 0 log 0 is 0.
+    entropy = np.maximum(0.0, rel_entr(mean, risk) + rel_entr(1.0 - mean, 1.0 - risk))
+    hoeffding = np.exp(-n * entropy)
     return np.asarray(np.minimum(1.0, np.minimum(bentkus, hoeffding)))
 
 
@@ -361,14 +365,6 @@ def binomial_p_values(errors: Floats, n: NDArray[np.int64], risk: float) -> Floa
     from scipy.special import bdtr
 
     return np.asarray(np.where(n > 0, bdtr(errors, n, risk), 1.0), dtype=np.float64)
-
-
-def _relative_entropy(observed: Floats, risk: float) -> Floats:
-    """Of coins with `observed` against one with `risk`; 0 log 0 is 0."""
-    from scipy.special import rel_entr
-
-    found = rel_entr(observed, risk) + rel_entr(1.0 - observed, 1.0 - risk)
-    return np.asarray(np.maximum(0.0, found))
 
 
 def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
