@@ -129,11 +129,6 @@ class _Asked(SimpleNamespace):
         return path
 
     @property
-    def accepted(self) -> Sequence[Literal["generated"]]:
-        """What a policy is written in spite of."""
-        return ("generated",) if self.accept_generated else ()
-
-    @property
     def fitting(self) -> dict[str, Any]:
         """How any policy is fitted."""
         most = self.max_false_abstention
@@ -376,12 +371,10 @@ def _fit(asked: _Asked) -> None:
     memory = asked.answer_from_memory
     found = calibrate_records(
         measured, bound, delta=delta, confidence_threshold=memory, **asked.fitting
-    ).accepting(*asked.accepted)
+    )
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
-    lines = _lines("mix", mix) if mix is not None else chosen
-    shown = _calibration_lines(found, anyway=asked.write_anyway)
-    _write_or_explain(found, [*lines, *shown], asked)
+    _write_or_explain(found, asked, first=chosen if mix is None else _lines("mix", mix))
     # The run's own report knows nothing of a second run.
     one_run = asked.runs and asked.cascade.run is None and not asked.mix
     if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
@@ -404,23 +397,7 @@ def _refit(like: Path, asked: _Asked) -> None:
     if isinstance(found.risk, Leak):
         hint = "leave it out, and run `knowgate report` on the run"
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
-    new = found.accepting(*asked.accepted)
-    shown = _calibration_lines(new, anyway=asked.write_anyway)
-    _write_or_explain(new, [*shown, *_lines("changed", old, new.policy)], asked)
-
-
-def _calibration_lines(found: Calibrated, *, anyway: bool) -> list[str]:
-    """Say what is promised, by which thresholds, and how the policy does.
-
-    Args:
-        found: by a calibration.
-        anyway: whether it is written whatever speaks against it; else one with a problem is not,
-            and promises nothing.
-    """
-    refused = bool(found.problems) and not anyway
-    chosen = isinstance(found.risk, Costs | MaxAbstention)
-    reviews = _lines("reviews", found.reviews, quote(found.measured.source))
-    return [*_lines("calibrated", found, refused, chosen), *reviews]
+    _write_or_explain(found, asked, last=_lines("changed", old, found.policy))
 
 
 def rate_text(rate: Interval) -> str:
@@ -434,18 +411,31 @@ def _lines(macro: str, *given: Any) -> list[str]:
     return [f"  {line}" if line.startswith("- ") else line for line in lines]
 
 
-def _write_or_explain(found: Calibrated, lines: list[str], asked: _Asked) -> None:
-    """Write the policy and print the lines, or say why it should not serve and what would work.
+def _write_or_explain(
+    found: Calibrated, asked: _Asked, *, first: Sequence[str] = (), last: Sequence[str] = ()
+) -> None:
+    """Write the policy and say what it does, or why it should not serve and what would work.
+
+    Args:
+        found: by a calibration.
+        asked: the options. Where it is written whatever speaks against it, it promises what it
+            can; else one with a problem is not written, and promises nothing.
+        first: lines before what it does.
+        last: lines after that.
 
     Raises:
         typer.Exit: with code 3, if the policy has a problem and is not to be written anyway.
     """
     from ..policies import write_calibrated
 
+    found = found.accepting(*["generated"] * asked.accept_generated)
     policy_out, report = asked.policy_out, asked.report
     written = write_calibrated(found, policy_out, report, anyway=asked.write_anyway)
     print_figures(_figures(found, policy_out if written else None))
-    out.print("\n".join(lines))
+    chosen = isinstance(found.risk, Costs | MaxAbstention)
+    shown = _lines("calibrated", found, not written, chosen)
+    shown += _lines("reviews", found.reviews, quote(found.measured.source))
+    out.print("\n".join([*first, *shown, *last]))
     for problem in found.problems:
         err.print(f"problem: {problem.what}")
         if problem.kind == "generated":
