@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from pydantic import Field
 
 from ...calibration import Interval
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
@@ -68,8 +69,8 @@ class CascadeOptions(Pairs):
 
     run: Path | None = None
     strict: Path | None = None
-    cost: float | None = None
-    abstention_cost: float | None = None
+    cost: float | None = Field(None, ge=0, allow_inf_nan=False)
+    abstention_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     on_failure: Literal["abstain", "cheap"] | None = None
 
     def added_to(self, measured: CalibrationSet) -> CalibrationSet:
@@ -92,26 +93,23 @@ class CascadeOptions(Pairs):
                 where="--cascade",
                 hint="name a run of the costly scorer with run=RUN",
             )
-        try:
-            return replace(measured, cascade=replace(measured.cascade, **changes))
-        except ValueError as error:
-            raise InputError(str(error), where="--cascade", hint="write e.g. cost=200") from None
+        return replace(measured, cascade=replace(measured.cascade, **changes))
 
 
 class _LossOptions(Pairs):
     """The loss table of a selective promise."""
 
-    wrong_follow: float = 1.0
-    wrong_answer: float = 1.0
-    false_abstention: float = 0.0
+    wrong_follow: float = Field(1.0, ge=0, le=1)
+    wrong_answer: float = Field(1.0, ge=0, le=1)
+    false_abstention: float = Field(0.0, ge=0, le=1)
 
 
 class _CostOptions(Pairs):
     """What chooses a threshold without a promise."""
 
-    leak: float
-    abstention: float = 1.0
-    missing_share: float = 0.5
+    leak: float = Field(gt=0, allow_inf_nan=False)
+    abstention: float = Field(1.0, gt=0, allow_inf_nan=False)
+    missing_share: float = Field(0.5, gt=0, lt=1)
 
 
 class _Asked(SimpleNamespace):
@@ -153,23 +151,20 @@ class _Asked(SimpleNamespace):
         self.require_fitting(promise)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
         missing = cast("Missing | None", self.missing and self.missing.replace("-", "_"))
-        try:
-            if promise == "leak":
-                if not leaves_out:
-                    # Records of left-out questions may promise a leak; others say nothing of one.
-                    self.reject("records", why=f"does not go with {_PROMISES[promise]}")
-                return Leak(risk, missing)
-            if promise == "cost":
-                costs = parse_pairs("--cost", self.cost, _CostOptions)
-                return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
-            if promise == "max_abstention":
-                return MaxAbstention(self.max_abstention, missing)
-            if promise == "coverage":
-                return Coverage(self.coverage)
-            given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
-            losses = None if self.cost is None else LossTable(**given)
-        except ValueError as error:
-            raise InputError(str(error), where=option_name(promise), hint="see --help") from None
+        if promise == "leak":
+            if not leaves_out:
+                # Records of left-out questions may promise a leak; others say nothing of one.
+                self.reject("records", why=f"does not go with {_PROMISES[promise]}")
+            return Leak(risk, missing)
+        if promise == "cost":
+            costs = parse_pairs("--cost", self.cost, _CostOptions)
+            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+        if promise == "max_abstention":
+            return MaxAbstention(self.max_abstention, missing)
+        if promise == "coverage":
+            return Coverage(self.coverage)
+        given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
+        losses = None if self.cost is None else LossTable(**given)
         if not any(given.values()):
             raise InputError(
                 "nothing costs anything, so that every policy would do",
@@ -323,7 +318,8 @@ def calibrate(
             where it is the same.
     """
     given = locals()
-    _require_inside(1 - _LEAST, risk=risk, delta=delta, coverage=coverage)
+    within = {"risk": risk, "delta": delta, "coverage": coverage, "max_abstention": max_abstention}
+    _require_inside(1 - _LEAST, **within)
     shares = {"share": share, "max_false_abstention": max_false_abstention}
     _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
     if dry_run:
