@@ -253,19 +253,12 @@ def _checked(value: dict[str, Any], *, where: str, allow_changed: bool) -> Polic
     fields = {name: field for name, field in value.items() if name != _DIGEST}
     fault = None
     try:
-        try:
-            found = _parsed(fields)
-        except (PolicyError, ValidationError):
-            if not allow_changed:
-                raise
-            # Only the guarantee may be at odds with the thresholds.
-            found, fault = _parsed({**fields, "guarantee": None}), "its guarantee is invalid"
-    except PolicyError as error:
-        raise PolicyError(error.what, where=where, hint=error.hint) from None
-    except RecursionError:
-        raise PolicyError("nested too deeply", where=where, hint=_HINT) from None
-    except ValidationError as error:
-        raise PolicyError(first_fault(error), where=where, hint=_HINT) from None
+        found = _parsed(fields, where)
+    except PolicyError:
+        if not allow_changed:
+            raise
+        # Only the guarantee may be at odds with the thresholds.
+        found, fault = _parsed({**fields, "guarantee": None}, where), "its guarantee is invalid"
     if fault is None and digest is None and found.calibrated:
         fault = "it has no digest"
     if fault is None and digest is not None:
@@ -285,10 +278,18 @@ def _checked(value: dict[str, Any], *, where: str, allow_changed: bool) -> Polic
     return found.model_copy(update={**changes, "note": note.strip()})
 
 
-def _parsed(fields: dict[str, Any]) -> Policy:
-    # As JSON, where `strict` takes lists for tuples and text for routes, but neither
-    # true nor "0.5" for a number.
-    return Policy.model_validate_json(json.dumps(fields), strict=True)
+def _parsed(fields: dict[str, Any], where: str) -> Policy:
+    try:
+        # As JSON, where `strict` takes lists for tuples and text for routes, but neither
+        # true nor "0.5" for a number.
+        return Policy.model_validate_json(json.dumps(fields), strict=True)
+    except PolicyError as error:
+        what, hint = error.what, error.hint
+    except RecursionError:
+        what, hint = "nested too deeply", _HINT
+    except ValidationError as error:
+        what, hint = first_fault(error), _HINT
+    raise PolicyError(what, where=where, hint=hint)
 
 
 # Further names of this module are listed by the package.
