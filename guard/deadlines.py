@@ -90,19 +90,26 @@ def when_abandoned(callback: Callable[[], object]) -> Iterator[None]:
 
 
 class _Call:
-    """One call under a deadline.
+    """One call under a deadline, on the caller's thread or handed to a worker.
 
     Args:
         seconds: until its deadline; None for no limit.
+        task: what a worker thread does; None for a call on the caller's own.
+
+    Attributes:
+        arrived: of a worker's, its outcome, a pair (value, failure) and never an exception, since
+            asyncio cannot carry every one. The first outcome counts.
+        queued: whether it was behind other calls when it was handed over.
+        overdue: whether it is running, although nobody waits for it.
     """
 
-    __slots__ = ("_parent", "abandoned", "ends", "on_abandon")
-
-    def __init__(self, seconds: float | None) -> None:
-        self._parent = _current.get()
+    def __init__(self, seconds: float | None, task: Any = None) -> None:
+        self._parent, self.task = _current.get(), task
         self.ends = math.inf if seconds is None else time.monotonic() + seconds
-        self.abandoned = False
         self.on_abandon: list[Callable[[], object]] = []
+        self.abandoned = self.queued = self.begun = self.overdue = False
+        if task is not None:
+            self.arrived: Future[tuple[Any, Exception | None]] = Future()
 
     @property
     def remaining(self) -> float:
@@ -119,29 +126,12 @@ class _Call:
             call = call._parent
 
     def abandon(self) -> None:
-        """Let it end at its next check."""
+        """Let it end at its next check, and wake whoever still waits for it."""
         self.abandoned = True
         for callback in list(self.on_abandon):
             callback()
-
-
-class _WorkerCall(_Call):
-    """One call handed to a worker thread.
-
-    Attributes:
-        arrived: its outcome, a pair (value, failure) and never an exception, since asyncio cannot
-            carry every one. The first outcome counts.
-        queued: whether it was behind other calls when it was handed over.
-        overdue: whether it is running, although nobody waits for it.
-    """
-
-    __slots__ = ("arrived", "begun", "overdue", "queued", "task")
-
-    def __init__(self, task: Callable[[], Any], seconds: float | None) -> None:
-        super().__init__(seconds)
-        self.task = task
-        self.arrived: Future[tuple[Any, Exception | None]] = Future()
-        self.queued = self.begun = self.overdue = False
+        if self.task is not None:
+            self.arrive(None, DeadlineExceededError())
 
     def arrive(self, value: Any, failure: Exception | None) -> None:
         """Take the first outcome; what comes after it, or after the deadline, is dropped."""
@@ -149,11 +139,6 @@ class _WorkerCall(_Call):
             value, failure = None, DeadlineExceededError()
         with suppress(InvalidStateError):
             self.arrived.set_result((value, failure))
-
-    def abandon(self) -> None:
-        """Also wake whoever still waits for it."""
-        super().abandon()
-        self.arrive(None, DeadlineExceededError())
 
     def wait(self) -> bool:
         """Wait for the outcome; False at the deadline."""
@@ -184,15 +169,15 @@ class Pool:
     def __init__(self, max_workers: int) -> None:
         self._max_workers = max_workers
         self._lock = threading.Lock()
-        self._calls: SimpleQueue[_WorkerCall | None] = SimpleQueue()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._running: set[_WorkerCall] = set()
-        self.unattended: set[_WorkerCall] = set()  # that nobody waits for
+        self._running: set[_Call] = set()
+        self.unattended: set[_Call] = set()  # that nobody waits for
         self._free = 0  # idle threads less waiting calls
         self._overdue = 0  # threads on a call that its caller has given up
         self._ended = False
 
-    def start(self, call: _WorkerCall, most_waiting: float = math.inf) -> None:
+    def start(self, call: _Call, most_waiting: float = math.inf) -> None:
         """Hand `call` to a thread, or queue it for the next free one.
 
         Raises:
@@ -210,7 +195,7 @@ class Pool:
             change_queue("calls", 1)
         self._calls.put(call)
 
-    def abandon(self, call: _WorkerCall) -> None:
+    def abandon(self, call: _Call) -> None:
         """Let `call` end, for nobody waits any more; it is not begun if it was not yet."""
         call.abandon()
         with self._lock:
@@ -254,7 +239,7 @@ class Pool:
             self._perform(call)
             del call  # an idle thread must not keep the last question alive
 
-    def _perform(self, call: _WorkerCall) -> None:
+    def _perform(self, call: _Call) -> None:
         with self._lock:
             call.begun = not call.abandoned and not self._ended
             if call.begun:
@@ -311,7 +296,7 @@ class DeadlineRunner:
         pool, context = self._pool, contextvars.copy_context()
         # Part of no call around it, whose deadline is not this one's.
         context.run(_current.set, None)
-        call = context.run(_WorkerCall, lambda: context.run(task), None)
+        call = context.run(_Call, None, lambda: context.run(task))
         context.run(_current.set, call)
         pool.start(call, most_waiting)
         pool.unattended.add(call)
@@ -355,10 +340,10 @@ class DeadlineRunner:
         return result
 
     @contextmanager
-    def _started(self, task: Callable[[], Any], seconds: float | None) -> Iterator[_WorkerCall]:
+    def _started(self, task: Callable[[], Any], seconds: float | None) -> Iterator[_Call]:
         """Hand `task` to a thread; it is abandoned where the block raises."""
         pool, context = self._pool, contextvars.copy_context()
-        call = _WorkerCall(lambda: context.run(task), seconds)
+        call = _Call(seconds, lambda: context.run(task))
         context.run(_current.set, call)
         pool.start(call)
         try:
@@ -411,7 +396,7 @@ async def call_on_thread(task: Callable[[], T]) -> T:
         call.abandon()
 
 
-def _late(call: _WorkerCall) -> Exception:
+def _late(call: _Call) -> Exception:
     return AllWorkersBusyError() if call.queued and not call.begun else DeadlineExceededError()
 
 
