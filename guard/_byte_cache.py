@@ -26,6 +26,9 @@ class ByteCache(Generic[Key, Value]):
 
     Long texts are best kept under their `content_key`, so that the cache does not hold them.
 
+    Attributes:
+        bytes_kept: what keys and values take together.
+
     Args:
         most_bytes: of all keys and values together; 0 keeps nothing.
         size: the bytes of one value, what it refers to included.
@@ -46,17 +49,12 @@ class ByteCache(Generic[Key, Value]):
             raise InputError("must not be negative", where="cache_bytes")
         self._most_bytes, self._size, self._name = most_bytes, size, name
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
-        self._bytes = 0
+        self.bytes_kept = 0
         self._lock = threading.Lock()
         after_fork(self)
 
     def __len__(self) -> int:
         return len(self._values)
-
-    @property
-    def bytes_kept(self) -> int:
-        """What keys and values take together."""
-        return self._bytes
 
     def get(self, key: Key) -> Value | None:
         """The value of one key, which counts as used; None where there is none."""
@@ -94,10 +92,10 @@ class ByteCache(Generic[Key, Value]):
                 # Another thread may have added the same one meanwhile.
                 if key not in self._values and sizes[key] <= self._most_bytes:
                     self._values[key] = value, sizes[key]
-                    self._bytes += sizes[key]
-            while self._bytes > self._most_bytes:
+                    self.bytes_kept += sizes[key]
+            while self.bytes_kept > self._most_bytes:
                 _, (_, dropped) = self._values.popitem(last=False)
-                self._bytes -= dropped
+                self.bytes_kept -= dropped
 
     def made(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value of one key, made where it is not there."""
@@ -109,7 +107,7 @@ class ByteCache(Generic[Key, Value]):
     def forget(self) -> None:
         """Drop all values."""
         self._lock = threading.Lock()
-        self._values, self._bytes = OrderedDict(), 0
+        self._values, self.bytes_kept = OrderedDict(), 0
 
     def begin(self) -> None:
         """Drop what another thread was at when this process was forked."""

@@ -124,7 +124,8 @@ class GuardOptions(CheckedSettings):
         for signal in signals:
             if signal.name in given:
                 turns[signal.name] = Turns(given[signal.name], self.max_wait, fixed=True)
-            elif signal.computes_here and seconds[signal.name] is not None:
+            # What computes on this machine takes longer each, the more questions there are at once.
+            elif not (signal.concurrent or signal.has("ameasure") or seconds[signal.name] is None):
                 turns[signal.name] = Turns(signal.at_once or self.most_threads, self.max_wait)
         return actions, seconds, turns
 

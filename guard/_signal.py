@@ -119,11 +119,6 @@ class Signal(ABC, Generic[Measured]):
         """Whether the signal implements `ameasure`, `measure_many` or `ameasure_many`."""
         return getattr(type(self), form) is not getattr(Signal, form)
 
-    @property
-    def computes_here(self) -> bool:
-        """Whether it computes on this machine, so that many questions at once take longer each."""
-        return not self.concurrent and not self.has("ameasure")
-
 
 class Veto(Signal[Measured]):
     """A signal that can only turn a route into `abstain`.

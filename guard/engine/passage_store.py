@@ -114,15 +114,7 @@ class PassageStore:
             raise _damaged(self.path, f"cannot be read ({error.strerror})") from None
         with self._reading() as connection:
             _require_about(connection, encoder, self.path)
-            [(self._last, self._count)] = connection.execute(
-                "SELECT ifnull(max(rowid), 0), count(*) FROM passages"
-            )
-
-    def __len__(self) -> int:
-        return int(self._count)
-
-    def __contains__(self, key: bytes) -> bool:
-        return self.raw(key) is not None
+            [(self._last,)] = connection.execute("SELECT ifnull(max(rowid), 0) FROM passages")
 
     def found(self, keys: Iterable[bytes]) -> dict[bytes, list[EncodedText]]:
         """The windows of the passages that are there, by key.
@@ -130,20 +122,18 @@ class PassageStore:
         Raises:
             ModelFolderError: the vectors of a passage are damaged.
         """
-        raws = ((key, self.raw(key)) for key in keys)
-        return {key: _unpacked(raw) for key, raw in raws if raw is not None}
-
-    def raw(self, key: bytes) -> bytes | None:
-        """The checked bytes of one passage, None where it is not there. Raises as `found`."""
-        with self._reading() as connection:
-            query = "SELECT crc, vectors FROM passages WHERE key = ? AND rowid <= ?"
-            found = connection.execute(query, (key[:_KEY_BYTES], self._last)).fetchone()
-        if found is None:
-            return None
-        crc, raw = found
-        if not isinstance(raw, bytes) or zlib.crc32(raw) != crc:
-            raise _damaged(self.path, "the vectors of a passage are not as written")
-        return raw
+        found: dict[bytes, list[EncodedText]] = {}
+        for key in keys:
+            with self._reading() as connection:
+                query = "SELECT crc, vectors FROM passages WHERE key = ? AND rowid <= ?"
+                row = connection.execute(query, (key[:_KEY_BYTES], self._last)).fetchone()
+            if row is None:
+                continue
+            crc, raw = row
+            if not isinstance(raw, bytes) or zlib.crc32(raw) != crc:
+                raise _damaged(self.path, "the vectors of a passage are not as written")
+            found[key] = _unpacked(raw)
+        return found
 
     @staticmethod
     def rounded(windows: Sequence[EncodedText]) -> list[EncodedText]:
