@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from .errors import InputError, first_fault, in_one_line
-from .files import read_json, read_jsonl
+from .files import AnyPath, read_json, read_jsonl
 
 Model = TypeVar("Model", bound=BaseModel)
 _HINT = "fix the file or write it again"
 
 
 def read_models(
-    path: str | os.PathLike[str], model: type[Model], *, hint: str = _HINT, links: bool = True
+    path: AnyPath, model: type[Model], *, hint: str = _HINT, links: bool = True
 ) -> Iterator[tuple[str, Model]]:
     """Yield each line of a JSON-lines file as a model, with its place as `file:line`.
 
@@ -38,21 +38,18 @@ def read_models(
         yield where, check_model(model, value, where=where, hint=hint)
 
 
-def read_model(
-    path: str | os.PathLike[str], model: type[Model], *, hint: str = _HINT, links: bool = True
-) -> Model:
+def read_model(path: AnyPath, model: type[Model], *, hint: str = _HINT) -> Model:
     """Read a JSON file that holds one model.
 
     Args:
         path: of the file.
         model: what the file must be.
         hint: what to do about a file that is none.
-        links: whether the path may be a link to a regular file.
 
     Raises:
         InputError: the file cannot be read, or is not such a model; names the first fault.
     """
-    return check_model(model, read_json(path, links=links), where=os.fspath(path), hint=hint)
+    return check_model(model, read_json(path), where=os.fspath(path), hint=hint)
 
 
 def check_model(model: type[Model], value: Any, *, where: str, hint: str = _HINT) -> Model:
