@@ -122,11 +122,9 @@ def _without_drawing(model: LanguageModel, call: JointCall) -> list[Any]:
 def _method(model: LanguageModel, name: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = getattr(model, name, None)
     if found is None:
-        raise InputError(
-            f"a {type(model).__name__} has no {name}",
-            where="language_model",
-            hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
-        )
+        hint = "use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM"
+        what = f"a {type(model).__name__} has no {name}"
+        raise InputError(what, where="language_model", hint=hint)
     return found
 
 

@@ -141,8 +141,7 @@ class ReplyChecker:
         if self.metrics is not None and verdict.support is not None:
             action = self.action if self.acts else "flag"
             value = verdict.support.value
-            unsupported = value < self.threshold
-            self.metrics.count_support(value, action if unsupported else None, seconds)
+            self.metrics.count_support(value, action if value < self.threshold else None, seconds)
         if self.observers is not None:
             self.observers.tell_reply(question, verdict)
 

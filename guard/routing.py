@@ -431,14 +431,10 @@ def _with_context(policy: PolicyFields, signals: Signals) -> RouteChoice:
 
 
 def _sufficient(policy: PolicyFields, signals: Signals) -> bool:
-    threshold = policy.relevance_threshold
-    return (
-        policy.may_follow
-        and threshold is not None
-        and signals.relevance is not None
-        and not signals.nothing_retrieved
-        and signals.relevance >= threshold
-    )
+    threshold, relevance = policy.relevance_threshold, signals.relevance
+    if not policy.may_follow or threshold is None or relevance is None:
+        return False
+    return relevance >= threshold and not signals.nothing_retrieved
 
 
 def is_confident(policy: PolicyFields, signals: Signals) -> bool:

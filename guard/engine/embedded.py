@@ -324,9 +324,7 @@ def as_graphs_take_them(weights: Mapping[str, NDArray[np.float32]]) -> Weights:
 def _head(adapter: Path) -> Weights:
     head = read_tensors(adapter / HEAD_WEIGHTS)
     if {name: one.shape for name, one in head.items()} != _HEAD:
-        raise ModelFolderError(
-            "its weights are not those of a pooler and a classifier of one logit",
-            where=str(adapter / HEAD_WEIGHTS),
-            hint="use the bundled folder",
-        )
+        what = "its weights are not those of a pooler and a classifier of one logit"
+        where = str(adapter / HEAD_WEIGHTS)
+        raise ModelFolderError(what, where=where, hint="use the bundled folder")
     return {name: np.ascontiguousarray(one.astype(np.float32).T) for name, one in head.items()}

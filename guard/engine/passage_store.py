@@ -218,11 +218,9 @@ class PassageWriter:
         """Write passages; those that are there already stay as they are."""
         for key, windows in encoded.items():
             raw = _packed(windows)
+            row = key[:_KEY_BYTES], zlib.crc32(raw), raw
             with self._writing():
-                self._connection.execute(
-                    "INSERT OR IGNORE INTO passages VALUES (?, ?, ?)",
-                    (key[:_KEY_BYTES], zlib.crc32(raw), raw),
-                )
+                self._connection.execute("INSERT OR IGNORE INTO passages VALUES (?, ?, ?)", row)
 
     def commit(self) -> None:
         """Make what was appended count."""
