@@ -180,8 +180,9 @@ def _system(
     model: str, prompt: SystemPrompt | None, retrieval: str, guard: GuardChoice, top_k: int
 ) -> ReplySystem:
     named = "" if prompt is None else prompt.name
+    parts = [part for part in (model, retrieval, named) if part]
     return ReplySystem(
-        system_id=system_id(model, retrieval, named, guard.name),
+        system_id=guarded_id("·".join(parts), guard.name),
         model=model,
         prompt=named,
         prompt_sha256="" if prompt is None else prompt.sha256,
@@ -190,16 +191,6 @@ def _system(
         guard_sha256=guard.sha256,
         top_k=None if retrieval in ("direct", "long_context") else top_k,
     )
-
-
-def system_id(model: str, retrieval: str, prompt: str, guard: str) -> str:
-    """The parts that are not empty, with dots between them.
-
-    Example:
-        >>> system_id("embedded", "basic_rag", "basic", "policy")
-        'embedded·basic_rag·basic·guard-policy'
-    """
-    return guarded_id("·".join(part for part in (model, retrieval, prompt) if part), guard)
 
 
 def guarded_id(system: str, guard: str) -> str:
@@ -288,8 +279,10 @@ class SystemRun:
         Raises:
             InputError: a guard, a retriever or the writer cannot be made.
         """
-        pairs = {(item.system.guard, item.system.model): None for item in items}
-        Replier(self.systems).require_guards(list(pairs))
+        replier = Replier(self.systems)
+        guarded = [item.system for item in items if item.system.guarded]
+        for guard, model in dict.fromkeys((one.guard, one.model) for one in guarded):
+            replier.guard(guard, model)
         for name in {live.retrieval for live in self.systems.live}:
             if name.startswith(PYTHON):
                 base = next(iter(self._bases))
@@ -339,7 +332,13 @@ class SystemRun:
             # Embedding a knowledge base takes its time, which is no case's own.
             for name, (retrieval, base, _) in wanted.items():
                 if name not in table.done and (retrieval, base) not in retrievers:
-                    retrievers[retrieval, base] = self._retriever(retrieval, base)
+                    retrievers[retrieval, base] = load_retriever(
+                        retrieval,
+                        self._bases[base],
+                        partial(self.index, base),
+                        lm=self.writer() if retrieval == "hyde" else None,
+                        top_k=self._top_k,
+                    )
             # A retriever that cannot be made is not the case's fault.
             limits = replace(limits, stop_on=(InputError, MissingDependencyError))
             calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
@@ -382,15 +381,6 @@ class SystemRun:
                 one = name, item.base, item.case
                 wanted.setdefault(context_id(name, item.case.case_id), one)
         return wanted
-
-    def _retriever(self, name: str, base: str) -> Retriever:
-        return load_retriever(
-            name,
-            self._bases[base],
-            partial(self.index, base),
-            lm=self.writer() if name == "hyde" else None,
-            top_k=self._top_k,
-        )
 
 
 def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:

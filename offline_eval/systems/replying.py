@@ -19,7 +19,7 @@ from ...guard.text import clean_text
 from ..judging.contract import sha256_of
 from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
-from .guards import OFF, Scorers, build_guard
+from .guards import Scorers, build_guard
 from .models import (
     CallMeter,
     ModelUnderTest,
@@ -162,16 +162,6 @@ class Replier:
         """Passage id → text of what a context refers to, in its order."""
         return context_texts(context, self.passages.get(base, {}), self.passages.get("", {}))
 
-    def require_guards(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Make the guards for these (guard, model) now.
-
-        Raises:
-            InputError: one of them cannot be made.
-        """
-        for guard, model in pairs:
-            if guard != OFF:
-                self._guard(guard, model)
-
     async def __call__(self, item: Asked) -> ReplyRow:
         """The row of one item.
 
@@ -254,7 +244,7 @@ class Replier:
     async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
         """The decision on what a guard gets to see, shared where it is the same one."""
         name, model = item.system.guard, item.system.model
-        guard = self._guard(name, model)
+        guard = self.guard(name, model)
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
         key = (name, model if asks else "", sha256_of(item.case.question, *texts))
@@ -272,7 +262,12 @@ class Replier:
             raise LanguageModelError("the passages nearest to the question could not be found")
         return tuple(self._texts(nearest.context, item.base).values())
 
-    def _guard(self, name: str, model: str) -> Guard:
+    def guard(self, name: str, model: str) -> Guard:
+        """The guard of a name, other than `off`, in front of a model; made once.
+
+        Raises:
+            InputError: it cannot be made.
+        """
         if (name, model) not in self._guards:
             known = self.systems.models.get(model)
             asked = None if known is None else partial(counted_model, known)
