@@ -146,7 +146,7 @@ def _read(path: Path) -> Iterator[_Line]:
     if not path.is_dir():
         yield from (line for _, line in read_models(path, _Line, hint=_HINT))
         return
-    from ..suites.ookb.replies import Evidence
+    from ..judging.rated import Evidence
 
     for reply in Evidence(path).replies:
         if (passages := reply.passages) is None:

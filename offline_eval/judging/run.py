@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ..run import CallLimits, RepliesRun
@@ -22,6 +23,9 @@ from .contract import Judge, JudgedReply, Verdict, judged_reply
 from .llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
+# What is known of a reply that a guard gave in the model's place, and why; no judge is asked.
+OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
+GUARDS_OWN = "the guard's own reply"
 _LONGEST_DETAIL = 300
 
 
@@ -76,7 +80,8 @@ def judge_run(
     """Judge every reply of a run and append the verdicts to `judgements`.
 
     Verdicts that the run has are not asked for again, so a killed round resumes.
-    Rows of failed replies are not judged. A judge's failure is a row, too, and is asked
+    Rows of failed replies are not judged, and replies that a guard gave in the model's place are
+    abstentions without asking. A judge's failure is a row, too, and is asked
     again on demand alone. Not to be called where an event loop runs: use
     `asyncio.to_thread` there.
 
@@ -157,6 +162,8 @@ class _Judging:
             for row in run.replies.values()
             if row.error is None and row.response is not None
         }
+        rows = run.replies.values()
+        self._of_guard = {row.reply_id for row in rows if row.route is Route.ABSTAIN}
         self._known: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for one in run.judgements.values():
             if one.outcome is not None:
@@ -202,11 +209,18 @@ class _Judging:
         """The replies that there is something to judge of, with what is known of them."""
         for reply_id, material in self._material.items():
             known = {} if at_most else self._known[judge.name, reply_id]
-            if judge.wants(criterion, material, known):
+            if reply_id in self._of_guard:
+                wanted = criterion in OF_GUARD
+            else:
+                wanted = judge.wants(criterion, material, known)
+            if wanted:
                 yield _Asked(judge.name, criterion, material, known)
 
     async def _judged(self, asked: _Asked) -> dict[str, Any]:
-        verdict = await self._ask(asked)
+        if asked.material.reply_id in self._of_guard:
+            verdict = Verdict(OF_GUARD[asked.criterion], reasoning=GUARDS_OWN)
+        else:
+            verdict = await self._ask(asked)
         if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
             raise JudgeError("the judge returned something that is no verdict")
         self._known[asked.judge, asked.material.reply_id][asked.criterion] = verdict.outcome

@@ -13,7 +13,8 @@ from ...guard.decision import Decision
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.prompts import Prompt
-from ..run.questions import CaseKind
+from ..data.questions import QuestionRecord
+from ..run.questions import CaseKind, Question
 from ..run.replies import ReplyContext, ReplyRow, ReplySystem
 
 PROMPTS = ("basic", "conservative", "opinion")
@@ -165,6 +166,12 @@ class Case:
     kind: CaseKind
     question: str
     passage_id: str
+
+    @classmethod
+    def of(cls, asked: QuestionRecord | Question, kind: CaseKind, passage_id: str = "") -> Case:
+        """Make a case of a question; without a passage nothing of the knowledge base answers it."""
+        name = asked.question_id
+        return Case(f"{name}/{kind.value}", name, kind, asked.question, passage_id)
 
 
 @dataclass(frozen=True, slots=True)

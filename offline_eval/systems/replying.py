@@ -162,6 +162,10 @@ class Replier:
         """Passage id → text of what a context refers to, in its order."""
         return context_texts(context, self.passages.get(base, {}), self.passages.get("", {}))
 
+    async def answer(self, items: Sequence[Asked], system: object) -> list[ReplyRow]:
+        """Ask the systems, or take the replies of the logs; also in the worker of a Ray cluster."""
+        return [await self(one) for one in items]
+
     async def __call__(self, item: Asked) -> ReplyRow:
         """The row of one item.
 
