@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.messages import HumanMessage
 
@@ -28,11 +28,8 @@ from .models import (
     counted_model,
     decide,
 )
-from .plan import Asked, Replayed, split_citation
+from .plan import Asked, Replayed, Systems, split_citation
 from .retrieval import Retrieved, context_texts
-
-if TYPE_CHECKING:
-    from .comparison import Systems
 
 _Value = TypeVar("_Value")
 
