@@ -19,6 +19,7 @@ from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.support.commands import command
 from tests.support.paths import ROOT
 
+
 def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
     found = knowgate().out
 
