@@ -101,7 +101,7 @@ def test_doctor_tells_what_is_missing_from_what_is_not_needed(
     hint: str,
 ) -> None:
     def version(name: str) -> str:
-        if name == package:
+        if name in (package, "onnxruntime-gpu"):
             raise metadata.PackageNotFoundError(name)
         return "1"
 
