@@ -201,10 +201,8 @@ class _Asked(SimpleNamespace):
         inputs = {"records": self.records, "report": self.report, "old_policy": old_policy}
         for run in (*self.runs, self.cascade.run, self.cascade.strict):
             require_apart(self.policy_out, run=run, **inputs)
-        if len(self.runs) > 1 and self.cascade.run is not None:
-            raise InputError(
-                "goes with one --run", where="--cascade", hint="calibrate a cascade by itself"
-            )
+        if len(self.runs) > 1:
+            self.reject("cascade", why="goes with one --run", hint="calibrate a cascade by itself")
         if self.records is not None:
             scorer = None if self.scorer is None else load_scorer(self.scorer)
             return [self.cascade.added_to(read_records(self.records, scorer))]

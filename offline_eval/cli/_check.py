@@ -18,7 +18,7 @@ from ...guard.signals.relevance.registry import scorer_name
 from ._app import COMMANDS
 from ._calibrate import MissingAnswers
 from ._console import collected_figures, out, print_figures, tell
-from ._options import documented, prints_figures
+from ._options import documented, prints_figures, required
 from ._project_file import FILE_NAME, ProjectFile
 
 
@@ -65,10 +65,8 @@ def check(
         out_dir: Folder for run, policy and report; continued.
     """
     measuring = _given(ctx, "questions", "chain", "documents", "scorer", "unanswerable")
-    if questions is None and "questions" not in _section(ctx, "measure"):
-        raise InputError(
-            "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
-        )
+    if "questions" not in _section(ctx, "measure"):
+        required(questions, "--questions", "name a file, or write one with `knowgate init`")
     of_file = _section(ctx, "measure").get("scorer")
     if str(scorer or of_file or "").startswith("mix:"):
         raise InputError(

@@ -23,7 +23,7 @@ from ...guard.read_models import read_models
 from ..run.measured_run import MeasuredRun
 from ..suites.ookb.signals import replayed_decisions
 from ._console import out, print_figures
-from ._options import prints_figures
+from ._options import prints_figures, require_one
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -91,8 +91,7 @@ def drift(
         fail_on_drift: Exit code 1 on drift or any alarm.
     """
     hint = "name a file of decisions, or a run of measured questions"
-    if (input_path is None) == (run is None):
-        raise InputError("one of both is needed", where="--input, --run", hint=hint)
+    require_one(input_path, run, where="--input, --run", hint=hint)
     loaded = Policy.load(policy)
     if input_path is not None:
         lines = read_models(input_path, _Decision, hint=_DECISION)

@@ -145,7 +145,7 @@ class CallOptions(Pairs):
     concurrency: int = Field(8, ge=1)
     rate: float | None = Field(None, gt=0, allow_inf_nan=False)
     timeout: float | None = Field(None, gt=0, allow_inf_nan=False)
-    attempts: int = Field(3, ge=1)
+    attempts: int | None = Field(None, ge=1)
 
     def limits(self, *, timeout: float | None = None, attempts: int = 3) -> CallLimits:
         """Return the limits.
@@ -154,13 +154,8 @@ class CallOptions(Pairs):
             timeout: seconds per attempt, where nothing was given.
             attempts: per item, likewise.
         """
-        given = self.model_fields_set
-        return CallLimits(
-            self.concurrency,
-            self.rate,
-            self.timeout if "timeout" in given else timeout,
-            self.attempts if "attempts" in given else attempts,
-        )
+        most = self.attempts or attempts
+        return CallLimits(self.concurrency, self.rate, self.timeout or timeout, most)
 
     def pool(self) -> RayPool | None:
         """Return the workers that make the calls; None for this process."""

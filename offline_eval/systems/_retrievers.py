@@ -15,7 +15,6 @@ from langchain_core.runnables.base import coerce_to_runnable
 
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.prompts import Prompt
-from ...guard.registry import PYTHON
 from ...guard.text import clean_text
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import KnowledgeBase
@@ -23,7 +22,7 @@ from ..run.questions import CaseKind
 from ..run.replies import ReplyContext, StoredPassage
 from .factory import load_object
 from .models import CallMeter, TextModel, ask
-from .plan import Case
+from .plan import Case, require_retrieval
 from .retrieval import (
     PassageIndex,
     Retrieved,
@@ -217,23 +216,6 @@ def _overlap(one: str, other: str) -> bool:
     """Whether one of two texts stands in the other, given their words."""
     shorter, longer = sorted((one, other), key=len)
     return shorter == longer or (shorter.count(" ") > _SHORTEST_WITHIN and shorter in longer)
-
-
-RETRIEVALS = ("direct", "long_context", "basic_rag", "hyde")
-
-
-def require_retrieval(name: str) -> None:
-    """Check the name of a strategy.
-
-    Raises:
-        InputError: there is no such strategy.
-    """
-    if name not in RETRIEVALS and not name.startswith(PYTHON):
-        raise InputError(
-            f"there is no retrieval {name[:80]!r}",
-            where="--retrieval",
-            hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
-        )
 
 
 def load_retriever(

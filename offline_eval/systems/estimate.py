@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from ..data.bases import AskedBase
-from .comparison import Systems
-from .plan import Asked, Replayed
+from .plan import Asked, Replayed, Systems
 
 # Rough, and the same for every model: English text by common tokenizers.
 _CHARS_PER_TOKEN = 4

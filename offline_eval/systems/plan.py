@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from langchain_core.runnables import Runnable
+
+from ...adapters.langchain import ChatModelLM
 from ...guard.decision import Decision
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.prompts import Prompt
+from ...guard.registry import PYTHON
 from ..data.questions import QuestionRecord
 from ..run.questions import CaseKind, Question
 from ..run.replies import ReplyContext, ReplyRow, ReplySystem
+from .guards import OFF, GuardChoice
+from .models import ModelUnderTest
 
 PROMPTS = ("basic", "conservative", "opinion")
 _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
@@ -215,3 +223,194 @@ class Replayed(Asked):
         """The row of this item, with a logged reply that the guard let through."""
         changed = {"reply_id": self.reply_id, "system_id": self.system.system_id}
         return logged.model_copy(update={**changed, **ReplyRow.of_guard(decision)})
+
+
+RETRIEVALS = ("direct", "long_context", "basic_rag", "hyde")
+
+
+def require_retrieval(name: str) -> None:
+    """Check the name of a strategy.
+
+    Raises:
+        InputError: there is no such strategy.
+    """
+    if name not in RETRIEVALS and not name.startswith(PYTHON):
+        raise InputError(
+            f"there is no retrieval {name[:80]!r}",
+            where="--retrieval",
+            hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
+        )
+
+
+_Models = Sequence[str] | Mapping[str, Runnable[Any, Any]]
+_Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """Systems under test, and what they are made of.
+
+    Attributes:
+        models: by name; not loaded yet unless given as objects.
+        prompts: by name.
+        guards: by name, `off` included.
+        live: the systems that are asked now.
+        scorer: of the guards, by name; None for the one that each policy names.
+        writer: name of the model that writes for HyDE and makes up questions; None for
+            the first of the models.
+    """
+
+    models: Mapping[str, ModelUnderTest]
+    prompts: Mapping[str, SystemPrompt]
+    guards: Mapping[str, GuardChoice]
+    live: tuple[ReplySystem, ...]
+    scorer: str | None = None
+    writer: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        models: _Models,
+        *,
+        prompts: Sequence[str] = ("basic",),
+        retrievals: Sequence[str] = ("basic_rag",),
+        guards: Sequence[_Path] = (OFF,),
+        scorer: str | None = None,
+        writer: str | None = None,
+        top_k: int = 5,
+    ) -> Systems:
+        """Compare every model with every prompt, retrieval and guard.
+
+        All names are checked, policies and prompts are read; no model is loaded but the user's
+        objects.
+
+        Args:
+            models: names as `load_chat_model` takes them, or name → runnable.
+            prompts: names of bundled prompts, or files.
+            retrievals: `direct`, `long_context`, `basic_rag`, `hyde` or
+                `python:module:attribute`.
+            guards: `off`, `premise`, files of policies, folders of calibrated runs or
+                `python:module:attribute`.
+            scorer: see `Systems`.
+            writer: likewise.
+            top_k: passages per context.
+
+        Raises:
+            InputError: a name, a file or a combination that cannot be used.
+        """
+        for name in retrievals:
+            require_retrieval(name)
+        _reject_doubles("--retrieval", retrievals)
+        known = {choice.name: choice for choice in GuardChoice.load(guards)}
+        if scorer is not None and not any(choice.policy for choice in known.values()):
+            raise InputError(
+                "is what a guard decides by, and no guard is under test",
+                where="--scorer",
+                hint="add --guard, or leave it out",
+            )
+        tested, loaded = _models_of(models), [load_system_prompt(name) for name in prompts]
+        _reject_doubles("--prompt", [prompt.name for prompt in loaded])
+        live = tuple(
+            _system(model.name, prompt, retrieval, guard, top_k)
+            for model in tested
+            for retrieval in retrievals
+            for prompt in (loaded if model.takes_prompt else [None])
+            for guard in known.values()
+        )
+        by_name = {prompt.name: prompt for prompt in loaded}
+        return cls({model.name: model for model in tested}, by_name, known, live, scorer, writer)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether there is a guard."""
+        return any(choice.policy is not None for choice in self.guards.values())
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether a guard measures how sure a model is."""
+        return any(one.policy and one.policy.needs_estimator for one in self.guards.values())
+
+    def loaded(self) -> Systems:
+        """The same with all models loaded.
+
+        Raises:
+            InputError: there is no such model.
+            MissingDependencyError: a package is missing.
+        """
+        return replace(self, models={name: one.loaded() for name, one in self.models.items()})
+
+    def fingerprints(self) -> dict[str, str]:
+        """Of the loaded models, by name."""
+        return {name: ChatModelLM(one.asked).fingerprint for name, one in self.models.items()}
+
+    def held_out(self, question: str) -> bool | None:
+        """Whether every policy was fitted without the question; None where that is not known."""
+        told = [one.held_out(question) for one in self.guards.values() if one.policy is not None]
+        if False in told:
+            return False
+        return None if None in told or not told else True
+
+    def items(self, cases: Mapping[str, Sequence[Case]]) -> list[Asked]:
+        """Every case put to every system, case by case.
+
+        So a run that is interrupted has asked all systems about the same cases.
+
+        Args:
+            cases: by knowledge base.
+        """
+        return [
+            Asked(system, case, base)
+            for base, of_base in cases.items()
+            for case in of_base
+            for system in self.live
+        ]
+
+    def behind_guards(self, logged: ReplySystem) -> list[ReplySystem]:
+        """A logged system with each of the guards in front; ids of live systems are not reused."""
+        ids = {guarded_id(logged.system_id, name) for name in self.guards}
+        taken = not ids.isdisjoint(live.system_id for live in self.live)
+        own_id = f"{logged.system_id}·logged" if taken else logged.system_id
+        changes: list[dict[str, str]] = [
+            {"system_id": guarded_id(own_id, name), "guard": name, "guard_sha256": one.sha256}
+            for name, one in self.guards.items()
+        ]
+        return [logged.model_copy(update=change) for change in changes]
+
+
+def _models_of(models: _Models) -> list[ModelUnderTest]:
+    if isinstance(models, Mapping):
+        return [ModelUnderTest(name, runnable) for name, runnable in models.items()]
+    _reject_doubles("--model", models)
+    # Whether an object of the user's own takes a prompt is known only once it is loaded.
+    return [
+        ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
+        for name in models
+    ]
+
+
+def _system(
+    model: str, prompt: SystemPrompt | None, retrieval: str, guard: GuardChoice, top_k: int
+) -> ReplySystem:
+    named = "" if prompt is None else prompt.name
+    parts = [part for part in (model, retrieval, named) if part]
+    return ReplySystem(
+        system_id=guarded_id("·".join(parts), guard.name),
+        model=model,
+        prompt=named,
+        prompt_sha256="" if prompt is None else prompt.sha256,
+        retrieval=retrieval,
+        guard=guard.name,
+        guard_sha256=guard.sha256,
+        top_k=None if retrieval in ("direct", "long_context") else top_k,
+    )
+
+
+def guarded_id(system: str, guard: str) -> str:
+    """Id of a system with a guard in front; `off` leaves it as it is."""
+    return system if guard == OFF else f"{system}·guard-{guard}"
+
+
+def _reject_doubles(option: str, names: Sequence[str]) -> None:
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise InputError(f"{name!r} is named twice", where=option, hint="name it once")

@@ -12,8 +12,7 @@ from ..judging.run import GUARDS_OWN, OF_GUARD
 from ..run import Question
 from ..run.grouping import grouped
 from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
-from .comparison import Systems
-from .plan import Case, Replayed
+from .plan import Case, Replayed, Systems
 
 _NONE = ReplyContext(kind="none")
 Base = tuple[str, Mapping[str, Question], Mapping[str, StoredPassage]]

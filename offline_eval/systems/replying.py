@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.messages import HumanMessage
 
@@ -19,7 +19,7 @@ from ...guard.text import clean_text
 from ..judging.contract import sha256_of
 from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
-from .guards import OFF, Scorers, build_guard
+from .guards import Scorers, build_guard
 from .models import (
     CallMeter,
     ModelUnderTest,
@@ -28,11 +28,8 @@ from .models import (
     counted_model,
     decide,
 )
-from .plan import Asked, Replayed, split_citation
+from .plan import Asked, Replayed, Systems, split_citation
 from .retrieval import Retrieved, context_texts
-
-if TYPE_CHECKING:
-    from .comparison import Systems
 
 _Value = TypeVar("_Value")
 
@@ -162,16 +159,6 @@ class Replier:
         """Passage id → text of what a context refers to, in its order."""
         return context_texts(context, self.passages.get(base, {}), self.passages.get("", {}))
 
-    def require_guards(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Make the guards for these (guard, model) now.
-
-        Raises:
-            InputError: one of them cannot be made.
-        """
-        for guard, model in pairs:
-            if guard != OFF:
-                self._guard(guard, model)
-
     async def answer(self, items: Sequence[Asked], system: object) -> list[ReplyRow]:
         """Ask the systems, or take the replies of the logs; also in the worker of a Ray cluster."""
         return [await self(one) for one in items]
@@ -258,7 +245,7 @@ class Replier:
     async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
         """The decision on what a guard gets to see, shared where it is the same one."""
         name, model = item.system.guard, item.system.model
-        guard = self._guard(name, model)
+        guard = self.guard(name, model)
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
         key = (name, model if asks else "", sha256_of(item.case.question, *texts))
@@ -276,7 +263,12 @@ class Replier:
             raise LanguageModelError("the passages nearest to the question could not be found")
         return tuple(self._texts(nearest.context, item.base).values())
 
-    def _guard(self, name: str, model: str) -> Guard:
+    def guard(self, name: str, model: str) -> Guard:
+        """The guard of a name, other than `off`, in front of a model; made once.
+
+        Raises:
+            InputError: it cannot be made.
+        """
         if (name, model) not in self._guards:
             known = self.systems.models.get(model)
             asked = None if known is None else partial(counted_model, known)

@@ -17,9 +17,9 @@ from ...report.prose import Templates
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import RepliesAsked, ReplyCase, ReplySystem, StoredPassage
-from ...systems.comparison import SystemRun, Systems
+from ...systems.comparison import SystemRun
 from ...systems.estimate import COUNTED, estimated_costs
-from ...systems.plan import Asked, Case
+from ...systems.plan import Asked, Case, Systems
 from ...systems.replay import Replay
 from ..parts import DryRun
 from ._settings import OokbSettings

@@ -15,8 +15,8 @@ from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import Judgement, ReplyContext
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems.comparison import Systems
 from knowgate.offline_eval.systems.guards import GuardChoice
+from knowgate.offline_eval.systems.plan import Systems
 from knowgate.offline_eval.systems.replying import Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (

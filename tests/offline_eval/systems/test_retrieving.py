@@ -14,8 +14,7 @@ from langchain_core.messages import BaseMessage
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems.comparison import Systems
-from knowgate.offline_eval.systems.plan import Case
+from knowgate.offline_eval.systems.plan import Case, Systems
 from knowgate.offline_eval.systems.replying import Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import Comparison, calibrated_run, read_the_passages, run

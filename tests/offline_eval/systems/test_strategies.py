@@ -20,7 +20,6 @@ from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, Que
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplyContext
 from knowgate.offline_eval.systems._retrievers import (
-    RETRIEVALS,
     basic_rag,
     direct,
     hyde,
@@ -28,7 +27,7 @@ from knowgate.offline_eval.systems._retrievers import (
     long_context,
     own_retriever,
 )
-from knowgate.offline_eval.systems.plan import Case
+from knowgate.offline_eval.systems.plan import RETRIEVALS, Case
 from knowgate.offline_eval.systems.retrieval import (
     PassageIndex,
     Retrieved,
