@@ -5,11 +5,11 @@ run ─► conflict_run ─► ConflictSummary ─► conflict_document ─► a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....calibration import Interval
 from ....guard.decision import Route
 from ...report.document import Block, Document, Facts, Prose, Section
 from ...report.plots import Colour, dots
@@ -99,27 +99,33 @@ def headline(summary: ConflictSummary) -> list[str]:
 
 # -- Sections ---------------------------------------------------------------------------
 
-_Columns = Mapping[str, tuple[Any, ...]]
-
 
 def _table(
-    name: str, lines: Mapping[str, Mapping[Any, Any]], columns: _Columns, notes: str = ""
+    name: str,
+    lines: Mapping[str, Mapping[Any, Any]],
+    columns: Mapping[str, Any],
+    notes: str = "",
+    *,
+    differences: Container[Any] = (),
 ) -> Table | None:
     """Make a table; None without lines.
 
     Args:
         name: heading of the lines' names.
-        lines: values of each line, which may be nested.
-        columns: by heading what makes a cell, and the keys that lead to its value.
+        lines: values of each line: estimates, or texts and counts.
+        columns: key of the value by heading.
         notes: name of the notes' text.
+        differences: keys of those that are no shares.
     """
 
-    def value(line: Any, keys: Sequence[Any]) -> Any:
-        return reduce(lambda found, key: None if found is None else found.get(key), keys, line)
+    def cell(key: Any, value: object) -> Cell:
+        if not isinstance(value, Interval):
+            return Cell.of(value)
+        return Cell.difference(value) if key in differences else Cell.estimate(value)
 
     cells = [
-        (heading, [make(value(line, keys)) for line in lines.values()])
-        for heading, (make, *keys) in columns.items()
+        (heading, [cell(key, line.get(key)) for line in lines.values()])
+        for heading, key in columns.items()
     ]
     texts = TEXTS.terms(notes) if notes else ()
     return Table.from_columns(name, list(lines), cells, notes=texts) if lines else None
@@ -132,35 +138,23 @@ def _section(title: str, *blocks: Block | None) -> Section | None:
 
 def _sections(summary: ConflictSummary) -> list[Section | None]:
     bands = {f"{decimal(one['low'], 2)}–{decimal(one['high'], 2)}": one for one in summary.bands}
+    right = {"CK right: passage followed": "follows", "PK right: passage ignored": "ignores"}
     preferences = {_KIND_NAMES[kind]: found for kind, found in summary.preferences.items()}
+    beside, sides = (
+        "Beside the passage that agrees",
+        {
+            "Goes with the contradicting passage": "follows",
+            "Names both answers": "both",
+            "Names neither": "neither",
+        },
+    )
     return [
         Section("What was tested", (TEXTS.text("tested"),)),
         _accuracy(summary),
         _suppression(summary),
+        _section("Two passages side by side", _table(beside, preferences, sides, "preference")),
         _section(
-            "Two passages side by side",
-            _table(
-                "Beside the passage that agrees",
-                preferences,
-                {
-                    "Goes with the contradicting passage": (Cell.estimate, "follows"),
-                    "Names both answers": (Cell.estimate, "both"),
-                    "Names neither": (Cell.estimate, "neither"),
-                },
-                "preference",
-            ),
-        ),
-        _section(
-            "By plausibility",
-            _table(
-                "Plausibility of the answer",
-                bands,
-                {
-                    "CK right: passage followed": (Cell.estimate, "follows"),
-                    "PK right: passage ignored": (Cell.estimate, "ignores"),
-                },
-                "plausibility",
-            ),
+            "By plausibility", _table("Plausibility of the answer", bands, right, "plausibility")
         ),
         _evidence(summary),
         *closing_sections(summary.run.manifest, summary.failures, "Calls"),
@@ -169,15 +163,16 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
 
 def _accuracy(summary: ConflictSummary) -> Section | None:
     kinds, cells = summary.run.kinds, summary.cells
-    lines = {f"{task}: {_TASK_NAMES[task]}": of for task, of in cells.items()}
-    sure = {
-        name: of for name, of in lines.items() if any(one["confident"].n for one in of.values())
-    }
     accuracy, confident = (
-        {_KIND_NAMES[kind]: (Cell.estimate, kind, share) for kind in kinds}
+        {
+            f"{task}: {_TASK_NAMES[task]}": {kind: cell[share] for kind, cell in of.items()}
+            for task, of in cells.items()
+            if share == "accuracy" or any(cell[share].n for cell in of.values())
+        }
         for share in ("accuracy", "confident")
     )
-    lost = {kind.value: (Cell.difference, kind) for kind in kinds if kind is not EvidenceKind.NC}
+    columns = {_KIND_NAMES[kind]: kind for kind in kinds}
+    lost = {kind.value: kind for kind in kinds if kind is not EvidenceKind.NC}
     costs = {task.value: of for task, of in summary.differences.items()}
     plot, words = None, ("tasks", "Accuracy by task and evidence", TEXTS.text("tasks_caption"))
     if any(one["accuracy"].value is not None for of in cells.values() for one in of.values()):
@@ -189,12 +184,15 @@ def _accuracy(summary: ConflictSummary) -> Section | None:
     return _section(
         "Accuracy by task and evidence",
         plot,
-        _table("Task", lines, accuracy, "accuracy"),
-        _section("What contradiction costs", _table("NC minus …", costs, lost, "cost")),
+        _table("Task", accuracy, columns, "accuracy"),
+        _section(
+            "What contradiction costs",
+            _table("NC minus …", costs, lost, "cost", differences=kinds),
+        ),
         _section(
             "High-confidence subset",
             TEXTS.text("confident", summary.confident),
-            _table("Task", sure, confident),
+            _table("Task", confident, columns),
         ),
     )
 
@@ -211,10 +209,10 @@ def _suppression(summary: ConflictSummary) -> Section | None:
         for system, found in of.items()
     }
     columns = {
-        "PK right": (Cell.estimate, "accuracy"),
-        "Closed book right": (Cell.estimate, "closed_book"),
-        "Difference, points": (Cell.difference, "difference"),
-        "Suppression score": (Cell.estimate, "score"),
+        "PK right": "accuracy",
+        "Closed book right": "closed_book",
+        "Difference, points": "difference",
+        "Suppression score": "score",
     }
     routes = {
         _of_system(kind, name): found
@@ -222,14 +220,12 @@ def _suppression(summary: ConflictSummary) -> Section | None:
         for kind, found in kinds.items()
         if kind in summary.run.kinds
     }
-    decided = {
-        "Passage kept": (Cell.of, Route.FOLLOW_CONTEXT),
-        "Passage removed": (Cell.of, Route.ANSWER),
-        "Abstained": (Cell.of, Route.ABSTAIN),
-    }
+    headings = ("Passage kept", "Passage removed", "Abstained")
+    decided = dict(zip(headings, (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN), strict=True))
+    differences = {"difference"}
     return _section(
         "Ignoring a passage, and removing it",
-        _table("Evidence and system", lines, columns, "suppression"),
+        _table("Evidence and system", lines, columns, "suppression", differences=differences),
         _section(
             "What the guards decided", _table("Evidence and guard", routes, decided, "routes")
         ),
@@ -245,13 +241,12 @@ def _evidence(summary: ConflictSummary) -> Section:
     )
     why = [(TEXTS.text("why", source, key), str(n)) for key, n in summary.beliefs.items()]
     bullets = Prose(unused, bullets=True)
-    made: _Columns = {
-        "Passages": (Cell.of, "made"),
-        "Used": (Cell.of, "used"),
-        "Checks disagree": (Cell.of, "doubted"),
-        "Mean plausibility": (lambda value: Cell(decimal(value, 2)), "plausibility"),
+    made = {"Passages": "made", "Used": "used", "Checks disagree": "doubted"}
+    made["Mean plausibility"] = "plausibility"
+    lines = {
+        _KIND_NAMES[kind]: {**found, "plausibility": decimal(found["plausibility"], 2)}
+        for kind, found in summary.evidence.items()
     }
-    lines = {_KIND_NAMES[kind]: found for kind, found in summary.evidence.items()}
     return Section(
         "Beliefs and evidence",
         (
