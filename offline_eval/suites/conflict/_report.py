@@ -140,22 +140,19 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
     bands = {f"{decimal(one['low'], 2)}–{decimal(one['high'], 2)}": one for one in summary.bands}
     right = {"CK right: passage followed": "follows", "PK right: passage ignored": "ignores"}
     preferences = {_KIND_NAMES[kind]: found for kind, found in summary.preferences.items()}
-    beside, sides = (
-        "Beside the passage that agrees",
-        {
-            "Goes with the contradicting passage": "follows",
-            "Names both answers": "both",
-            "Names neither": "neither",
-        },
-    )
+    sides = {
+        "Goes with the contradicting passage": "follows",
+        "Names both answers": "both",
+        "Names neither": "neither",
+    }
+    beside = _table("Beside the passage that agrees", preferences, sides, "preference")
+    plausible = _table("Plausibility of the answer", bands, right, "plausibility")
     return [
         Section("What was tested", (TEXTS.text("tested"),)),
         _accuracy(summary),
         _suppression(summary),
-        _section("Two passages side by side", _table(beside, preferences, sides, "preference")),
-        _section(
-            "By plausibility", _table("Plausibility of the answer", bands, right, "plausibility")
-        ),
+        _section("Two passages side by side", beside),
+        _section("By plausibility", plausible),
         _evidence(summary),
         *closing_sections(summary.run.manifest, summary.failures, "Calls"),
     ]
