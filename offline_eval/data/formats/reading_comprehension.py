@@ -25,7 +25,7 @@ from ....guard.files import read_text
 from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
-from ..answers.occurrences import occurrences
+from ..answers.matching import occurrences
 from ..labels import units
 
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.

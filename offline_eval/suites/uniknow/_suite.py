@@ -32,19 +32,18 @@ from ..parts import (
     model_by_name,
     require_not_tuned_on,
 )
-from ._bundled import FACTS, prompts_of
+from ._bundled import FACTS, dataset_of, prompts_of, question_file, read_dataset
 from ._cases import Case, Knowledge, Method, Reply, UniKnowRow, row_id
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
 from ._knowledge import KnowledgeStore, estimate_knowledge
-from ._questions import dataset_of, question_file, read_dataset
+from ._metrics import UniKnowSummary
 from ._report import uniknow_document
-from ._settings import UniKnowSettings
-from ._summary import UniKnowSummary
 from .methods import (
     ALL_METHODS,
     GUARDED,
     TrainedMethod,
+    UniKnowSettings,
     choose_methods,
     is_trained,
     prompted,
