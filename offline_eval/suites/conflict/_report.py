@@ -17,7 +17,7 @@ from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal
 from ..parts import MODEL_SYSTEM, closing_sections
-from ._rows import CLOSED_BOOK, REMOVES
+from ._rows import REMOVES
 from ._scoring import ConflictSummary
 from .items import EvidenceKind, Task
 
@@ -28,25 +28,12 @@ _MARKS = {
     EvidenceKind.HPCE: ("D", Colour.PURPLE),
     EvidenceKind.LPC: ("^", Colour.AMBER),
 }
-_KIND_NAMES = {
-    EvidenceKind.NC: "NC: agrees with the belief",
-    EvidenceKind.HPC: "HPC: contradicts it, plausibly",
-    EvidenceKind.HPCE: "HPCE: the same with a rationale",
-    EvidenceKind.LPC: "LPC: contradicts it, implausibly",
-}
-_TASK_NAMES = {
-    Task.KF: "copy the answering sentence",
-    Task.CK: "answer from the context only",
-    Task.PK: "answer from own knowledge only",
-    Task.PCK: "give both views",
-    Task.RAG: "two passages, no instruction which to prefer",
-}
-_SYSTEM_NAMES = {
-    MODEL_SYSTEM: "told to ignore the passage",
-    CLOSED_BOOK: "closed book",
-    REMOVES: "passage removed",
-}
 _MOST_GUARDS = 3
+
+
+def _names(macro: str) -> dict[str, str]:
+    """Return what kinds, tasks and systems are called."""
+    return dict(TEXTS.pairs(macro))
 
 
 def conflict_document(summary: ConflictSummary) -> Document:
@@ -93,7 +80,7 @@ def headline(summary: ConflictSummary) -> list[str]:
         followed if compared else [],
         summary.plausible_preference,
     )
-    tasks = [(task.value, _TASK_NAMES[task], found) for task, found in shares.items() if found]
+    tasks = [(task.value, _names("tasks")[task], found) for task, found in shares.items() if found]
     return lines or TEXTS.paragraphs("shares", tasks) or TEXTS.paragraphs("nothing")
 
 
@@ -139,7 +126,7 @@ def _section(title: str, *blocks: Block | None) -> Section | None:
 def _sections(summary: ConflictSummary) -> list[Section | None]:
     bands = {f"{decimal(one['low'], 2)}–{decimal(one['high'], 2)}": one for one in summary.bands}
     right = {"CK right: passage followed": "follows", "PK right: passage ignored": "ignores"}
-    preferences = {_KIND_NAMES[kind]: found for kind, found in summary.preferences.items()}
+    preferences = {_names("kinds")[kind]: found for kind, found in summary.preferences.items()}
     sides = {
         "Goes with the contradicting passage": "follows",
         "Names both answers": "both",
@@ -162,13 +149,13 @@ def _accuracy(summary: ConflictSummary) -> Section | None:
     kinds, cells = summary.run.kinds, summary.cells
     accuracy, confident = (
         {
-            f"{task}: {_TASK_NAMES[task]}": {kind: cell[share] for kind, cell in of.items()}
+            f"{task}: {_names('tasks')[task]}": {kind: cell[share] for kind, cell in of.items()}
             for task, of in cells.items()
             if share == "accuracy" or any(cell[share].n for cell in of.values())
         }
         for share in ("accuracy", "confident")
     )
-    columns = {_KIND_NAMES[kind]: kind for kind in kinds}
+    columns = {_names("kinds")[kind]: kind for kind in kinds}
     lost = {kind.value: kind for kind in kinds if kind is not EvidenceKind.NC}
     costs = {task.value: of for task, of in summary.differences.items()}
     plot, words = None, ("tasks", "Accuracy by task and evidence", TEXTS.text("tasks_caption"))
@@ -195,7 +182,7 @@ def _accuracy(summary: ConflictSummary) -> Section | None:
 
 
 def _of_system(kind: EvidenceKind, system: str) -> str:
-    return f"{kind}, {_SYSTEM_NAMES.get(system, f'guard {system}')}"
+    return f"{kind}, {_names('systems').get(system, f'guard {system}')}"
 
 
 def _suppression(summary: ConflictSummary) -> Section | None:
@@ -241,7 +228,7 @@ def _evidence(summary: ConflictSummary) -> Section:
     made = {"Passages": "made", "Used": "used", "Checks disagree": "doubted"}
     made["Mean plausibility"] = "plausibility"
     lines = {
-        _KIND_NAMES[kind]: {**found, "plausibility": decimal(found["plausibility"], 2)}
+        _names("kinds")[kind]: {**found, "plausibility": decimal(found["plausibility"], 2)}
         for kind, found in summary.evidence.items()
     }
     return Section(
