@@ -226,7 +226,10 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         if self._meter is not None:
             policy = self._policy = self._calibrate(work, plan, self._meter)
             work.note(f"the guards guarantee: {policy.guarantee and policy.guarantee.statement}")
-        done = work.run[self.rows].done
+        # Failed rows are dropped after this, where they are to be asked again.
+        again = work.options.retry_failed
+        stored = work.run[self.rows].rows()
+        done = {row.case_id for row in stored if row.error is None or not again}
         for system in work.systems:
             missing = any(self.row_id(case, system.name) not in done for case in plan.evaluation)
             if is_trained(system.name) and missing:
