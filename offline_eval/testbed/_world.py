@@ -21,7 +21,6 @@ from .entities import (
     Relation,
     compose,
     mentions,
-    prompt_template,
     relations,
     value_list,
     world_to_ntriples,
@@ -257,7 +256,7 @@ class World:
     @staticmethod
     def prompt(name: PromptName) -> str:
         """Load a prompt of the microworld's language model, with `{context}` and `{question}`."""
-        return prompt_template(name)
+        return (Path(__file__).parent / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 WORLD_FILE = Path(__file__).parent / "world.json"

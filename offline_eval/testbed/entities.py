@@ -210,12 +210,6 @@ def lead_ins() -> tuple[str, ...]:
     return tuple(_tables()["lead_ins"]["phrases"])
 
 
-@cache
-def prompt_template(name: PromptName) -> str:
-    """Load a prompt of the microworld's language model, with `{context}` and `{question}`."""
-    return (_FOLDER / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
-
-
 DOCUMENT_WORDS = 100
 
 

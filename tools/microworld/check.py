@@ -27,7 +27,6 @@ from knowgate.offline_eval.testbed.entities import (
     FactStatus,
     PromptName,
     Question,
-    prompt_template,
 )
 
 
@@ -56,8 +55,8 @@ class Item(NamedTuple):
     def text(self) -> str:
         """The prompt, filled."""
         if self.context is None:
-            return prompt_template("closed_book").format(question=self.question.text)
-        return prompt_template(self.prompt).format(
+            return World.prompt("closed_book").format(question=self.question.text)
+        return World.prompt(self.prompt).format(
             context=self.context.text, question=self.question.text
         )
 

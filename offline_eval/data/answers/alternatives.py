@@ -26,9 +26,9 @@ from .matching import (
     nearby_numbers,
     nearby_years,
     number_value,
+    occurrences,
     words_of,
 )
-from .occurrences import occurrences
 
 _COMPARED = 400  # answers at most that one is compared with
 _PROPOSED = 8  # alternatives at most

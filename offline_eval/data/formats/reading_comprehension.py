@@ -25,7 +25,7 @@ from ....guard.files import read_text
 from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
-from ..answers.occurrences import occurrences
+from ..answers.matching import occurrences
 from ..labels import units
 
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
@@ -212,7 +212,7 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     """Yield the questions of a file, in its order."""
     text, where = _text(path), str(path)
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
@@ -271,10 +271,14 @@ def _lines(text: str, path: str) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                yield number, json.loads(line)
+                yield number, json.loads(line, parse_constant=_no_number)
             except (ValueError, RecursionError) as error:
                 where = f"{path}:{number}"
                 raise InputError(f"broken JSON ({error})", where=where, hint=_HINT) from None
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
 def documents(context: str) -> tuple[str, ...]:

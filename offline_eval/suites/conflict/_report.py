@@ -5,11 +5,11 @@ run ─► conflict_run ─► ConflictSummary ─► conflict_document ─► a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....calibration import Interval
 from ....guard.decision import Route
 from ...report.document import Block, Document, Facts, Prose, Section
 from ...report.plots import Colour, dots
@@ -17,7 +17,7 @@ from ...report.prose import Templates, explained
 from ...report.tables import Cell, Table
 from ...report.text import decimal
 from ..parts import MODEL_SYSTEM, closing_sections
-from ._rows import CLOSED_BOOK, REMOVES
+from ._rows import REMOVES
 from ._scoring import ConflictSummary
 from .items import EvidenceKind, Task
 
@@ -28,25 +28,12 @@ _MARKS = {
     EvidenceKind.HPCE: ("D", Colour.PURPLE),
     EvidenceKind.LPC: ("^", Colour.AMBER),
 }
-_KIND_NAMES = {
-    EvidenceKind.NC: "NC: agrees with the belief",
-    EvidenceKind.HPC: "HPC: contradicts it, plausibly",
-    EvidenceKind.HPCE: "HPCE: the same with a rationale",
-    EvidenceKind.LPC: "LPC: contradicts it, implausibly",
-}
-_TASK_NAMES = {
-    Task.KF: "copy the answering sentence",
-    Task.CK: "answer from the context only",
-    Task.PK: "answer from own knowledge only",
-    Task.PCK: "give both views",
-    Task.RAG: "two passages, no instruction which to prefer",
-}
-_SYSTEM_NAMES = {
-    MODEL_SYSTEM: "told to ignore the passage",
-    CLOSED_BOOK: "closed book",
-    REMOVES: "passage removed",
-}
 _MOST_GUARDS = 3
+
+
+def _names(macro: str) -> dict[str, str]:
+    """Return what kinds, tasks and systems are called."""
+    return dict(TEXTS.pairs(macro))
 
 
 def conflict_document(summary: ConflictSummary) -> Document:
@@ -93,33 +80,39 @@ def headline(summary: ConflictSummary) -> list[str]:
         followed if compared else [],
         summary.plausible_preference,
     )
-    tasks = [(task.value, _TASK_NAMES[task], found) for task, found in shares.items() if found]
+    tasks = [(task.value, _names("tasks")[task], found) for task, found in shares.items() if found]
     return lines or TEXTS.paragraphs("shares", tasks) or TEXTS.paragraphs("nothing")
 
 
 # -- Sections ---------------------------------------------------------------------------
 
-_Columns = Mapping[str, tuple[Any, ...]]
-
 
 def _table(
-    name: str, lines: Mapping[str, Mapping[Any, Any]], columns: _Columns, notes: str = ""
+    name: str,
+    lines: Mapping[str, Mapping[Any, Any]],
+    columns: Mapping[str, Any],
+    notes: str = "",
+    *,
+    differences: Container[Any] = (),
 ) -> Table | None:
     """Make a table; None without lines.
 
     Args:
         name: heading of the lines' names.
-        lines: values of each line, which may be nested.
-        columns: by heading what makes a cell, and the keys that lead to its value.
+        lines: values of each line: estimates, or texts and counts.
+        columns: key of the value by heading.
         notes: name of the notes' text.
+        differences: keys of those that are no shares.
     """
 
-    def value(line: Any, keys: Sequence[Any]) -> Any:
-        return reduce(lambda found, key: None if found is None else found.get(key), keys, line)
+    def cell(key: Any, value: object) -> Cell:
+        if not isinstance(value, Interval):
+            return Cell.of(value)
+        return Cell.difference(value) if key in differences else Cell.estimate(value)
 
     cells = [
-        (heading, [make(value(line, keys)) for line in lines.values()])
-        for heading, (make, *keys) in columns.items()
+        (heading, [cell(key, line.get(key)) for line in lines.values()])
+        for heading, key in columns.items()
     ]
     texts = TEXTS.terms(notes) if notes else ()
     return Table.from_columns(name, list(lines), cells, notes=texts) if lines else None
@@ -132,36 +125,21 @@ def _section(title: str, *blocks: Block | None) -> Section | None:
 
 def _sections(summary: ConflictSummary) -> list[Section | None]:
     bands = {f"{decimal(one['low'], 2)}–{decimal(one['high'], 2)}": one for one in summary.bands}
-    preferences = {_KIND_NAMES[kind]: found for kind, found in summary.preferences.items()}
+    right = {"CK right: passage followed": "follows", "PK right: passage ignored": "ignores"}
+    preferences = {_names("kinds")[kind]: found for kind, found in summary.preferences.items()}
+    sides = {
+        "Goes with the contradicting passage": "follows",
+        "Names both answers": "both",
+        "Names neither": "neither",
+    }
+    beside = _table("Beside the passage that agrees", preferences, sides, "preference")
+    plausible = _table("Plausibility of the answer", bands, right, "plausibility")
     return [
         Section("What was tested", (TEXTS.text("tested"),)),
         _accuracy(summary),
         _suppression(summary),
-        _section(
-            "Two passages side by side",
-            _table(
-                "Beside the passage that agrees",
-                preferences,
-                {
-                    "Goes with the contradicting passage": (Cell.estimate, "follows"),
-                    "Names both answers": (Cell.estimate, "both"),
-                    "Names neither": (Cell.estimate, "neither"),
-                },
-                "preference",
-            ),
-        ),
-        _section(
-            "By plausibility",
-            _table(
-                "Plausibility of the answer",
-                bands,
-                {
-                    "CK right: passage followed": (Cell.estimate, "follows"),
-                    "PK right: passage ignored": (Cell.estimate, "ignores"),
-                },
-                "plausibility",
-            ),
-        ),
+        _section("Two passages side by side", beside),
+        _section("By plausibility", plausible),
         _evidence(summary),
         *closing_sections(summary.run.manifest, summary.failures, "Calls"),
     ]
@@ -169,15 +147,16 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
 
 def _accuracy(summary: ConflictSummary) -> Section | None:
     kinds, cells = summary.run.kinds, summary.cells
-    lines = {f"{task}: {_TASK_NAMES[task]}": of for task, of in cells.items()}
-    sure = {
-        name: of for name, of in lines.items() if any(one["confident"].n for one in of.values())
-    }
     accuracy, confident = (
-        {_KIND_NAMES[kind]: (Cell.estimate, kind, share) for kind in kinds}
+        {
+            f"{task}: {_names('tasks')[task]}": {kind: cell[share] for kind, cell in of.items()}
+            for task, of in cells.items()
+            if share == "accuracy" or any(cell[share].n for cell in of.values())
+        }
         for share in ("accuracy", "confident")
     )
-    lost = {kind.value: (Cell.difference, kind) for kind in kinds if kind is not EvidenceKind.NC}
+    columns = {_names("kinds")[kind]: kind for kind in kinds}
+    lost = {kind.value: kind for kind in kinds if kind is not EvidenceKind.NC}
     costs = {task.value: of for task, of in summary.differences.items()}
     plot, words = None, ("tasks", "Accuracy by task and evidence", TEXTS.text("tasks_caption"))
     if any(one["accuracy"].value is not None for of in cells.values() for one in of.values()):
@@ -189,18 +168,21 @@ def _accuracy(summary: ConflictSummary) -> Section | None:
     return _section(
         "Accuracy by task and evidence",
         plot,
-        _table("Task", lines, accuracy, "accuracy"),
-        _section("What contradiction costs", _table("NC minus …", costs, lost, "cost")),
+        _table("Task", accuracy, columns, "accuracy"),
+        _section(
+            "What contradiction costs",
+            _table("NC minus …", costs, lost, "cost", differences=kinds),
+        ),
         _section(
             "High-confidence subset",
             TEXTS.text("confident", summary.confident),
-            _table("Task", sure, confident),
+            _table("Task", confident, columns),
         ),
     )
 
 
 def _of_system(kind: EvidenceKind, system: str) -> str:
-    return f"{kind}, {_SYSTEM_NAMES.get(system, f'guard {system}')}"
+    return f"{kind}, {_names('systems').get(system, f'guard {system}')}"
 
 
 def _suppression(summary: ConflictSummary) -> Section | None:
@@ -211,10 +193,10 @@ def _suppression(summary: ConflictSummary) -> Section | None:
         for system, found in of.items()
     }
     columns = {
-        "PK right": (Cell.estimate, "accuracy"),
-        "Closed book right": (Cell.estimate, "closed_book"),
-        "Difference, points": (Cell.difference, "difference"),
-        "Suppression score": (Cell.estimate, "score"),
+        "PK right": "accuracy",
+        "Closed book right": "closed_book",
+        "Difference, points": "difference",
+        "Suppression score": "score",
     }
     routes = {
         _of_system(kind, name): found
@@ -222,14 +204,12 @@ def _suppression(summary: ConflictSummary) -> Section | None:
         for kind, found in kinds.items()
         if kind in summary.run.kinds
     }
-    decided = {
-        "Passage kept": (Cell.of, Route.FOLLOW_CONTEXT),
-        "Passage removed": (Cell.of, Route.ANSWER),
-        "Abstained": (Cell.of, Route.ABSTAIN),
-    }
+    headings = ("Passage kept", "Passage removed", "Abstained")
+    decided = dict(zip(headings, (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN), strict=True))
+    differences = {"difference"}
     return _section(
         "Ignoring a passage, and removing it",
-        _table("Evidence and system", lines, columns, "suppression"),
+        _table("Evidence and system", lines, columns, "suppression", differences=differences),
         _section(
             "What the guards decided", _table("Evidence and guard", routes, decided, "routes")
         ),
@@ -245,13 +225,12 @@ def _evidence(summary: ConflictSummary) -> Section:
     )
     why = [(TEXTS.text("why", source, key), str(n)) for key, n in summary.beliefs.items()]
     bullets = Prose(unused, bullets=True)
-    made: _Columns = {
-        "Passages": (Cell.of, "made"),
-        "Used": (Cell.of, "used"),
-        "Checks disagree": (Cell.of, "doubted"),
-        "Mean plausibility": (lambda value: Cell(decimal(value, 2)), "plausibility"),
+    made = {"Passages": "made", "Used": "used", "Checks disagree": "doubted"}
+    made["Mean plausibility"] = "plausibility"
+    lines = {
+        _names("kinds")[kind]: {**found, "plausibility": decimal(found["plausibility"], 2)}
+        for kind, found in summary.evidence.items()
     }
-    lines = {_KIND_NAMES[kind]: found for kind, found in summary.evidence.items()}
     return Section(
         "Beliefs and evidence",
         (

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
-from ...data.answers.occurrences import occurrences
+from ...data.answers.matching import occurrences
 from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError, Stored
 from ...run.manifest import Manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from ....guard.errors import InputError, KnowgateError
 from ...judging.llm_judge import Criterion, NoVerdictError
 from ...judging.yes_no import YesNo
 from ...report.document import Document, Section
-from ...report.tables import Table
+from ...report.tables import Figure, Table
 from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
@@ -24,7 +24,7 @@ from ..base import Suite, SuiteRun
 from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
 from ..conflict.items import ConflictItem, content_sha256
 from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
-from .artefact import BiasRow, JudgeBias, measure_bias
+from .artefact import TEXTS, BiasRow, JudgeBias, measure_bias
 
 
 class BiasCase(BiasRow):
@@ -247,8 +247,8 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         path = work.out if work.out.suffix == ".json" else work.out / _FILE
         bias.write(path)
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
-        for name, (title, _) in _FIGURES.items():
-            work.note(f"{title}: {estimate_text(getattr(bias, name), decimal)}")
+        for title, estimate, *_ in _figures(bias):
+            work.note(f"{title}: {estimate_text(estimate, decimal)}")
         warning = bias.warning
         if warning is not None:
             work.note(f"warning: {warning}")
@@ -281,40 +281,19 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
             headline=[] if warning else [f"Nothing speaks against the judge {summary.judge}."],
             warnings=[warning] if warning else [],
             sections=[
-                Section("Verdicts", (_figures(summary),)),
+                Section("Verdicts", (Table.of_figures(_figures(summary)),)),
                 Section.of_run(settings, (), summary.created_by),
             ],
             values=summary.model_dump(mode="json"),
         )
 
 
-_FIGURES = {
-    "kappa": ("Kappa", "Agreement with the known labels, 1 for full agreement."),
-    "follows_belief": (
-        "Follows its belief",
-        "Verdicts by the belief where it contradicts the context; 0 % is best.",
-    ),
-    "rejects_disbelieved": (
-        "Rejects right, disbelieved",
-        "Replies that are right by the context and that the judge disbelieves, called wrong.",
-    ),
-    "accepts_believed": (
-        "Accepts wrong, believed",
-        "Replies that are wrong by the context and that the judge believes, called right.",
-    ),
-    "control_errors": (
-        "Errors without a conflict",
-        "Wrong verdicts where belief and context agree.",
-    ),
-    "belief_effect": (
-        "Effect of the belief",
-        "Errors with a conflict minus errors without one, paired by question.",
-    ),
-}
+_FIGURES = (
+    *("kappa", "follows_belief", "rejects_disbelieved", "accepts_believed"),
+    *("control_errors", "belief_effect"),
+)
 
 
-def _figures(bias: JudgeBias) -> Table:
-    return Table.of_figures(
-        (title, getattr(bias, name), meaning, decimal if name == "kappa" else percent)
-        for name, (title, meaning) in _FIGURES.items()
-    )
+def _figures(bias: JudgeBias) -> Iterator[Figure]:
+    for name, (title, meaning) in zip(_FIGURES, TEXTS.pairs("figures"), strict=True):
+        yield title, getattr(bias, name), meaning, decimal if name == "kappa" else percent

@@ -18,7 +18,7 @@ from ...report.prose import Templates
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 
-_TEXTS = Templates(Path(__file__).parent / "report.txt")
+TEXTS = Templates(Path(__file__).parent / "report.txt")
 _SCHEMA_VERSION = 1
 _RUN_FILE, _KIND = "judge_bias.json", "judge_biases"
 # From here on a reader is warned.
@@ -79,7 +79,7 @@ class JudgeBias(BaseModel):
         labels (kappa below .6), or where too little is known to say (fewer than 30 questions,
         no verdict).
         """
-        return _TEXTS.text("warning", self, _MUCH, _POOR_KAPPA, _FEW) or None
+        return TEXTS.text("warning", self, _MUCH, _POOR_KAPPA, _FEW) or None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the artefact.

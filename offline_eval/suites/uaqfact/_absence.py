@@ -16,7 +16,7 @@ from typing import Literal
 
 from ....guard.abstention import AbstentionDetector
 from ....guard.abstention.detector import load_rule
-from ...data.answers.occurrences import occurrences
+from ...data.answers.matching import occurrences
 from ...data.graph.items import QuestionType, UaqItem
 
 _SPACES = re.compile(r"\s+")

@@ -16,7 +16,6 @@ from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
 from ...run.grouping import error_types
 from ..parts import MODEL_SYSTEM, closing_sections, run_values
-from ._asking import Form
 from ._scoring import (
     ALL,
     Line,
@@ -73,30 +72,25 @@ def _whole(lines: Sequence[Line]) -> list[Line]:
 
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
-FORM_NAMES: dict[Form, str] = {
-    "question": "question alone",
-    "clue": "after its reasoning",
-    "facts": "with the facts behind it",
-    "retrieved": "with retrieved facts",
-}
-TYPE_NAMES = {
-    ALL: "all types",
-    "inter": "empty intersection",
-    "time": "impossible time",
-    "dilemma": "two wrong options",
-}
 _HOW = "How it was asked"
 _Column = tuple[str, list[Cell]]
+
+
+def _names(macro: str) -> dict[str, str]:
+    """Return what forms and types of questions are called."""
+    return dict(TEXTS.pairs(macro))
 
 
 def line_name(line: Line) -> str:
     """Name a line's system and form."""
     system = "" if line["system"] == MODEL_SYSTEM else f"guard {line['system']}, "
-    return f"{system}{FORM_NAMES[line['form']]}"
+    return f"{system}{_names('forms')[line['form']]}"
 
 
 def _type_name(line: Line) -> str:
-    return TYPE_NAMES[line["type"]] + ("" if line["language"] == ALL else f", {line['language']}")
+    return _names("types")[line["type"]] + (
+        "" if line["language"] == ALL else f", {line['language']}"
+    )
 
 
 def _column(lines: Sequence[Line], name: str, heading: str, better: int = 0) -> _Column:
@@ -161,7 +155,11 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
     named = {system: f"guard {number}, " for number, system in enumerate(systems, start=1)}
     names = [
         named.get(line["system"], "")
-        + (FORM_NAMES[line["form"]] if line["type"] == ALL else f"– {TYPE_NAMES[line['type']]}")
+        + (
+            _names("forms")[line["form"]]
+            if line["type"] == ALL
+            else f"– {_names('types')[line['type']]}"
+        )
         for line in lines
     ]
     abstained, answerable, right = (

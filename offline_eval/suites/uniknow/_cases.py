@@ -1,11 +1,13 @@
-"""Questions, contexts, cases, replies and rows of the suite, and the prompts of a data set."""
+"""Questions, contexts, cases, replies and rows of the suite, its prompts and its prose."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, FiniteFloat
 
@@ -13,7 +15,12 @@ from ....calibration import CalibrationRecord
 from ....guard.decision import Scenario
 from ....guard.text import clean_text
 from ...data.answers.matching import is_right
+from ...report.prose import Templates
 from ...run import Stored
+
+_FOLDER = Path(__file__).parent
+TEXTS = Templates(_FOLDER / "report.txt")
+CONTENT: dict[str, Any] = tomllib.loads((_FOLDER / "report.toml").read_text(encoding="utf-8"))
 
 
 class Knowledge(StrEnum):

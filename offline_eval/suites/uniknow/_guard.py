@@ -43,8 +43,7 @@ from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
 from ..parts import measuring_guard
-from ._cases import Case, Method, QuestionKey, Reply, UniKnowSignal
-from ._texts import TEXTS
+from ._cases import TEXTS, Case, Method, QuestionKey, Reply, UniKnowSignal
 
 
 class SignalMeter:

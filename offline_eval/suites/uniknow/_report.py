@@ -20,11 +20,9 @@ from ...report.tables import Cell, Table, Text
 from ...report.text import counted, decimal, estimate_text, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ..parts import READ_REPLIES
-from ._cases import PAPER_KINDS, ContextKind
+from ._cases import CONTENT, PAPER_KINDS, TEXTS, ContextKind
 from ._guard import calibrated, decide_signals
-from ._metrics import ALL
-from ._summary import PUBLISHED, SITUATIONS, UniKnowSummary, shown_method
-from ._texts import CONTENT, TEXTS
+from ._metrics import ALL, PUBLISHED, SITUATIONS, UniKnowSummary, shown_method
 from .plan import UniKnowRun
 
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}

@@ -32,19 +32,18 @@ from ..parts import (
     model_by_name,
     require_not_tuned_on,
 )
-from ._bundled import FACTS, prompts_of
+from ._bundled import FACTS, dataset_of, prompts_of, question_file, read_dataset
 from ._cases import Case, Knowledge, Method, Reply, UniKnowRow, row_id
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
 from ._knowledge import KnowledgeStore, estimate_knowledge
-from ._questions import dataset_of, question_file, read_dataset
+from ._metrics import UniKnowSummary
 from ._report import uniknow_document
-from ._settings import UniKnowSettings
-from ._summary import UniKnowSummary
 from .methods import (
     ALL_METHODS,
     GUARDED,
     TrainedMethod,
+    UniKnowSettings,
     choose_methods,
     is_trained,
     prompted,
@@ -227,7 +226,10 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         if self._meter is not None:
             policy = self._policy = self._calibrate(work, plan, self._meter)
             work.note(f"the guards guarantee: {policy.guarantee and policy.guarantee.statement}")
-        done = work.run[self.rows].done
+        # Failed rows are dropped after this, where they are to be asked again.
+        again = work.options.retry_failed
+        stored = work.run[self.rows].rows()
+        done = {row.case_id for row in stored if row.error is None or not again}
         for system in work.systems:
             missing = any(self.row_id(case, system.name) not in done for case in plan.evaluation)
             if is_trained(system.name) and missing:

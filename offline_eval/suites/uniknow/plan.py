@@ -28,6 +28,7 @@ from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
 from .._prompts import WindowedModel
+from ._bundled import read_dataset
 from ._cases import (
     PAPER_KINDS,
     Case,
@@ -39,12 +40,9 @@ from ._cases import (
     UniKnowRow,
     UniKnowSignal,
 )
-from ._contexts import ContextProblem, Contexts, build_contexts
+from ._contexts import WINDOW_WORDS, ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
-from ._questions import read_dataset
-from ._settings import UniKnowSettings
-from ._windows import WINDOW_WORDS
-from .methods import TrainedMethod, training_examples
+from .methods import TrainedMethod, UniKnowSettings, training_examples
 
 _START_AGAIN = "remove the run folder and start again"
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"

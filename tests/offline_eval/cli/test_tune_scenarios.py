@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.offline_eval.suites.uniknow._bundled import read_dataset
 from knowgate.offline_eval.suites.uniknow._cases import Knowledge, KnowledgeEstimate
 from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeStore, Sampling
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, write_lines
 

@@ -20,7 +20,7 @@ from knowgate.offline_eval.data.answers.matching import (
     nearby_years,
 )
 from knowgate.offline_eval.run.grouping import grouped
-from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
+from knowgate.offline_eval.suites.uniknow._contexts import NearestPassages
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 from tests.support.tables import table
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.data.answers.matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._bundled import fact_of
+from knowgate.offline_eval.suites.uniknow._bundled import fact_of, read_dataset
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Dataset, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow.plan import split_questions
 from knowgate.offline_eval.testbed import FactStatus
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords

@@ -6,12 +6,16 @@ from collections import Counter
 
 from knowgate.guard import Generation
 from knowgate.offline_eval.data.answers.matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
+from knowgate.offline_eval.suites.uniknow._bundled import (
+    FACTS,
+    FACTS_FILE,
+    listed_facts,
+    read_dataset,
+)
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
+from knowgate.offline_eval.suites.uniknow.methods import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow.plan import Plan, make_plan
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats import reading_comprehension
 from knowgate.offline_eval.data.formats.reading_comprehension import documents, tidy
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
+from knowgate.offline_eval.suites.uniknow._bundled import read_dataset
 
 
 def _lines(path: Path, *rows: object) -> Path:

@@ -14,6 +14,9 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import Policy
 from knowgate.offline_eval.report.what_if import WhatIf, share
+from knowgate.offline_eval.suites.parts import RunOptions
+from knowgate.offline_eval.suites.uniknow import _suite
+from knowgate.offline_eval.suites.uniknow._cases import Reply
 from knowgate.offline_eval.suites.uniknow._report import uniknow_what_if
 from knowgate.offline_eval.suites.uniknow.plan import uniknow_signals
 from knowgate.offline_eval.testbed.check import microworld_model_path
@@ -174,6 +177,19 @@ def test_a_batch_that_a_kill_cut_is_asked_again_whole_and_no_other(
     assert lm.contrastive[0] == min(CASES_AT_ONCE, cases - CASES_AT_ONCE)
     assert sum(lm.contrastive) == cases - CASES_AT_ONCE
     assert (run / "rows.jsonl").read_bytes() == (finished / "rows.jsonl").read_bytes()
+
+
+def test_a_trained_method_is_asked_again_for_what_failed(
+    tmp_path: Path, lm: HuggingFaceLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        down = Reply("", abstained=False, error="LanguageModelError: down")
+        patch.setattr(_suite, "prompted", lambda _lm, _template, cases: [down] * len(cases))
+        run = small_run(tmp_path / "run", lm, methods=("retrobust",))
+
+    small_run(run, lm, RunOptions(retry_failed=True), methods=("retrobust",))
+
+    assert all(row["error"] is None for row in _rows(run))
 
 
 def test_two_runs_share_what_is_known_of_the_model(finished: Path, tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.answers.matching import holds_answer, is_right
-from knowgate.offline_eval.data.answers.occurrences import occurrences
+from knowgate.offline_eval.data.answers.matching import holds_answer, is_right, occurrences
 from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, Question
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._windows import best_window, window_around, word_weights
+from knowgate.offline_eval.suites.uniknow._contexts import best_window, window_around, word_weights
+from knowgate.offline_eval.suites.uniknow.methods import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow.plan import fitting_size
 from tests.support.tables import table
 
