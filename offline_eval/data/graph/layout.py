@@ -165,9 +165,8 @@ class UaqData:
             raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
         wanted = _languages(root) if languages is None else tuple(dict.fromkeys(languages))
         if not wanted:
-            raise InputError(
-                "no questions in any language", where=str(root), hint="task1 lacks its files"
-            )
+            what, hint = "no questions in any language", "task1 lacks its files"
+            raise InputError(what, where=str(root), hint=hint)
         paths = {language: _paths(root, language, chosen) for language in wanted}
         for language, needed in paths.items():
             missing = [path for path in needed.values() if not path.is_file()]

@@ -155,9 +155,8 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
     except SyntaxError as error:
         line = f":{error.lineno}" if error.lineno else ""
         detail = " ".join(str(error.msg).split())  # it may quote the file
-        raise InputError(
-            f"not valid RDF ({detail})", where=f"{where}{line}", hint="fix the file"
-        ) from None
+        what, place = f"not valid RDF ({detail})", f"{where}{line}"
+        raise InputError(what, where=place, hint="fix the file") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise _unreadable(Path(where), error) from None
 
