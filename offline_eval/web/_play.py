@@ -59,9 +59,8 @@ class Playground:
         examples: Sequence[str] = (),
     ) -> None:
         if questions.suffix.lower() not in (".jsonl", ".ndjson"):
-            raise InputError(
-                "is no file of JSON lines", where=str(questions), hint="name a .jsonl file"
-            )
+            what, hint = "is no file of JSON lines", "name a .jsonl file"
+            raise InputError(what, where=str(questions), hint=hint)
         self.chain, self.title = chain, title
         self.questions, self.examples = questions, tuple(examples)
         self._retrieved: dict[str, list[Any]] = {}
