@@ -43,24 +43,16 @@ def embed_all(
     blocks = []
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         some = texts[start : start + _TEXTS_AT_ONCE]
-        blocks.append(_checked(np.asarray(encoder.embed(some), dtype=np.float32), len(some), start))
+        rows, what = np.asarray(encoder.embed(some), dtype=np.float32), ""
+        if rows.ndim != 2 or len(rows) != len(some):
+            what = f"gave embeddings of shape {rows.shape} for {len(some)} texts"
+            hint = "it must give one row for each"
+        elif len(wrong := np.flatnonzero(~np.isfinite(rows).all(axis=1))):
+            what = f"the embedding of text {start + int(wrong[0]) + 1} is not finite"
+            hint = "use another encoder, or leave that text out"
+        if what:
+            raise InputError(what, where="encoder", hint=hint)
+        blocks.append(rows)
         if on_progress is not None:
             on_progress(start + len(some), len(texts))
     return np.concatenate(blocks) if blocks else np.zeros((0, 1), dtype=np.float32)
-
-
-def _checked(rows: NDArray[np.float32], texts: int, start: int) -> NDArray[np.float32]:
-    if rows.ndim != 2 or len(rows) != texts:
-        raise InputError(
-            f"gave embeddings of shape {rows.shape} for {texts} texts",
-            where="encoder",
-            hint="it must give one row for each",
-        )
-    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if len(wrong):
-        raise InputError(
-            f"the embedding of text {start + int(wrong[0]) + 1} is not finite",
-            where="encoder",
-            hint="use another encoder, or leave that text out",
-        )
-    return rows

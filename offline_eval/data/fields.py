@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,19 +53,29 @@ def read_csv(
     where, text = os.fspath(path), read_text(path)
     stated = _SEPARATOR_LINE.match(text)
     delimiter = stated[1] if stated else delimiter_of(text, tabs=where.lower().endswith(".tsv"))
-    skipped = stated.end() if stated else 0
-    records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
-    head_line, columns = next(records, (1, []))
-    names = _names(columns, f"{where}:{head_line}")
+    first = (text[stated.end() :], 2) if stated else (text, 1)
+    records = _records(*first, delimiter, where)
+    head, columns = next(records, (f"{where}:1", []))
+    names = [field_name(column) for column in columns]
+    for at, name in enumerate(names):
+        if name and name in names[:at]:
+            what = f"two columns are called {name[:60]!r}"
+            raise InputError(what, where=head, hint="rename one of them")
     if needed not in names:
         found = ", ".join(name[:60] for name in names if name) or "nothing"
-        raise InputError(
-            f"there is no column {needed!r} (found: {found[:200]})",
-            where=f"{where}:{head_line}",
-            hint=f"the first line names the columns: {needed}, {others}",
-        )
-    places = ((f"{where}:{line}", cells) for line, cells in records)
-    return [(place, _row(names, cells, place, delimiter)) for place, cells in places]
+        what = f"there is no column {needed!r} (found: {found[:200]})"
+        hint = f"the first line names the columns: {needed}, {others}"
+        raise InputError(what, where=head, hint=hint)
+    rows: list[Placed] = []
+    for place, cells in records:
+        if any(cell.strip() for cell in cells[len(names) :]):
+            what = f"has {len(cells)} cells, and the head has {len(names)}"
+            hint = f'put text with {delimiter!r} in it in "…"'
+            raise InputError(what, where=place, hint=hint)
+        named = zip(names, cells, strict=False)
+        row = {name: one.replace("\r\n", "\n") for name, one in named if name and one.strip()}
+        rows.append((place, row))
+    return rows
 
 
 def read_questions(path: AnyPath) -> list[Placed]:
@@ -90,11 +100,8 @@ def read_questions(path: AnyPath) -> list[Placed]:
     rows = [(f"{where}: questions[{place}]", item) for place, item in enumerate(items)]
     for place, item in rows:
         if not isinstance(item, dict):
-            raise InputError(
-                f"expected a JSON object, found {type(item).__name__}",
-                where=place,
-                hint="each record is an object with its fields",
-            )
+            what = f"expected a JSON object, found {type(item).__name__}"
+            raise InputError(what, where=place, hint="each record is an object with its fields")
     return rows
 
 
@@ -131,47 +138,20 @@ def delimiter_of(text: str, *, tabs: bool) -> str:
     return "\t" if tabs else max(",;\t", key=head.count)
 
 
-def _records(
-    text: str, delimiter: str, where: str, *, first_line: int
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records that are not empty, and the line on which each begins."""
+def _records(text: str, line: int, delimiter: str, where: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the records that are not empty, and where each begins; the first one at a line."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    line = first_line
     while True:
+        place = f"{where}:{line + reader.line_num}"
         try:
             cells = next(reader, None)
         except csv.Error as error:
             hint = 'put text with quotes, line breaks or separators in "…", and write " as ""'
-            raise InputError(f"broken CSV ({error})", where=f"{where}:{line}", hint=hint) from None
+            raise InputError(f"broken CSV ({error})", where=place, hint=hint) from None
         if cells is None:
             return
         if any(cell.strip() for cell in cells):
-            yield line, cells
-        line = first_line + reader.line_num
-
-
-def _names(columns: Iterable[str], where: str) -> list[str]:
-    names = [field_name(column) for column in columns]
-    for at, name in enumerate(names):
-        if name and name in names[:at]:
-            raise InputError(
-                f"two columns are called {name[:60]!r}", where=where, hint="rename one of them"
-            )
-    return names
-
-
-def _row(names: list[str], cells: list[str], where: str, delimiter: str) -> dict[str, str]:
-    if any(cell.strip() for cell in cells[len(names) :]):
-        raise InputError(
-            f"has {len(cells)} cells, and the head has {len(names)}",
-            where=where,
-            hint=f'put text with {delimiter!r} in it in "…"',
-        )
-    return {
-        name: cell.replace("\r\n", "\n")
-        for name, cell in zip(names, cells, strict=False)
-        if name and cell.strip()
-    }
+            yield place, cells
 
 
 # A spreadsheet takes a cell that starts so for a formula, and runs it.

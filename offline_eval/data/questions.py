@@ -179,14 +179,12 @@ class QuestionRecord:
         found = []
         for record in _records(path, "u", need_answer=False, hint=hint):
             if record.question_id in known:
-                what = (
-                    f"the id {_short(record.question_id)!r} is that of an answerable question, too"
-                )
+                name = _short(record.question_id)
+                what = f"the id {name!r} is that of an answerable question, too"
                 raise InputError(what, where=os.fspath(path), hint=_OWN_ID)
             if " ".join(record.question.split()).casefold() in asked:
-                what = (
-                    f"the question {_short(record.question)!r} is one of the answerable ones, too"
-                )
+                name = _short(record.question)
+                what = f"the question {name!r} is one of the answerable ones, too"
                 hint = "a question is answered by the documents or not: remove one of both"
                 raise InputError(what, where=os.fspath(path), hint=hint)
             found.append(replace(record, answer="", passage=None, source=None))
@@ -326,17 +324,11 @@ def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:
     if kind is PassageKind.QUESTION_ANSWER:
         return f"{record.question}\n{record.answer}"
     if record.passage is None:
-        raise InputError(
-            f"question {record.question_id!r} has no field 'passage'",
-            where=where,
-            hint="add it, or use --passage answer",
-        )
-    if kind is PassageKind.TITLED:
-        if not record.source:
-            raise InputError(
-                f"question {record.question_id!r} has no field 'source', its passage's title",
-                where=where,
-                hint="add it, or use --passage passage",
-            )
-        return f"{record.source}\n{record.passage}"
-    return record.passage
+        what = f"question {record.question_id!r} has no field 'passage'"
+        raise InputError(what, where=where, hint="add it, or use --passage answer")
+    if kind is PassageKind.PASSAGE:
+        return record.passage
+    if not record.source:
+        what = f"question {record.question_id!r} has no field 'source', its passage's title"
+        raise InputError(what, where=where, hint="add it, or use --passage passage")
+    return f"{record.source}\n{record.passage}"

@@ -94,7 +94,8 @@ class Templates:
 
     def terms(self, macro: str, *given: Any, **named: Any) -> tuple[Text, ...]:
         """Return paragraphs; one with `::` in it as a term and what it means."""
-        return tuple(map(_term, self.paragraphs(macro, *given, **named)))
+        parts = (one.partition(" :: ") for one in self.paragraphs(macro, *given, **named))
+        return tuple((term, meaning) if both else term for term, both, meaning in parts)
 
     def pairs(self, macro: str, *given: Any, **named: Any) -> tuple[tuple[str, str], ...]:
         """Return the terms that a macro writes, each with what it means."""
@@ -118,11 +119,6 @@ class Templates:
         # As arguments of `rate` and `range`.
         environment.globals |= {"decimal": decimal, "points": signed_points}
         return environment.get_template(self._path.name).module
-
-
-def _term(paragraph: str) -> Text:
-    term, separator, meaning = paragraph.partition(" :: ")
-    return (term, meaning) if separator else paragraph
 
 
 _EXPLANATIONS = Templates(_OWN / "explanations.txt")

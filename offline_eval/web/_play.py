@@ -59,9 +59,8 @@ class Playground:
         examples: Sequence[str] = (),
     ) -> None:
         if questions.suffix.lower() not in (".jsonl", ".ndjson"):
-            raise InputError(
-                "is no file of JSON lines", where=str(questions), hint="name a .jsonl file"
-            )
+            what, hint = "is no file of JSON lines", "name a .jsonl file"
+            raise InputError(what, where=str(questions), hint=hint)
         self.chain, self.title = chain, title
         self.questions, self.examples = questions, tuple(examples)
         self._retrieved: dict[str, list[Any]] = {}
@@ -99,7 +98,11 @@ class Playground:
                     yield {"event": "abstained"}
             if decision is not None and decision.kept:
                 used = [places[one] for one in decision.kept]
-                yield {"event": "citations", **_citations(text, found, used, question)}
+                values = citation_values(text, [passage_text(found[one]) for one in used], question)
+                for sentence in values["sentences"]:
+                    at = sentence["passage"]
+                    sentence["passage"] = None if at is None else used[at]
+                yield {"event": "citations", **values}
             yield {"event": "end"}
         except KnowgateError as error:
             yield {"event": "error", "message": str(error)}
@@ -226,17 +229,6 @@ def play_app(ground: Playground) -> FastAPI:
         return JSONResponse({"saved": str(ground.questions)})
 
     return app
-
-
-def _citations(
-    reply: str, found: Sequence[Any], places: Sequence[int], question: str
-) -> dict[str, Any]:
-    """As `citation_values`, where only some of the passages that the page shows were used."""
-    values = citation_values(reply, [passage_text(found[one]) for one in places], question)
-    for sentence in values["sentences"]:
-        if sentence["passage"] is not None:
-            sentence["passage"] = places[sentence["passage"]]
-    return values
 
 
 def _source(document: Any) -> str:

@@ -111,11 +111,8 @@ def read_records(folder: Path, policies: Mapping[str, Policy]) -> RunRecords:
     """
     suite = str(Manifest.read_raw(folder).get("suite") or "")
     if not suite:
-        raise InputError(
-            "is no run of a suite",
-            where=str(folder),
-            hint="name a folder made with `knowgate measure`, `eval` or `import`",
-        )
+        hint = "name a folder made with `knowgate measure`, `eval` or `import`"
+        raise InputError("is no run of a suite", where=str(folder), hint=hint)
     if RepliesRun.is_in(folder):
         return _replies(RepliesRun.read(folder), policies)
     return _measured(folder) if suite == "ookb" else _suite_rows(folder, suite)

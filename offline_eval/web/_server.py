@@ -9,8 +9,6 @@ import secrets
 import signal
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from urllib.parse import quote, urlencode
@@ -220,8 +218,27 @@ class PageServer:
         Raises:
             KeyboardInterrupt: after Ctrl-C, once the requests under way have ended.
         """
-        with _hangup_ends(self._server):
+        before = signal.getsignal(signal.SIGHUP)
+        main = threading.current_thread() is threading.main_thread()
+        caught: list[tuple[int, FrameType | None]] = []
+
+        def end(number: int, frame: FrameType | None) -> None:
+            caught.append((number, frame))
+            self._server.should_exit = True
+
+        # A closed terminal ends as Ctrl-C does: requests under way are answered.
+        listens = main and before is not signal.SIG_IGN  # as by nohup
+        if listens:
+            signal.signal(signal.SIGHUP, end)
+        try:
             self._server.run(sockets=[self._listening])
+        finally:
+            if listens:
+                signal.signal(signal.SIGHUP, before)
+        if caught and callable(before):
+            before(*caught[0])
+        elif caught:
+            raise KeyboardInterrupt
 
     def stop(self) -> None:
         """End `serve_forever`, called from another thread."""
@@ -233,28 +250,3 @@ class PageServer:
     def __exit__(self, *raised: object) -> None:
         """Stop listening."""
         self._listening.close()
-
-
-@contextmanager
-def _hangup_ends(server: BoundedServer) -> Iterator[None]:
-    """End a server whose terminal was closed as after Ctrl-C: requests under way are answered."""
-    before = signal.getsignal(signal.SIGHUP)
-    main = threading.current_thread() is threading.main_thread()
-    if not main or before is signal.SIG_IGN:  # as by nohup
-        yield
-        return
-    caught: list[tuple[int, FrameType | None]] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        caught.append((number, frame))
-        server.should_exit = True
-
-    signal.signal(signal.SIGHUP, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    if caught and callable(before):
-        before(*caught[0])
-    elif caught:
-        raise KeyboardInterrupt

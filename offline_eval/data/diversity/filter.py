@@ -200,7 +200,13 @@ def filter_questions_file(
         InputError: the questions cannot be used, fewer than two are left, two of the paths are one
             file, or `out` is CSV by its name; nothing is written.
     """
-    _check_paths(questions, out, dropped)
+    what = hint = ""
+    if len({os.path.realpath(path) for path in (questions, out, dropped)}) < 3:
+        what, hint = "questions, out and dropped are not three files", "name different files"
+    elif Path(out).suffix.lower() in (".csv", ".tsv"):
+        what, hint = "JSON lines are written, no table", "give it a name that ends in .jsonl"
+    if what:
+        raise InputError(what, where=os.fspath(out), hint=hint)
     records = QuestionRecord.read(questions)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
@@ -214,15 +220,6 @@ def filter_questions_file(
                 kept.write(_line(_named(row, record.question_id)))
         report.writelines(_line(asdict(one)) for one in found.dropped)
     return found
-
-
-def _check_paths(questions: AnyPath, out: AnyPath, dropped: AnyPath) -> None:
-    if len({os.path.realpath(path) for path in (questions, out, dropped)}) < 3:
-        what, hint = "questions, out and dropped are not three files", "name different files"
-        raise InputError(what, where=os.fspath(out), hint=hint)
-    if Path(out).suffix.lower() in (".csv", ".tsv"):
-        what, hint = "JSON lines are written, no table", "give it a name that ends in .jsonl"
-        raise InputError(what, where=os.fspath(out), hint=hint)
 
 
 def _line(value: Mapping[str, Any]) -> str:

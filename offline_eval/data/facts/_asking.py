@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -87,9 +88,13 @@ class SchemaAsker:
     def __init__(self, model: Runnable[Any, Any], schema: type[BaseModel]) -> None:
         self._schema = schema
         self._schema_text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
-        found = _structured(model, schema)
-        self._in_text = found is None
-        self._model = model if found is None else found
+        self._model, self._in_text = model, True
+        if isinstance(model, BaseChatModel):
+            # What LangChain's models raise that have no structured output, or none with the raw
+            # reply.
+            with contextlib.suppress(NotImplementedError, ValueError, TypeError):
+                self._model = model.with_structured_output(schema, include_raw=True)
+                self._in_text = False
 
     async def __call__(self, request: Request) -> Mapping[str, Any]:
         """Return the stored form of a good reply, or of the best one when repairs are used up.
@@ -190,13 +195,3 @@ def estimated_tokens(text: str) -> int:
     """
     wide = len(_WIDE.findall(text))
     return wide + math.ceil((len(text) - wide) / 4)
-
-
-def _structured(model: Runnable[Any, Any], schema: type[BaseModel]) -> Runnable[Any, Any] | None:
-    if not isinstance(model, BaseChatModel):
-        return None
-    try:
-        return model.with_structured_output(schema, include_raw=True)
-    except (NotImplementedError, ValueError, TypeError):
-        # What LangChain's models raise that have no structured output, or none with the raw reply.
-        return None

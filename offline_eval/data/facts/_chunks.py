@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from langchain_core.documents import Document
@@ -128,7 +128,9 @@ def with_chunks(
     found: list[QuestionRow] = []
     failures: list[FailureRow] = []
     for row in questions:
-        holder = _holder(_stated(row, texts), by_source[row.source])
+        cited = [texts[row.source, number] for number in row.citations]
+        stated = [words_of(text) for text in cited or (row.question, row.answer)]
+        holder = _holder(stated, by_source[row.source])
         if holder is None:
             fault = "in_several_chunks", "no single chunk states the answer; larger chunks may"
             failures.append(FailureRow.of("questions", fault, row.source, row.id))
@@ -136,13 +138,6 @@ def with_chunks(
             own = {"passage": holder.page_content, "chunk": holder.metadata["chunk"]}
             found.append(row.model_copy(update=own))
     return found, failures
-
-
-def _stated(row: QuestionRow, texts: Mapping[tuple[str, int], str]) -> list[list[str]]:
-    """Return the words of each text that a chunk must hold."""
-    if row.citations:
-        return [words_of(texts[row.source, number]) for number in row.citations]
-    return [words_of(row.question), words_of(row.answer)]
 
 
 def _holder(

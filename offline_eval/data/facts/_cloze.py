@@ -105,8 +105,12 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
         '1.6 mm'
     """
     found: list[tuple[float, int, int]] = []
+    taken: list[tuple[int, int]] = []
     words = words_of(_RULE["possessive"].sub("", text))
-    for kind, start, end in _candidates(text, corpus):
+    for kind, start, end in _found(text, corpus):
+        if any(start < other_end and first < end for first, other_end in taken):
+            continue
+        taken.append((start, end))
         answer = words_of(_RULE["possessive"].sub("", text[start:end]))
         if _WORDS["dull"] | _WORDS["function"] >= set(answer) or not _once(answer, words):
             continue
@@ -117,14 +121,6 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
         return None
     _, start, end = max(found)
     return -start, end
-
-
-def _candidates(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
-    taken: list[tuple[int, int]] = []
-    for kind, start, end in _found(text, corpus):
-        if not any(start < other_end and first < end for first, other_end in taken):
-            taken.append((start, end))
-            yield kind, start, end
 
 
 def _found(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:

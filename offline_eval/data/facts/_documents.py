@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import errno
 import hashlib
@@ -12,7 +11,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -309,15 +308,20 @@ def read_pdf(raw: bytes) -> Content:
         DocumentError: `encrypted`, `broken`, `too_large` (pages, objects or text), or `empty`
             (also a scan without text).
     """
+    logger = logging.getLogger("pypdf")
+    before = logger.level
+    # The library warns about every oddity of a file, on the console.
+    logger.setLevel(logging.CRITICAL)
     try:
-        with _quiet():
-            pages = _pages(raw)
+        pages = _pages(raw)
     except DocumentError:
         raise
     except DependencyError:
         raise DocumentError("encrypted", "reading it needs `pip install cryptography`") from None
     except Exception as error:  # noqa: BLE001 - a broken file can raise anything inside the parser
         raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
+    finally:
+        logger.setLevel(before)
     lines = [line for page in _without_margins(pages) for line in [*page, ""]]
     return _of_lines("pdf", lines, "no text in it; a scan needs text recognition first")
 
@@ -340,18 +344,6 @@ def _pages(raw: bytes) -> list[list[str]]:
             raise DocumentError("too_large", f"more than {_MOST_CHARACTERS:,} characters of text")
         pages.append(text.split("\n"))
     return pages
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """The library warns about every oddity of a file, on the console."""
-    logger = logging.getLogger("pypdf")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _without_margins(pages: list[list[str]]) -> list[list[str]]:

@@ -216,8 +216,5 @@ def check_sizes(chunk_size: int, chunk_overlap: int) -> None:
     if chunk_size < 1:
         raise InputError("must be at least 1", where="chunk_size", hint="150 does well")
     if not 0 <= chunk_overlap < chunk_size:
-        raise InputError(
-            "must be at least 0 and less than the size of a chunk",
-            where="chunk_overlap",
-            hint="0 for none",
-        )
+        what = "must be at least 0 and less than the size of a chunk"
+        raise InputError(what, where="chunk_overlap", hint="0 for none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -224,22 +224,18 @@ def build_questions(
         QUESTIONS.write(out, questions)
         FAILURES.write(out, failures)
         ever = [row for stage in _SCHEMAS for row in calls_of(stage).read(out)]
-        totals = BuildTotals(
-            documents=len(documents),
-            unread=_unread(documents),
-            sentences=len(sentences),
-            facts=len(facts),
-            questions=len(questions),
-            failures=dict(sorted(Counter(row.type for row in failures).items())),
-            shared_words=mean_shared_words((row.question, row.passage) for row in questions),
-            now=_spent(spent),
-            ever=_spent(ever),
-        )
-        counts = asdict(totals)
-        del counts["now"]
-        counts["cost"] = counts.pop("ever")
-        run.rewrite_manifest(build_manifest(**head, complete=True, **counts))
-    return totals
+        counts: dict[str, Any] = {
+            "documents": len(documents),
+            "unread": _unread(documents),
+            "sentences": len(sentences),
+            "facts": len(facts),
+            "questions": len(questions),
+            "failures": dict(sorted(Counter(row.type for row in failures).items())),
+            "shared_words": mean_shared_words((row.question, row.passage) for row in questions),
+        }
+        cost = _spent(ever)
+        run.rewrite_manifest(build_manifest(**head, complete=True, **counts, cost=cost))
+    return BuildTotals(**counts, now=_spent(spent), ever=cost)
 
 
 def _unread(documents: Sequence[ReadDocument]) -> int:

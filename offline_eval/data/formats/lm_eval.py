@@ -78,11 +78,9 @@ def import_lm_eval(
     for path in files:
         _add(rows, questions, Path(path), model)
     if not rows.replies:
-        raise InputError(
-            "these logs hold no reply: their requests ask for no answer",
-            where=os.fspath(files[0]) if files else "lm-eval",
-            hint="name samples of a generation or multiple-choice task",
-        )
+        what = "these logs hold no reply: their requests ask for no answer"
+        hint = "name samples of a generation or multiple-choice task"
+        raise InputError(what, where=os.fspath(files[0]) if files else "lm-eval", hint=hint)
     return rows.write(
         out,
         settings={"source": "lm-eval"},

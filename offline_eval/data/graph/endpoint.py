@@ -276,10 +276,8 @@ class SparqlClient:
     def _time_left(self) -> float:
         left = self._end - time.monotonic()
         if left <= 0:
-            raise SparqlError(
-                f"{self.name}: not done within {self._settings.deadline:g} s — give a longer "
-                "deadline, or ask for less"
-            )
+            what = f"{self.name}: not done within {self._settings.deadline:g} s"
+            raise SparqlError(f"{what} — give a longer deadline, or ask for less")
         return left
 
 
@@ -339,9 +337,8 @@ def _checked(name: str) -> str:
     if re.fullmatch(r"P\d+", name):
         return _WIKIDATA + name
     if not _IRI.fullmatch(name):
-        raise InputError(
-            f"{name!r} is no IRI", where="--include", hint="http://…, or P19 for Wikidata's"
-        )
+        hint = "http://…, or P19 for Wikidata's"
+        raise InputError(f"{name!r} is no IRI", where="--include", hint=hint)
     return name
 
 

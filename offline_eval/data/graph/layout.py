@@ -165,9 +165,8 @@ class UaqData:
             raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
         wanted = _languages(root) if languages is None else tuple(dict.fromkeys(languages))
         if not wanted:
-            raise InputError(
-                "no questions in any language", where=str(root), hint="task1 lacks its files"
-            )
+            what, hint = "no questions in any language", "task1 lacks its files"
+            raise InputError(what, where=str(root), hint=hint)
         paths = {language: _paths(root, language, chosen) for language in wanted}
         for language, needed in paths.items():
             missing = [path for path in needed.values() if not path.is_file()]
@@ -218,18 +217,15 @@ class _Question(BaseModel):
     def clues(self, question_type: QuestionType) -> tuple[Clue, ...]:
         if isinstance(self.sup_questions, str):
             return (Clue(self.sup_questions, tuple(self.sup_que_ans)),)
-        return tuple(
-            Clue(question, _split(label, question_type))
-            for question, label in zip(self.sup_questions or (), self.sup_que_ans, strict=False)
-            if label != _NO_END
-        )
-
-
-def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
-    # Intersections keep all answers of a step in one text.
-    if question_type is QuestionType.INTER:
-        return tuple(part.strip() for part in label.split(", ") if part.strip())
-    return (label,)
+        found = []
+        for question, label in zip(self.sup_questions or (), self.sup_que_ans, strict=False):
+            # Intersections keep all answers of a step in one text.
+            parts = [label]
+            if question_type is QuestionType.INTER:
+                parts = [part.strip() for part in label.split(", ") if part.strip()]
+            if label != _NO_END:
+                found.append(Clue(question, tuple(parts)))
+        return tuple(found)
 
 
 def _rows(path: Path, model: type[RowModel], **known: object) -> list[tuple[str, RowModel]]:

@@ -8,7 +8,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +83,12 @@ def load_graph(
         return _store(builder, where, on_progress)
     if not where.is_file():
         raise InputError("no such file", where=str(where), hint="check the path")
-    with _parsed(oxigraph, where) as quads:
-        _feed(builder, quads, str(where), on_progress)
+    _feed(builder, _parsed(oxigraph, where), str(where), on_progress)
     return builder.build(where.name, file_sha256(where))
 
 
-@contextmanager
 def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
-    """The quads of a file, which is closed in the end."""
+    """Yield the quads of a file."""
     name = path.name.removesuffix(".gz")
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     if extension not in _EXTENSIONS:
@@ -102,18 +99,15 @@ def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
     # Relative addresses are resolved; what stands before them makes no difference.
     base = "http://example.invalid/"
     packed = path.name.endswith(".gz")
-    try:
-        if extension in _XML:
-            with gzip.open(path, "rb") if packed else path.open("rb") as stream:
-                _require_no_entities(stream, path)
-        if packed:
-            with gzip.open(path, "rb") as stream:
-                bounded: Any = _Bounded(stream, path)
-                yield oxigraph.parse(bounded, shape, base_iri=base)
-        else:
-            yield oxigraph.parse(path=path, format=shape, base_iri=base)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, error) from None
+    if extension in _XML:
+        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
+            _require_no_entities(stream, path)
+    if packed:
+        with gzip.open(path, "rb") as stream:
+            bounded: Any = _Bounded(stream, path)
+            yield from oxigraph.parse(bounded, shape, base_iri=base)
+    else:
+        yield from oxigraph.parse(path=path, format=shape, base_iri=base)
 
 
 def _require_no_entities(stream: Any, path: Path) -> None:
@@ -135,7 +129,7 @@ class _Bounded:
     """A packed file that ends with an error once it has grown out of all proportion."""
 
     def __init__(self, stream: Any, path: Path) -> None:
-        self._stream, self._path = stream, path
+        self._stream = stream
         self._left = max(_UNPACKED_BYTES, _UNPACKED_RATIO * path.stat().st_size)
 
     def read(self, size: int = -1) -> bytes:
@@ -161,9 +155,8 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
     except SyntaxError as error:
         line = f":{error.lineno}" if error.lineno else ""
         detail = " ".join(str(error.msg).split())  # it may quote the file
-        raise InputError(
-            f"not valid RDF ({detail})", where=f"{where}{line}", hint="fix the file"
-        ) from None
+        what, place = f"not valid RDF ({detail})", f"{where}{line}"
+        raise InputError(what, where=place, hint="fix the file") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise _unreadable(Path(where), error) from None
 
@@ -182,8 +175,7 @@ def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> K
 
 
 def _unreadable(path: Path, error: BaseException) -> InputError:
-    packed = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
-    reason = (
-        "broken gzip file" if packed else getattr(error, "strerror", None) or type(error).__name__
-    )
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    if isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
+        reason = "broken gzip file"
     return InputError(f"cannot be read ({reason})", where=str(path), hint="check the file")

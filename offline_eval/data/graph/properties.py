@@ -152,28 +152,25 @@ def profile_properties(
     """
     rules, found = settings.rules, []
     for iri, facts in graph.facts.items():
+        own = words_of(local_name(iri)) if rules.local_names else ""
         named = {
-            language: _label(labels, templates, rules, iri, language)
+            language: clean_name(templates.label(iri, language) or "")
+            or labels.label(iri, language)
+            or own
             for language in settings.languages
         }
         profile = PropertyProfile(iri, facts, named, _classes(graph, facts))
-        profile.left_out = _reason(graph, templates, rules, profile) or _nameless(labels, facts)
+        profile.left_out = _reason(graph, templates, rules, profile)
+        some = facts.values[:: max(1, len(facts.values) // _SAMPLE)]
+        # Such as web pages, and entities that the graph only mentions.
+        if not profile.left_out and not any(labels.fit(value) for value in some):
+            profile.left_out = "its values have no names"
         found.append(profile)
     for name in rules.include:
         if not any(_is_named(profile.iri, [name]) for profile in found):
             hint = "--dry-run without --include lists them"
             raise InputError(f"the graph has no property {name!r}", where="--include", hint=hint)
     return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
-
-
-def _label(
-    labels: Labels, templates: Templates, rules: PropertyRules, iri: str, language: str
-) -> str:
-    given = templates.label(iri, language)
-    if given is not None:
-        return clean_name(given)
-    found = labels.label(iri, language)
-    return found or (words_of(local_name(iri)) if rules.local_names else "")
 
 
 def _classes(graph: KnowledgeGraph, facts: Facts) -> tuple[str, ...]:
@@ -208,13 +205,6 @@ def _reason(
         "one value a subject": rules.functional == "never" and found.functional,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def _nameless(labels: Labels, facts: Facts) -> str:
-    """Such as web pages, and entities that the graph only mentions."""
-    values = list(facts.by_value)
-    step = max(1, len(values) // _SAMPLE)
-    return "" if any(labels.fit(value) for value in values[::step]) else "its values have no names"
 
 
 def _is_named(iri: str, names: Sequence[str]) -> bool:

@@ -90,9 +90,8 @@ class _Words(RootModel[dict[str, Texts]]):
         """
         found = check_model(cls, table, where=where).root
         for stranger in sorted(found.keys() - set(known) - _FORMER):
-            raise InputError(
-                f"there is no template {stranger[:60]!r}", where=where, hint=", ".join(known)
-            )
+            what = f"there is no template {stranger[:60]!r}"
+            raise InputError(what, where=where, hint=", ".join(known))
         return found
 
 
