@@ -70,7 +70,7 @@ class CascadeOptions(Pairs):
             )
         try:
             return replace(measured, cascade=replace(measured.cascade, **changes))
-        except ValueError as error:
+        except InputError as error:
             raise InputError(str(error), where="--cascade", hint="write e.g. cost=200") from None
 
 
@@ -162,7 +162,7 @@ class _Asked(SimpleNamespace):
                 return MaxAbstention(self.max_abstention, self._missing)
             costs = parse_pairs("--cost", self.cost, _CostOptions)
             return Costs(costs.leak, costs.abstention, costs.missing_share, self._missing)
-        except ValueError as error:
+        except InputError as error:
             where = "--cost" if by_cost else "--max-abstention"
             raise InputError(str(error), where=where, hint="see --help") from None
 
@@ -216,7 +216,7 @@ def _losses(text: str) -> LossTable:
     given = parse_pairs("--cost", text, _LossOptions).model_dump()
     try:
         losses = LossTable(**given)
-    except ValueError as error:
+    except InputError as error:
         raise InputError(str(error), where="--cost", hint="costs are from 0 to 1") from None
     if not any(given.values()):
         raise InputError(

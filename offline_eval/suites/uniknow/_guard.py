@@ -286,7 +286,7 @@ def require_share(name: str, value: float) -> None:
     """
     try:
         RiskTarget("cost", value)
-    except ValueError:
+    except InputError:
         what = f"must be between 0 and 1, not {value}"
         raise InputError(what, where=name, hint="use 0.1") from None
 
