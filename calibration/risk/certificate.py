@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import Guarantee
+from ...guard.artefacts import LeakTest
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
@@ -480,7 +480,7 @@ class GroupCounts:
             >>> round(GroupCounts(((2, 0, 26), (2, 1, 1)), 2).p_value(0.2, 0.1), 4)
             0.0032
         """
-        test = Guarantee.group_test(self.groups, self.largest, bound)
+        test = LeakTest.of_groups(self.groups, self.largest, bound)
         if test.takes_long or self.total > bound * self.groups:
             return test.p_value_of(self.counts)
         known = _known_p_values(self.groups, self.largest, bound, delta)
@@ -501,6 +501,6 @@ def _known_p_values(groups: int, largest: int, bound: float, delta: float) -> Fl
 
     They are never smaller than where each group goes wrong as a whole or not at all.
     """
-    test = Guarantee.group_test(groups, largest, bound)
+    test = LeakTest.of_groups(groups, largest, bound)
     most = (2 + (errors_allowed(groups, bound, delta) or 0)) * test.weights[-1]
     return np.append(test.p_values(most), 1.0)

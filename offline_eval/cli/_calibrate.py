@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from pydantic import Field
 
 from ...calibration import Interval
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
@@ -39,13 +40,37 @@ MissingAnswers = Literal["unanswerable", "left-out", "both"]
 Promise = Literal["leak", "selective"]
 
 
+_PROMISES = {
+    "leak": "--promise leak (by default where sources are left out)",
+    "selective": "--promise selective (by default where no sources are left out)",
+    "coverage": "--coverage",
+    "cost": "--cost leak=…, which promises nothing",
+    "max_abstention": "--max-abstention, which promises nothing",
+    "like": "--like, whose policy says what is promised",
+}
+# Option → what is promised with it; any other goes with everything.
+_GOES_WITH: Mapping[str, tuple[str, ...]] = {
+    "promise": ("leak", "selective", "coverage"),
+    "risk": ("leak", "selective"),
+    "delta": ("leak", "selective", "coverage", "cost", "max_abstention"),
+    "missing": ("leak", "cost", "max_abstention"),
+    "answer_from_memory": ("leak",),
+    "mix": ("leak",),
+    "per_route": ("selective",),
+    "coverage": ("coverage",),
+    "cost": ("selective", "cost"),
+    "max_abstention": ("max_abstention",),
+    "report": ("selective", "coverage", "like"),
+}
+
+
 class CascadeOptions(Pairs):
     """A costly scorer behind the cheap one, as `--cascade` names it."""
 
     run: Path | None = None
     strict: Path | None = None
-    cost: float | None = None
-    abstention_cost: float | None = None
+    cost: float | None = Field(None, ge=0, allow_inf_nan=False)
+    abstention_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     on_failure: Literal["abstain", "cheap"] | None = None
 
     def added_to(self, measured: CalibrationSet) -> CalibrationSet:
@@ -68,26 +93,23 @@ class CascadeOptions(Pairs):
                 where="--cascade",
                 hint="name a run of the costly scorer with run=RUN",
             )
-        try:
-            return replace(measured, cascade=replace(measured.cascade, **changes))
-        except InputError as error:
-            raise InputError(str(error), where="--cascade", hint="write e.g. cost=200") from None
+        return replace(measured, cascade=replace(measured.cascade, **changes))
 
 
 class _LossOptions(Pairs):
     """The loss table of a selective promise."""
 
-    wrong_follow: float = 1.0
-    wrong_answer: float = 1.0
-    false_abstention: float = 0.0
+    wrong_follow: float = Field(1.0, ge=0, le=1)
+    wrong_answer: float = Field(1.0, ge=0, le=1)
+    false_abstention: float = Field(0.0, ge=0, le=1)
 
 
 class _CostOptions(Pairs):
     """What chooses a threshold without a promise."""
 
-    leak: float
-    abstention: float = 1.0
-    missing_share: float = 0.5
+    leak: float = Field(gt=0, allow_inf_nan=False)
+    abstention: float = Field(1.0, gt=0, allow_inf_nan=False)
+    missing_share: float = Field(0.5, gt=0, lt=1)
 
 
 class _Asked(SimpleNamespace):
@@ -105,11 +127,6 @@ class _Asked(SimpleNamespace):
         return path
 
     @property
-    def accepted(self) -> Sequence[Literal["generated"]]:
-        """What a policy is written in spite of."""
-        return ("generated",) if self.accept_generated else ()
-
-    @property
     def fitting(self) -> dict[str, Any]:
         """How any policy is fitted."""
         most = self.max_false_abstention
@@ -124,52 +141,46 @@ class _Asked(SimpleNamespace):
         Raises:
             InputError: options that do not go together, or are out of range.
         """
-        unpromised = self._unpromised()
-        if unpromised is not None:
-            return unpromised
         promise = self.promise or ("leak" if leaves_out else "selective")
+        if self.cost is not None and "leak" in self.cost:
+            promise = "cost"
+        elif self.max_abstention is not None:
+            promise = "max_abstention"
+        elif self.coverage is not None and promise == "selective":
+            promise = "coverage"
+        self.require_fitting(promise)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
-        why = f"does not go with the promise {promise!r}"
+        missing = cast("Missing | None", self.missing and self.missing.replace("-", "_"))
         if promise == "leak":
-            hint = "leave it out, or promise something else (--promise selective)"
-            self.reject("per_route", "coverage", "cost", "report", why=why, hint=hint)
             if not leaves_out:
                 # Records of left-out questions may promise a leak; others say nothing of one.
-                self.reject("records", why=why, hint=hint)
-            return Leak(risk, self._missing)
-        hint = "leave it out, or promise something else (--promise leak)"
-        self.reject("answer_from_memory", "missing", why=why, hint=hint)
-        if self.coverage is None:
-            losses = None if self.cost is None else _losses(self.cost)
-            return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
-        if self.risk is not None:
-            raise _exclusive("--risk, --coverage")
-        self.reject("per_route", "cost", why="does not go with --coverage")
-        return Coverage(self.coverage)
-
-    def _unpromised(self) -> Costs | MaxAbstention | None:
-        """Return how a threshold is chosen that nothing is promised about; None if one is."""
-        by_cost = self.cost is not None and "leak" in self.cost
-        if not by_cost and self.max_abstention is None:
-            return None
-        if by_cost and self.max_abstention is not None:
-            raise _exclusive("--cost, --max-abstention")
-        others = ("risk", "promise", "coverage", "per_route", "answer_from_memory", "report")
-        why = "does not go with --cost leak=… or --max-abstention, which promise nothing"
-        self.reject(*others, *(() if by_cost else ("cost",)), why=why)
-        try:
-            if self.max_abstention is not None:
-                return MaxAbstention(self.max_abstention, self._missing)
+                self.reject("records", why=f"does not go with {_PROMISES[promise]}")
+            return Leak(risk, missing)
+        if promise == "cost":
             costs = parse_pairs("--cost", self.cost, _CostOptions)
-            return Costs(costs.leak, costs.abstention, costs.missing_share, self._missing)
-        except InputError as error:
-            where = "--cost" if by_cost else "--max-abstention"
-            raise InputError(str(error), where=where, hint="see --help") from None
+            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+        if promise == "max_abstention":
+            return MaxAbstention(self.max_abstention, missing)
+        if promise == "coverage":
+            return Coverage(self.coverage)
+        given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
+        losses = None if self.cost is None else LossTable(**given)
+        if not any(given.values()):
+            raise InputError(
+                "nothing costs anything, so that every policy would do",
+                where="--cost",
+                hint="write e.g. wrong_answer=1,false_abstention=0.2",
+            )
+        return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
 
-    @property
-    def _missing(self) -> Missing | None:
-        found = None if self.missing is None else self.missing.replace("-", "_")
-        return cast("Missing | None", found)
+    def require_fitting(self, promise: str) -> None:
+        """Reject options that are for another promise.
+
+        Raises:
+            InputError: names the first.
+        """
+        others = [name for name, known in _GOES_WITH.items() if promise not in known]
+        self.reject(*others, why=f"does not go with {_PROMISES[promise]}")
 
     def reject(self, *names: str, why: str, hint: str = "leave one of both out") -> None:
         """Reject those of the options that were given."""
@@ -202,29 +213,10 @@ class _Asked(SimpleNamespace):
         return [self.cascade.added_to(first), *others]
 
 
-def _exclusive(options: str) -> InputError:
-    return InputError("are mutually exclusive", where=options, hint="name one of both")
-
-
 def _read(run: Path) -> CalibrationSet:
     from ..policies.records import CalibrationSet
 
     return CalibrationSet.of_run(run)
-
-
-def _losses(text: str) -> LossTable:
-    given = parse_pairs("--cost", text, _LossOptions).model_dump()
-    try:
-        losses = LossTable(**given)
-    except InputError as error:
-        raise InputError(str(error), where="--cost", hint="costs are from 0 to 1") from None
-    if not any(given.values()):
-        raise InputError(
-            "nothing costs anything, so that every policy would do",
-            where="--cost",
-            hint="write e.g. wrong_answer=1,false_abstention=0.2",
-        )
-    return losses
 
 
 @prints_figures
@@ -326,7 +318,8 @@ def calibrate(
             where it is the same.
     """
     given = locals()
-    _require_inside(1 - _LEAST, risk=risk, delta=delta, coverage=coverage)
+    within = {"risk": risk, "delta": delta, "coverage": coverage, "max_abstention": max_abstention}
+    _require_inside(1 - _LEAST, **within)
     shares = {"share": share, "max_false_abstention": max_false_abstention}
     _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
     if dry_run:
@@ -340,11 +333,10 @@ def calibrate(
             leave_out=leave_out,
         )
         return
-    asked = _Asked(**given)
     if like is None:
-        _fit(asked)
+        _fit(_Asked(**given))
     else:
-        _refit(like, asked)
+        _refit(like, _Asked(**given))
 
 
 def _require_inside(most: float, **options: float | None) -> None:
@@ -363,8 +355,7 @@ def _fit(asked: _Asked) -> None:
     if asked.mix:
         from ..policies.mixing import mixed
 
-        if not isinstance(bound, Leak):
-            raise InputError("is for a leak", where="--mix", hint="promise a leak (--promise leak)")
+        assert isinstance(bound, Leak)
         measured = [mixed(measured, bound.missing)]
     if len(measured) > 1 and not isinstance(bound, Leak):
         raise InputError(
@@ -376,32 +367,22 @@ def _fit(asked: _Asked) -> None:
     memory = asked.answer_from_memory
     found = calibrate_records(
         measured, bound, delta=delta, confidence_threshold=memory, **asked.fitting
-    ).accepting(*asked.accepted)
+    )
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
-    lines = _lines("mix", mix) if mix is not None else chosen
-    shown = _calibration_lines(found, anyway=asked.write_anyway)
-    _write_or_explain(found, [*lines, *shown], asked)
+    _write_or_explain(found, asked, first=chosen if mix is None else _lines("mix", mix))
     # The run's own report knows nothing of a second run.
     one_run = asked.runs and asked.cascade.run is None and not asked.mix
     if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
         out.print(f"next: knowgate report {quote(source)}")
 
 
-_OF_THE_OLD = ("promise", "risk", "missing", "answer_from_memory", "per_route", "coverage", "cost",
-               "max_abstention")  # fmt: skip
-
-
 def _refit(like: Path, asked: _Asked) -> None:
     """Fit the promise of an old policy again, on newer data."""
     from ..policies.refit import recalibrate
 
-    taken_over = "is taken over from the policy of --like"
-    asked.reject(*_OF_THE_OLD, why=taken_over)
-    asked.reject("delta", why=taken_over, hint="leave it out")
+    asked.require_fitting("like")
     old = Policy.load(like)
-    hint = "calibrate the mix anew, without --like"
-    asked.reject("mix", why="does not go with --like", hint=hint)
     if asked.policy_out.resolve() == like.resolve():
         hint = "keep it, and choose another --out"
         raise InputError("is the old policy", where=str(asked.policy_out), hint=hint)
@@ -412,23 +393,7 @@ def _refit(like: Path, asked: _Asked) -> None:
     if isinstance(found.risk, Leak):
         hint = "leave it out, and run `knowgate report` on the run"
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
-    new = found.accepting(*asked.accepted)
-    shown = _calibration_lines(new, anyway=asked.write_anyway)
-    _write_or_explain(new, [*shown, *_lines("changed", old, new.policy)], asked)
-
-
-def _calibration_lines(found: Calibrated, *, anyway: bool) -> list[str]:
-    """Say what is promised, by which thresholds, and how the policy does.
-
-    Args:
-        found: by a calibration.
-        anyway: whether it is written whatever speaks against it; else one with a problem is not,
-            and promises nothing.
-    """
-    refused = bool(found.problems) and not anyway
-    chosen = isinstance(found.risk, Costs | MaxAbstention)
-    reviews = _lines("reviews", found.reviews, quote(found.measured.source))
-    return [*_lines("calibrated", found, refused, chosen), *reviews]
+    _write_or_explain(found, asked, last=_lines("changed", old, found.policy))
 
 
 def rate_text(rate: Interval) -> str:
@@ -442,18 +407,31 @@ def _lines(macro: str, *given: Any) -> list[str]:
     return [f"  {line}" if line.startswith("- ") else line for line in lines]
 
 
-def _write_or_explain(found: Calibrated, lines: list[str], asked: _Asked) -> None:
-    """Write the policy and print the lines, or say why it should not serve and what would work.
+def _write_or_explain(
+    found: Calibrated, asked: _Asked, *, first: Sequence[str] = (), last: Sequence[str] = ()
+) -> None:
+    """Write the policy and say what it does, or why it should not serve and what would work.
+
+    Args:
+        found: by a calibration.
+        asked: the options. Where it is written whatever speaks against it, it promises what it
+            can; else one with a problem is not written, and promises nothing.
+        first: lines before what it does.
+        last: lines after that.
 
     Raises:
         typer.Exit: with code 3, if the policy has a problem and is not to be written anyway.
     """
     from ..policies import write_calibrated
 
+    found = found.accepting(*["generated"] * asked.accept_generated)
     policy_out, report = asked.policy_out, asked.report
     written = write_calibrated(found, policy_out, report, anyway=asked.write_anyway)
     print_figures(_figures(found, policy_out if written else None))
-    out.print("\n".join(lines))
+    chosen = isinstance(found.risk, Costs | MaxAbstention)
+    shown = _lines("calibrated", found, not written, chosen)
+    shown += _lines("reviews", found.reviews, quote(found.measured.source))
+    out.print("\n".join([*first, *shown, *last]))
     for problem in found.problems:
         err.print(f"problem: {problem.what}")
         if problem.kind == "generated":

@@ -81,12 +81,12 @@ def json_line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def tell(macro: str, *given: Any) -> None:
+def tell(macro: str, *given: Any, to: Console = out, style: str | None = None) -> None:
     """Print what a macro of `printed.txt` writes, one line per paragraph."""
     from ..report.prose import Templates
 
     for line in Templates(Path(__file__).with_name("printed.txt")).paragraphs(macro, *given):
-        out.print(line)
+        to.print(line, style=style)
 
 
 def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -12,7 +12,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
-from rich.text import Text
 from sentencex import segment
 
 from ...adapters.langchain import GuardedRAG
@@ -28,11 +27,7 @@ from ..suites.parts import RunOptions
 from ..systems.factory import load_chat_model
 from ..testbed import sample_knowledge_base_path
 from ._calibrate import rate_text
-from ._console import (
-    call_progress,
-    out,
-    print_figures,
-)
+from ._console import call_progress, out, print_figures, tell
 from ._options import prints_figures
 
 DELTA = 0.1
@@ -64,21 +59,15 @@ def demo(
         load_chat_model(model)  # before anything is measured: it may be missing
     questions = sample_knowledge_base_path()
     records = QuestionRecord.read(questions)
-    articles = len({record.source for record in records})
-    out.print(
-        f"Measuring {len(records)} questions on {articles} city articles, each with its article "
-        "and without …"
-    )
+    tell("demo_begins", records)
     found = measured_and_calibrated(questions, out_dir)
     policy, chosen = out_dir / "policy.json", found.measured.name
     write_calibrated(found, policy)
     report = write_report(out_dir / chosen).html
     if found.policy.guarantee is not None:
         out.print(f"\n{found.policy.guarantee.statement}\n")
-    out.print(
-        f"Of {' and '.join(SCORERS)}, {chosen} abstains least: from "
-        f"{rate_text(found.false_abstention)} of the questions whose article is there.\n"
-    )
+    tell("demo_chosen", SCORERS, chosen, rate_text(found.false_abstention))
+    out.print()
     if model is None:
         guard = Guard.load(policy, options=GuardOptions(deadlines=_PATIENT), metrics=False)
         answers = live_answers(guard, records)
@@ -191,13 +180,10 @@ def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[dict[s
 def _show(answer: Mapping[str, Any]) -> None:
     """Print what the guard decided, and the replies with and without it."""
     facts = f"its article is {answer['situation']}; relevance {answer['relevance'] or 0:.2f}"
-    out.print(
-        Text(answer["question"], style="bold"),
-        Text(f"({facts} → {answer['route']})"),
-        Text(f"  with the guard:    {answer['guarded']}"),
-        Text(f"  without the guard: {answer['unguarded']}\n", style="dim"),
-        sep="\n",
-    )
+    out.print(answer["question"], style="bold")
+    out.print(f"({facts} → {answer['route']})")
+    out.print(f"  with the guard:    {answer['guarded']}")
+    out.print(f"  without the guard: {answer['unguarded']}\n", style="dim")
 
 
 def _read_by(model: str, questions: Path, folder: Path, chosen: str) -> dict[str, Any]:

@@ -109,18 +109,6 @@ def drift(
             where=str(policy),
             hint="give it with --risk",
         )
-    report = _judged(loaded, monitor, taken, labels)
-    print_figures(report.to_dict())
-    for line in _lines(report):
-        out.print(line)
-    if fail_on_drift and report.alarms:
-        raise typer.Exit(1)
-
-
-def _judged(
-    policy: Policy, monitor: DecisionMonitor, taken: Iterable[Decision], labels: list[_Label]
-) -> MonitorReport:
-    """Report on all decisions: drift and abstention over them all, not over the last block."""
     counted: Counter[Route] = Counter()
 
     def observed() -> Iterator[Decision]:
@@ -129,13 +117,19 @@ def _judged(
             counted[decision.route] += 1
             yield decision
 
-    drift = DriftReport.of(policy, observed())
+    # Drift and abstention over all decisions, not over the last block.
+    drift = DriftReport.of(loaded, observed())
     for one in labels:
         monitor.feedback(one.route, one.right, rate=one.rate)
     report = monitor.report()
     rate = Interval.wilson(counted[Route.ABSTAIN], counted.total())
     abstention = dataclasses.replace(report.abstention, rate=rate)
-    return dataclasses.replace(report, complete=True, drift=drift, abstention=abstention)
+    report = dataclasses.replace(report, complete=True, drift=drift, abstention=abstention)
+    print_figures(report.to_dict())
+    for line in _lines(report):
+        out.print(line)
+    if fail_on_drift and report.alarms:
+        raise typer.Exit(1)
 
 
 def _lines(report: MonitorReport) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from ..data.formats.knowornot import import_knowornot
 from ..data.formats.lm_eval import import_lm_eval
-from ._console import err, out
+from ._console import err, tell
 from ._options import documented, reject
 
 
@@ -41,8 +41,7 @@ def import_(
     else:
         reject({"model": model}, "is for lm-eval")
         folder = import_knowornot(files, out_dir, on_warning=_warn)
-    report = f"knowgate report {quote(str(folder))}"
-    out.print(f"run → {folder}\nnext: {report} --out report")
+    tell("imported_run", folder, quote(str(folder)))
 
 
 def _warn(warning: str) -> None:

@@ -15,7 +15,7 @@ from ...guard.files import read_jsonl
 from ...guard.signals.relevance import index_passages, load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ..data.facts import load_chunks
-from ._console import out, print_figures, progress_bar
+from ._console import print_figures, progress_bar, tell
 from ._options import ChunkOptions, prints_figures
 
 
@@ -61,10 +61,7 @@ def index(
             progress=lambda read: advance(read, len(given)),
         )
     print_figures({**asdict(report), "folder": out_dir})
-    out.print(
-        f"{report.read} passages read, {report.encoded} texts encoded; "
-        f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}"
-    )
+    tell("indexed", report, out_dir)
 
 
 def _passages(path: Path, chunk_size: int, chunk_overlap: int) -> Iterator[str]:

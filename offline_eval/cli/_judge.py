@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,18 +12,13 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..judging.contract import Judge
 from ..judging.llm_judge import Criterion
 from ..judging.run import judge_run, plan_judging
-from ..run.calls import Progress
 from ..run.replies import Judgement
 from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
-from ._console import call_progress, err, out, print_figures, tell
+from ._console import call_progress, err, print_figures, tell
 from ._options import RayCallOptions, prints_figures
-
-_LANGUAGE_MODEL = "llm:"
-
 
 _SECONDS_PER_VERDICT = 120.0
 
@@ -58,10 +53,12 @@ def judge(
     """
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
-    biases = _biases(bias or (), names)
     loaded = load_judges(names, criteria)
+    biases = _biases(bias or (), {judge.name for judge in loaded})
     if dry_run:
-        _show_plan(run, loaded, retry_failed=retry_failed)
+        plans = plan_judging(run, loaded, retry_failed=retry_failed)
+        print_figures({"plan": plans})
+        tell("judging", plans)
         return
     with call_progress("judging replies") as on_progress:
         totals = judge_run(
@@ -75,50 +72,22 @@ def judge(
         )
     if biases:
         JudgeBias.keep(run, biases)
-    _show_totals(totals, run)
+    print_figures({**asdict(totals), "run": run})
+    if totals.failed:
+        tell("verdicts_failed", totals, run / "judgements", to=err, style="yellow")
+    tell("judged", totals, run, quote(str(run)))
 
 
-def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
+def _biases(paths: Sequence[Path], judges: Collection[str]) -> list[JudgeBias]:
     """The measurements in files, each of one of the judges; with a warning where one is biased."""
     biases = [JudgeBias.read(path) for path in paths]
-    named = {name for judge in judges for name in _names_of(judge)} if paths else set()
     for path, bias in zip(paths, biases, strict=True):
-        if bias.judge not in named:
+        if bias.judge not in judges:
             raise InputError(
                 f"is of the judge {bias.judge[:80]!r}, which is not asked here",
                 where=str(path),
-                hint=f"judges: {', '.join(sorted(named))}",
+                hint=f"judges: {', '.join(sorted(judges))}",
             )
         if bias.warning is not None:
             err.print(f"warning: {bias.warning}", style="yellow")
     return biases
-
-
-def _names_of(judge: str) -> tuple[str, ...]:
-    if judge.startswith(_LANGUAGE_MODEL):
-        # By name alone: to load a model for it would take as long as to ask it.
-        return (_LANGUAGE_MODEL + judge.removeprefix(_LANGUAGE_MODEL).strip(),)
-    return tuple(loaded.name for loaded in load_judges([judge]))
-
-
-def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> None:
-    plans = plan_judging(run, judges, retry_failed=retry_failed)
-    print_figures({"plan": plans})
-    tell("judging", plans)
-
-
-def _show_totals(totals: Progress, run: Path) -> None:
-    print_figures({**asdict(totals), "run": run})
-    spent = f", {totals.calls} calls" if totals.calls else ""
-    if totals.input_tokens is not None:
-        spent += f", {totals.input_tokens} + {totals.output_tokens} tokens"
-    if totals.failed:
-        err.print(
-            f"warning: {totals.failed} verdicts failed; the rows in {run / 'judgements'} say why, "
-            "--retry-failed asks again",
-            style="yellow",
-        )
-    out.print(
-        f"{totals.stored} verdicts added ({totals.failed} failed), {totals.already} there "
-        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}"
-    )

@@ -95,8 +95,7 @@ def build(
             on_progress=advance,
         )
     questions = out_dir / "questions.jsonl"
-    tell("built", totals, SHARED_BY_PEOPLE)
-    out.print(f"questions → {questions}")
+    tell("built", totals, SHARED_BY_PEOPLE, questions)
     dropped = None if totals.questions < 2 else _filtered(questions, filters)
     print_figures({**asdict(totals), "folder": out_dir, "dropped": dropped})
     if totals.questions < 2:
@@ -120,8 +119,7 @@ def _filtered(questions: Path, filters: DiversitySettings) -> Counter[str] | Non
     except InputError as error:
         err.print(f"not filtered: {error}")
         return None
-    total = len(found.kept) + len(found.dropped)
-    out.print(f"{len(found.kept)} of {total} questions differ enough → {kept}")
+    tell("filtered", found, kept)
     for line in found.reasons():
         out.print(f"  {line}")
     out.print(f"next: knowgate measure --questions {quote(str(kept))} --out run")

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ..report.text import counted, range_text
+from ..report.text import decimal, range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar, tell
 from ._options import Port, prints_figures, reject
 from ._view import show
 
 if TYPE_CHECKING:
-    from ...calibration import Interval
-    from ..judging.labelling import Agreement
+    from ..judging.labelling import Labels
     from ..judging.labelling.review_session import ReviewSession
     from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
@@ -78,9 +77,11 @@ def label(
         import_path: Leaks: store the verdicts of such a file, all or none.
     """
     from ..judging.labelling import Labels
+    from ..judging.labelling.review_session import ReviewSession
     from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
     from ..run.manifest import Manifest
+    from ..run.measured_run import MeasuredRun
 
     replies = Manifest.read_raw(run).get("holds") == "replies"
     modes = {
@@ -100,7 +101,25 @@ def label(
         require_extra("serve")
     page = (port, no_browser)
     if not replies:
-        _review_leaks(run, mode, export, import_path, page)
+        if import_path is not None:
+            tell("imported", *ReviewSession.store_file(run, import_path))
+        elif mode is not None or not only_figures():
+            with progress_bar("Looking for likely answers") as advance:
+                leaks = ReviewSession.open(run, on_scored=advance)
+            if export is not None:
+                verdicts = leaks.export(export)
+                print_figures({"left_out": len(leaks), "reviewed": verdicts, "output": export})
+                out.print(f"{len(leaks)} left-out cases, {verdicts} with a verdict → {export}")
+                return
+            if browser:
+                done = len(leaks) - len(leaks.open_positions)
+                what = f"{done} of {len(leaks)} left-out questions reviewed"
+                _show_page(leaks, what, "verdict", page)
+            else:
+                _ask(leaks, again=again)
+        reviewed = MeasuredRun.read(run, unfinished=True)
+        print_figures(reviewed.review_counts())
+        tell("reviewed", reviewed, reviewed.review_counts(), quote(str(run)))
         return
     found = RepliesRun.read(run)
     if export is not None:
@@ -113,7 +132,7 @@ def label(
     elif consensus is not None:
         _show_replies(LabelSession.consensus(found, consensus), page)
     else:
-        _print_agreement(found)
+        _print_agreement(found, Labels.read(found.folder))
 
 
 def _mode(replies: bool, given: Sequence[str]) -> str | None:
@@ -164,10 +183,9 @@ def _progress(session: LabelSession) -> str:
     return f"{statuses.count('done')} of {len(statuses)} replies {done}{tail}"
 
 
-def _print_agreement(run: RepliesRun) -> None:
-    from ..judging.labelling import Agreement, Labels
+def _print_agreement(run: RepliesRun, labels: Labels) -> None:
+    from ..judging.labelling import Agreement
 
-    labels = Labels.read(run.folder)
     if not labels.annotators:
         raise InputError(
             "nobody has labelled this run yet",
@@ -177,59 +195,21 @@ def _print_agreement(run: RepliesRun) -> None:
     found = [Agreement.of(labels, criterion.name, run=run) for criterion in labels.criteria]
     print_figures({one.criterion: {"criterion": one.criterion, **one.to_dict()} for one in found})
     for one in found:
-        _print_criterion(one)
+        measures = {f"Cohen's kappa, {a} and {b}": value for (a, b), value in one.cohen.items()}
+        measures |= {"Fleiss' kappa": one.fleiss, "Krippendorff's alpha": one.alpha}
+        if one.ordinal_alpha is not None:
+            measures["Krippendorff's alpha, ordinal"] = one.ordinal_alpha
+        rows = [
+            (name, decimal(value.value), range_text(value, decimal), str(value.n))
+            for name, value in measures.items()
+        ]
+        out.print(one.criterion)
+        print_table(("agreement", "value", "95 % interval", "questions"), rows)
+        tell("labelled", one)
     tell("agreement")
 
 
-def _print_criterion(found: Agreement) -> None:
-    rows: list[tuple[str, Interval]] = [
-        (f"Cohen's kappa, {a} and {b}", value) for (a, b), value in found.cohen.items()
-    ]
-    rows += [("Fleiss' kappa", found.fleiss), ("Krippendorff's alpha", found.alpha)]
-    if found.ordinal_alpha is not None:
-        rows.append(("Krippendorff's alpha, ordinal", found.ordinal_alpha))
-    out.print(found.criterion)
-    print_table(
-        ("agreement", "value", "95 % interval", "questions"),
-        [(name, *_cells(value), str(value.n)) for name, value in rows],
-    )
-    tell("labelled", found)
-
-
-def _cells(value: Interval) -> tuple[str, str]:
-    shown = "undefined" if value.value is None else f"{value.value:.3f}"
-    return shown, range_text(value, "{:.3f}".format)
-
-
 # -- leaks -------------------------------------------------------------------------
-
-
-def _review_leaks(
-    run: Path, mode: str | None, export: Path | None, import_path: Path | None, page: _Page
-) -> None:
-    if export is not None:
-        session = _opened(run)
-        verdicts = session.export(export)
-        print_figures({"left_out": len(session), "reviewed": verdicts, "output": export})
-        out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {export}")
-        return
-    if mode == "browser":
-        session = _opened(run)
-        done = len(session) - len(session.open_positions)
-        what = f"{done} of {len(session)} left-out questions reviewed"
-        _show_page(session, what, "verdict", page)
-    elif import_path is not None:
-        _import(run, import_path)
-    elif not only_figures():
-        _ask(_opened(run), again=mode == "again")
-    _finish(run)
-
-
-def _opened(run: Path) -> ReviewSession:
-    from ..judging.labelling.review_session import ReviewSession
-
-    with progress_bar("Looking for likely answers") as advance:
-        return ReviewSession.open(run, on_scored=advance)
 
 
 def _ask(session: ReviewSession, *, again: bool) -> None:
@@ -250,15 +230,15 @@ def _show(session: ReviewSession, position: int, place: str) -> None:
     case = session.cases[position]
     mark = " — probably answered after all, by passage 1" if case.probable else ""
     out.print(f"\n── case {place}{mark}", style="bold")
-    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim")
-    out.print(plain(f"question: {case.question}"))
-    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"))
+    out.print(plain(f"{case.row.case_id} · {case.facts}"), style="dim")
+    out.print(plain(f"question: {case.question.question}"))
+    out.print(plain(f"expected: {case.question.answer or '(no answer is stored)'}"))
     if not case.passages:
         out.print("nothing was retrieved")
-    for number, one in enumerate(case.passages, start=1):
-        likely = " (probably answers)" if one.probable and number == 1 else ""
-        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold")
-        out.print(plain(one.text or "(text not stored in the run)"))
+    for number, (_, heading, text) in enumerate(case.passages, start=1):
+        likely = " (probably answers)" if case.probable and number == 1 else ""
+        out.print(f"\npassage {number} · {plain(heading)}{likely}", style="bold")
+        out.print(plain(text or "(text not stored in the run)"))
 
 
 def _decide(session: ReviewSession, position: int) -> bool:
@@ -276,33 +256,7 @@ def _decide(session: ReviewSession, position: int) -> bool:
         number = rest.strip()
         named = number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(passages)
         if key in _VERDICTS and (not number or (key == "a" and named)):
-            passage = passages[int(number) - 1].passage_id if named else None
+            passage = passages[int(number) - 1][0] if named else None
             session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
-
-
-def _import(folder: Path, path: Path) -> None:
-    from ..judging.labelling.review_session import ReviewSession
-
-    stored, unchanged, without = ReviewSession.store_file(folder, path)
-    out.print(
-        f"{counted(stored, 'new verdict')} stored; {unchanged} stood there already; {without} rows "
-        "without a verdict"
-    )
-
-
-def _finish(folder: Path) -> None:
-    """Print what there is now, and what to do next."""
-    from ..run.measured_run import MeasuredRun
-
-    run = MeasuredRun.read(folder, unfinished=True)
-    counts = run.review_counts()
-    print_figures(counts)
-    tell("reviewed", counts)
-    if counts["answered"]:
-        calibrated = run.calibration
-        risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk
-        out.print(
-            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} --out policy.json"
-        )

@@ -9,7 +9,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     Annotated,
     Any,
@@ -207,7 +207,9 @@ class ChunkOptions(Pairs):
     overlap: int = Field(0, ge=0)
 
 
-def documented(command: Command, *, figures: bool = False) -> Command:
+def documented(
+    command: Command, *, figures: bool = False, parameters: Sequence[inspect.Parameter] = ()
+) -> Command:
     """Make options of a function's parameters, with the help that its docstring has for them.
 
     What "Args" says of a parameter is its help, and leaves the command's own. `out_dir` and
@@ -218,17 +220,18 @@ def documented(command: Command, *, figures: bool = False) -> Command:
         command: its parameters all have annotations.
         figures: whether there is an option `--json`: what the command gives to `print_figures`,
             once, is then all that it prints on standard output.
+        parameters: of a command that takes any keywords, in the order of the help.
     """
-    signature = inspect.signature(command)
     text, _, arguments = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
     helps = {name: " ".join(words.split()) for name, words in _ARGUMENT.findall(arguments)}
-    hints = get_type_hints(command, include_extras=True)
+    hints = {one.name: one.annotation for one in parameters}
+    if not parameters:
+        hints = get_type_hints(command, include_extras=True)
+        parameters = list(inspect.signature(command).parameters.values())
     pairs = {name: kind for name, hint in hints.items() if _is_pairs(kind := _bare(hint))}
     options = [
-        _option(one.replace(annotation=hints[one.name]), helps.get(one.name))
-        for one in signature.parameters.values()
+        _option(one.replace(annotation=hints[one.name]), helps.get(one.name)) for one in parameters
     ]
-
     if figures:
         keyword = inspect.Parameter.KEYWORD_ONLY
         options.append(inspect.Parameter("as_json", keyword, default=False, annotation=_JSON))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.questions import QuestionRecord
 from ..run.questions import LeaveOut
-from ..suites.ookb.leaving_out import sizes_of_units
+from ..systems.leaving_out import sizes_of_units
 from ._console import aligned, out, print_figures, tell
 from ._options import required
 

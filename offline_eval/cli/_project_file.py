@@ -61,7 +61,6 @@ _EXCLUSIVE = (
     {"policy", "guard", "uncalibrated"},
 )
 _EXCLUSIVE_IN_APPLY = {"policy", "scorer", "abstention"}
-_PATHS = ("questions", "documents", "unanswerable", "policy", "out")
 _HUB = "hf:"  # before a folder, too
 
 
@@ -141,16 +140,14 @@ class ProjectFile:
         for key, value in section.items():
             if key not in parameters or key in ("help", "json"):
                 raise self._unknown(key, parameters, place=f" in [{'.'.join(names)}]")
-            several = value if isinstance(value, list) else [value]
             if key == _OPTION["gates"]:  # those of both places
-                found[key] = list(dict.fromkeys([*_listed(found.get(key, ())), *several]))
+                found[key] = list(dict.fromkeys([*_listed(found.get(key, ())), *_listed(value)]))
             elif not _is_excluded(key, names, typed):
-                if key == "scorer":
-                    several = [self._scorer_from_here(str(one)) for one in several]
-                elif _is_path(parameters[key]):
-                    several = [self._from_here(one) for one in several]
-                found[key] = several if isinstance(value, list) else several[0]
-        return {parameters[key].name: _typed(parameters[key], found[key]) for key in found}
+                found[key] = value
+        return {
+            parameters[key].name: self._typed(key, parameters[key], value)
+            for key, value in found.items()
+        }
 
     def section(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the section of a command: the values by option.
@@ -173,17 +170,26 @@ class ProjectFile:
         """The keys before the first section that a command takes, by option."""
         name = " ".join(names)
         found: dict[str, Any] = {}
-        if "out" in self.values:
-            folder = self._from_here(self.values["out"])
+        if (folder := self.values.get("out")) is not None:
             below = _BELOW_OUT.get(name, {})
-            found = {key: str(Path(folder) / part) for key, part in below.items()}
+            found = {key: Path(str(folder)) / part for key, part in below.items()}
         for key, takers in _TAKEN_BY.items():
             if name in takers and key in self.values:
-                value = self.values[key]
-                if key == "scorer":
-                    value = self._scorer_from_here(str(value))
-                found[_OPTION.get(key, key)] = self._from_here(value) if key in _PATHS else value
+                found[_OPTION.get(key, key)] = self.values[key]
         return found
+
+    def _typed(self, key: str, parameter: Any, value: Any) -> Any:
+        """Return a value as if it had been typed here: click then rejects what does not fit."""
+        several = [str(one) for one in _listed(value)]
+        if key == "scorer":
+            several = list(map(self._scorer_from_here, several))
+        elif _is_path(parameter):
+            several = list(map(self._from_here, several))
+        if getattr(parameter, "multiple", False) or parameter.nargs != 1:
+            return several
+        if isinstance(value, bool) and parameter.is_flag:
+            return value
+        return str(value) if isinstance(value, list | dict) else several[0]
 
     def _scorer_from_here(self, scorer: str) -> str:
         """Return a scorer whose folder, perhaps with options after it, is found from anywhere."""
@@ -196,9 +202,8 @@ class ProjectFile:
 
         return scorer if name in scorer_names() else f"{prefix}{found}{comma}{options}"
 
-    def _from_here(self, path: object) -> str:
-        folder = self.path.parent
-        return str(path) if folder == Path() else str(folder / str(path))
+    def _from_here(self, path: str) -> str:
+        return path if self.path.parent == Path() else str(self.path.parent / path)
 
     def _unknown(
         self, key: str, known: Iterable[str], what: str = "key", place: str = ""
@@ -212,13 +217,6 @@ class ProjectFile:
         return InputError(
             f"there is no {what} {key[:60]!r}{place}", where=f"{self.path}:{line}", hint=hint
         )
-
-
-def _typed(parameter: Any, value: Any) -> Any:
-    """Return a value as if it had been typed: click then rejects what does not fit."""
-    if getattr(parameter, "multiple", False) or parameter.nargs != 1:
-        return [str(one) for one in _listed(value)]
-    return value if isinstance(value, bool) and parameter.is_flag else str(value)
 
 
 def _is_path(parameter: Any) -> bool:

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
+from pydantic import Field, RootModel
 
 from ...calibration.monitoring import DecisionMonitor
 from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
-from ...guard.files import read_json
 from ...guard.prompts import Prompt
+from ...guard.read_models import read_model
 from ...guard.reply_check import OnUnsupported
 from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
 from ..systems.served import ServedChain
 from ._console import out
-from ._options import Pairs, documented
+from ._options import Pairs, documented, reject, require_one
 
 _TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
 _KEY = "KNOWGATE_UPSTREAM_KEY"
@@ -41,6 +41,8 @@ class LimitOptions(Pairs):
     notice_seconds: float = Field(0.0, ge=0)
 
 
+_REPLIES_HINT = 'write e.g. {"default": "I do not know."}'
+_FIRST = "calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try"
 _ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
 
 
@@ -106,7 +108,6 @@ def serve(
     from ...adapters import serve as http
 
     token = served_token()
-    proxied: http.ProxyOptions | None = None
     if upstream is not None:
         model = http.Upstream(
             upstream,
@@ -120,16 +121,20 @@ def serve(
         proxied = http.ProxyOptions(
             model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
         )
-    elif retriever is not None or prompt is not None:
-        raise InputError(
-            "--retriever and --prompt belong to the proxy",
-            hint="name the model to guard with --upstream",
-        )
-    said = None if replies is None else _replies(replies)
-    _require_one_guard(policy, guard, uncalibrated=uncalibrated, monitor=monitor)
-    if guard is not None and (scorer or shadow or log or monitor or on_unsupported):
-        what = "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard"
-        raise InputError(what, hint="set them in your Guard")
+    else:
+        proxied = None
+        hint = "name the model to guard with --upstream"
+        reject({"retriever": retriever, "prompt": prompt}, "belongs to the proxy", hint)
+    said = None
+    if replies is not None:
+        said = read_model(replies, RootModel[dict[str, str]], hint=_REPLIES_HINT).root
+    require_one(policy, guard, uncalibrated, where="--policy, --guard, --uncalibrated", hint=_FIRST)
+    if uncalibrated:
+        reject({"monitor": monitor}, "needs --policy", "calibrate a policy first")
+    if guard is not None:
+        own: dict[str, Any] = {"scorer": scorer, "shadow": shadow, "log": log, "monitor": monitor}
+        own["on_unsupported"] = on_unsupported
+        reject(own, "does not go with --guard", "set it in your Guard")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
         if guard is not None:
@@ -158,18 +163,6 @@ def _announced(served: Guard, host: str, port: int) -> str:
         return line
     note = served.policy.note if served.policy.state in ("costs", "generated") else ""
     return f"{line} — {note or 'the policy is not calibrated: nothing is guaranteed'}"
-
-
-def _require_one_guard(
-    policy: Path | None, guard: str | None, *, uncalibrated: bool, monitor: bool
-) -> None:
-    if sum([policy is not None, guard is not None, uncalibrated]) != 1:
-        raise InputError(
-            "exactly one of --policy, --guard and --uncalibrated is needed",
-            hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
-        )
-    if monitor and uncalibrated:
-        raise InputError("--monitor needs --policy", hint="calibrate a policy first")
 
 
 def _guard(
@@ -207,13 +200,6 @@ def _prompt(path: Path) -> Prompt:
             hint="write both slots, and no other",
         )
     return loaded
-
-
-def _replies(path: Path) -> dict[str, str]:
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise InputError("is no JSON object", where=str(path), hint='{"default": "I do not know."}')
-    return found
 
 
 def served_token() -> str | None:

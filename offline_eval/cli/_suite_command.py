@@ -7,9 +7,10 @@ given as `--set name=value`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from types import UnionType
@@ -21,22 +22,14 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
-from ..run.calls import Progress
 from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
 from ..suites.driver import plan_suite
 from ..suites.ookb import MEASURE, folder_name
 from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
-from ._console import call_progress, err, out, print_figures, print_table
-from ._options import (
-    CallOptions,
-    Command,
-    RayCallOptions,
-    prints_figures,
-    reject,
-    required,
-)
+from ._console import call_progress, err, out, print_figures, print_table, tell
+from ._options import CallOptions, Command, RayCallOptions, documented, reject, required
 
 _SYSTEMS = "Systems under test"
 _MODEL = (
@@ -96,23 +89,7 @@ def suite_function(suite: AnySuite, named: str = "") -> Command:
 
     command.__doc__ = inspect.getdoc(type(suite))
     options = {**setting_options(suite.settings), **_shared_options(suite)}
-    return prints_figures(with_options(options.values())(command))
-
-
-def with_options(options: Iterable[inspect.Parameter]) -> Callable[[Command], Command]:
-    """Give a function that takes keyword arguments the options of a command.
-
-    Args:
-        options: in the order of the help.
-    """
-    parameters = list(options)
-
-    def decorated(command: Command) -> Command:
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        return command
-
-    return decorated
+    return documented(command, figures=True, parameters=list(options.values()))
 
 
 # -- options from settings ----------------------------------------------------------
@@ -120,9 +97,9 @@ def with_options(options: Iterable[inspect.Parameter]) -> Callable[[Command], Co
 
 def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
     """Return an option for each field of the settings, and one for the further numbers."""
-    own = [name for name in model.model_fields if name not in SuiteSettings.model_fields]
-    names = [*own, *SuiteSettings.model_fields]
     further = _further(model)
+    # Those of all suites come last.
+    names = sorted(model.model_fields, key=lambda name: name in SuiteSettings.model_fields)
     options = {
         name: _option(name, model.model_fields[name]) for name in names if name not in further
     }
@@ -139,12 +116,11 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
 
 def _further(model: type[SuiteSettings]) -> dict[str, FieldInfo]:
     """The settings that are numbers or switches with a default."""
-    numbers = [(int, False), (float, False), (bool, False)]
-    fields = model.model_fields.items()
     return {
         name: field
-        for name, field in fields
-        if name not in _COMMON and item_type(field.annotation) in numbers
+        for name, field in model.model_fields.items()
+        if item_type(field.annotation) in [(int, False), (float, False), (bool, False)]
+        and not (name in _COMMON or field.is_required())
     }
 
 
@@ -320,14 +296,11 @@ def _run(
     totals = {**asdict(result.totals), "failed": ending.failed, "run": result.folder}
     print_figures({**totals, **ending.values})
     print_table(ending.columns, ending.lines)
-    for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
+    for note in notes:
         out.print(note)
-    name, done = suite.rows.name, result.totals.already + result.totals.stored
+    tell("ran", suite.rows.name, result)
     if ending.failed:
-        err.print(
-            f"{ending.failed} of {done} {name} failed: see `error` in {name}.jsonl; add "
-            "--retry-failed to the same command to ask again"
-        )
+        tell("rows_failed", suite.rows.name, result.totals.done, ending.failed, to=err)
     then = suite.next_command(result.folder)
     if named.startswith("python:"):
         then += f" --suite {named}"
@@ -335,15 +308,6 @@ def _run(
         out.print(line)
     if ending.failed:
         raise typer.Exit(1)
-
-
-def _totals(suite: AnySuite, totals: Progress) -> list[str]:
-    """Return how many rows there are, and what they cost."""
-    lines = [f"{totals.total} {suite.rows.name} ({totals.already} were there before)"]
-    if totals.calls:
-        tokens = f", {totals.input_tokens} tokens in, {totals.output_tokens} out"
-        lines.append(f"{totals.calls} calls{tokens if totals.input_tokens else ''}")
-    return lines
 
 
 def _show(found: DryRun) -> None:
@@ -367,8 +331,7 @@ def _measure_options() -> list[inspect.Parameter]:
     return list(options.values())
 
 
-@prints_figures
-@with_options(_measure_options())
+@partial(documented, figures=True, parameters=_measure_options())
 def measure(**given: Any) -> None:
     """Measure signals to calibrate on: what the guard would see, with the answer and without.
 
@@ -392,15 +355,26 @@ def measure(**given: Any) -> None:
     if len(scorers) < 2:
         _run(MEASURE, settings, given)
         return
-    from ._compare_scorers import compare
+    from ..suites.ookb import compare_scorers
+    from ._compare_scorers import comparison_lines
 
     if given["dry_run"]:
         raise InputError("goes with one --scorer", where="--dry-run", hint="leave one of both out")
+    if not 0 < risk < 1:
+        what = f"must be between 0 and 1, not {risk:g}"
+        raise InputError(what, where="--risk", hint="name one such as 0.1")
+    folder = required(given["out_dir"], "--out", _NO_OUT)
     with call_progress() as advance:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
-        folder = required(given["out_dir"], "--out", _NO_OUT)
-        compare(settings, scorers, folder, risk, options)
+        found = compare_scorers(settings, scorers, folder, risk=risk, options=options)
+    for line in comparison_lines(found):
+        out.print(line)
+    print_figures(found.to_dict())
+    out.print(f"report → {folder / 'report.html'}")
+    if found.failed:
+        tell("cases_failed", found.failed, folder, to=err)
+        raise typer.Exit(1)
     if scorers != named:
         each = " ".join(f"--run {quote(str(folder / folder_name(one)))}" for one in scorers)
         out.print(f"next: knowgate calibrate {each} --mix --out policy.json")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,7 +32,6 @@ from ._options import Pairs, prints_figures, reject, required
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
 _ANSWER_TOKENS = 24
-_PER_SIDE = 250
 _RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 
 
@@ -103,98 +101,62 @@ def tune(
         reject(scenarios, "goes with `tune scenarios`")
         questions = required(questions, "--questions", "`knowgate kb build` writes a file of them")
         require_new_folder(out_dir)
-        records = QuestionRecord.read(questions)
-        _tune_relevance(records, passage, str(questions), out_dir, seed)
+        _tune_relevance(questions, passage, out_dir, seed)
         return
     reject(relevance, "goes with `tune relevance`")
     names = ", ".join(one.value for one in TrainedMethod)
-    method = required(method, "--method", f"name one of: {names}")
-    settings = _settings(model or EMBEDDED, method, training)
-    found = partial(
-        tuning_examples,
-        method,
-        data=data or "microworld",
-        knowledge=knowledge,
-        limit=limit,
-        per_side=_PER_SIDE,
-        seed=seed,
-    )
-    _tune_scenarios(found, model or EMBEDDED, settings, out_dir, seed)
-
-
-def _tune_relevance(
-    records: list[QuestionRecord],
-    passage: PassageKind | None,
-    where: str,
-    out_dir: Path,
-    seed: int,
-) -> None:
-    cases = _training_questions(records, passage, where=where)
-    with new_folder(out_dir, last=_LAST_FILE) as work:
-        with progress_bar("tuning") as advance:
-            report = tune_relevance(cases, work, seed=seed, on_progress=advance)
-        assert report is not None  # it is judged by default
-        write_json(work / "tuning.json", report.as_json())
-    print_figures({**report.as_json(), "folder": out_dir})
-    _tell(report, out_dir)
-
-
-def _training_questions(
-    records: list[QuestionRecord], passage: PassageKind | None, *, where: str
-) -> list[TrainingQuestion]:
-    base = KnowledgeBase.of(records, passage, where=where)
-    if len(records) < MIN_QUESTIONS:
-        what = f"{len(records)} questions are too few to tune on"
-        hint = f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none"
-        raise InputError(what, where=where, hint=hint)
-    passages = [base.passages[base.passage_of[record.question_id]] for record in records]
-    return [
-        TrainingQuestion(record.question_id, record.question, passage=text, topic="knowledge base")
-        for record, text in zip(records, passages, strict=True)
-    ]
-
-
-def _tell(report: TuningReport, folder: Path) -> None:
-    named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
-    tell("tuned", report, report.gain, folder, TuningReport.BUNDLED, quote(named))
-
-
-def _settings(
-    model: str, method: TrainedMethod, training: TrainingOptions
-) -> ScenarioTrainingSettings:
-    if model != EMBEDDED:
-        settings = ScenarioTrainingSettings()
-    elif method is TrainedMethod.DPO:
+    method, model = required(method, "--method", f"name one of: {names}"), model or EMBEDDED
+    settings = ScenarioTrainingSettings()
+    if model == EMBEDDED and method is TrainedMethod.DPO:
         settings = ScenarioTrainingSettings.for_embedded_preferences()
-    else:
+    elif model == EMBEDDED:
         settings = ScenarioTrainingSettings.for_embedded()
-    return replace(settings, **training.model_dump(exclude_none=True))
-
-
-def _tune_scenarios(
-    found: Callable[..., Any],
-    model: str,
-    settings: ScenarioTrainingSettings,
-    out_dir: Path,
-    seed: int,
-) -> None:
+    settings = replace(settings, **training.model_dump(exclude_none=True))
     check_training(out_dir, settings)  # before anything that takes long
     folder = local_model(model) or Path(model)
-
-    def load() -> LanguageModel:
-        from ...adapters.huggingface import HuggingFaceLM
-
-        return HuggingFaceLM(folder, device=settings.device, max_new_tokens=_ANSWER_TOKENS)
-
     with call_progress("building training cases") as on_progress:
-        examples = found(load=load, on_progress=on_progress)
+        examples = tuning_examples(
+            method,
+            load=partial(_load, folder, settings.device),
+            data=data or "microworld",
+            knowledge=knowledge,
+            limit=limit,
+            seed=seed,
+            on_progress=on_progress,
+        )
     with progress_bar("training") as advance:
         report = train_scenarios(
             folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
         )
     print_figures(asdict(report))
     path = "microworld_model_path()" if model == EMBEDDED else repr(str(folder))
-    out.print(
-        f"{report}\n→ {report.folder}\n"
-        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})"
-    )
+    out.print(f"{report}\n→ {report.folder}")
+    out.print(f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})")
+
+
+def _load(folder: Path, device: str) -> LanguageModel:
+    from ...adapters.huggingface import HuggingFaceLM
+
+    return HuggingFaceLM(folder, device=device, max_new_tokens=_ANSWER_TOKENS)
+
+
+def _tune_relevance(questions: Path, passage: PassageKind | None, out_dir: Path, seed: int) -> None:
+    records = QuestionRecord.read(questions)
+    base = KnowledgeBase.of(records, passage, where=str(questions))
+    if len(records) < MIN_QUESTIONS:
+        what = f"{len(records)} questions are too few to tune on"
+        hint = f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none"
+        raise InputError(what, where=str(questions), hint=hint)
+    cases = [
+        TrainingQuestion(one.question_id, one.question, passage=text, topic="knowledge base")
+        for one in records
+        for text in [base.passages[base.passage_of[one.question_id]]]
+    ]
+    with new_folder(out_dir, last=_LAST_FILE) as work:
+        with progress_bar("tuning") as advance:
+            report = tune_relevance(cases, work, seed=seed, on_progress=advance)
+        assert report is not None  # it is judged by default
+        write_json(work / "tuning.json", report.as_json())
+    print_figures({**report.as_json(), "folder": out_dir})
+    named = os.path.join(".", out_dir) if str(out_dir) in scorer_names() else str(out_dir)
+    tell("tuned", report, report.gain, out_dir, TuningReport.BUNDLED, quote(named))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,24 +53,6 @@ class _Line(BaseModel):
     id: str | int | None = None
 
 
-def _figures(
-    lines: Sequence[_Line], found: Sequence[Support], bound: SupportPolicy | None, threshold: float
-) -> dict[str, Any]:
-    """Return the numbers of the summary."""
-    passed = [one.value >= threshold for one in found]
-    verdicts = [line.supported for line in lines]
-    pairs = Counter(zip(passed, verdicts, strict=True))
-    return {
-        "replies": len(lines),
-        "unsupported": passed.count(False),
-        "threshold": None if threshold > 1 else threshold,
-        "certified": bound is not None and bound.certified,
-        "labelled": len(lines) - verdicts.count(None),
-        "unsupported_delivered": pairs[True, False],
-        "supported_held_back": pairs[False, True],
-    }
-
-
 @prints_figures
 def verify(
     *,
@@ -111,14 +93,28 @@ def verify(
         for done, line in enumerate(lines, start=1):
             found.append(check.check(line.reply, line.passages, line.question))
             advance(done, len(lines))
+    values, verdicts = [one.value for one in found], [line.supported for line in lines]
     bound = None if base is None else base.support
     if bound is not None:
         hint = "it belongs to a check with a model: certify a threshold for this one"
         require_fingerprint(bound.check, check.fingerprint, "support check", hint)
     if certify.risk is None and (certify.out or certify.delta) is not None:
         raise InputError("names no risk", where="--certify", hint="write risk=0.1,out=NEW.json")
+    if certify.out is not None and base is None:
+        raise InputError("needs --policy", where="--certify out", hint="name the guard's policy")
     if certify.risk is not None:
-        bound = _certified(certify, lines, found, check, base, input_path)
+        labelled = [at for at, verdict in enumerate(verdicts) if verdict is not None]
+        if not labelled:
+            raise InputError("no reply has a verdict", where=str(input_path), hint=_HINT)
+        bound = fit_support(
+            [values[at] for at in labelled],
+            [not verdicts[at] for at in labelled],
+            # Replies without a question stand for one each.
+            [lines[at].question or at for at in labelled],
+            check.fingerprint,
+            risk=certify.risk,
+            delta=certify.delta or _left(base),
+        )
     # Above 1 where nothing is delivered.
     threshold = DEFAULT_THRESHOLD
     if bound is not None:
@@ -126,7 +122,18 @@ def verify(
     with atomic_writer(output) as stream:
         for line, support in zip(lines, found, strict=True):
             stream.write(json_line(_result(line, support, threshold)))
-    figures = _figures(lines, found, bound, threshold)
+    pairs = Counter(
+        (value >= threshold, said) for value, said in zip(values, verdicts, strict=True)
+    )
+    figures = {
+        "replies": len(lines),
+        "unsupported": sum(value < threshold for value in values),
+        "threshold": None if threshold > 1 else threshold,
+        "certified": bound is not None and bound.certified,
+        "labelled": len(lines) - verdicts.count(None),
+        "unsupported_delivered": pairs[True, False],
+        "supported_held_back": pairs[False, True],
+    }
     promise = _write(certify, base, bound)
     print_figures({**figures, "note": promise, "output": output})
     tell("verified", figures, output, promise)
@@ -139,7 +146,7 @@ def _read(path: Path) -> Iterator[_Line]:
     if not path.is_dir():
         yield from (line for _, line in read_models(path, _Line, hint=_HINT))
         return
-    from ..suites.ookb.replies import Evidence
+    from ..judging.rated import Evidence
 
     for reply in Evidence(path).replies:
         if (passages := reply.passages) is None:
@@ -161,33 +168,6 @@ def _result(line: _Line, support: Support, threshold: float) -> dict[str, Any]:
     own = {"id": line.id} if "id" in line.model_fields_set else {}
     told = {"support": support.value, "supported": support.value >= threshold}
     return {**own, **told, "sentences": sentences}
-
-
-def _certified(
-    asked: CertifyOptions,
-    lines: Sequence[_Line],
-    found: Sequence[Support],
-    check: SupportCheck,
-    base: Policy | None,
-    path: Path,
-) -> SupportPolicy:
-    """Find the threshold that the labelled replies certify."""
-    if asked.out is not None and base is None:
-        raise InputError("needs --policy", where="--certify out", hint="name the guard's policy")
-    labelled = [
-        (line, one) for line, one in zip(lines, found, strict=True) if line.supported is not None
-    ]
-    if not labelled:
-        raise InputError("no reply has a verdict", where=str(path), hint=_HINT)
-    return fit_support(
-        [one.value for _, one in labelled],
-        [not line.supported for line, _ in labelled],
-        # Replies without a question stand for one each.
-        [line.question or index for index, (line, _) in enumerate(labelled)],
-        check.fingerprint,
-        risk=asked.risk or 0.0,
-        delta=asked.delta or _left(base),
-    )
 
 
 def _left(base: Policy | None) -> float:

@@ -36,6 +36,7 @@ def cohens_kappa(
     second: Sequence[str | None],
     *,
     groups: Sequence[str] | None = None,
+    weights: Floats | None = None,
 ) -> Interval:
     """Cohen's kappa of two annotators over the items that both labelled.
 
@@ -44,6 +45,7 @@ def cohens_kappa(
         second: of the other, for the same items in the same order.
         groups: of each item, such as the question that several replies answer; items of
             one group are drawn together. Without it every item is drawn by itself.
+        weights: of each item, above 0; None where all weigh the same.
 
     Returns:
         Kappa with its percentile bootstrap interval of 95 %; `n` counts items that both
@@ -61,16 +63,16 @@ def cohens_kappa(
         >>> cohens_kappa(["yes", "yes", "no", "no"], ["yes", "no", "no", "no"]).value
         0.5
     """
-    owners = _owners(groups, len(first))
+    owners, each = _owners(groups, len(first)), np.ones(len(first)) if weights is None else weights
     both = [
-        (a, b, owner)
-        for a, b, owner in zip(first, second, owners, strict=True)
+        (a, b, owner, weight)
+        for a, b, owner, weight in zip(first, second, owners, each, strict=True)
         if a is not None and b is not None
     ]
-    names = _names([(a, b) for a, b, _ in both])
+    names = _names([(a, b) for a, b, *_ in both])
     cells = np.zeros((len(both), len(names), len(names)))
-    for item, (a, b, _) in enumerate(both):
-        cells[item, names[a], names[b]] = 1.0
+    for item, (a, b, _, weight) in enumerate(both):
+        cells[item, names[a], names[b]] = weight
 
     def disagreement(sums: Floats) -> tuple[Floats, Floats, Floats]:
         together = sums.reshape(-1, len(names), len(names))
@@ -79,7 +81,7 @@ def cohens_kappa(
         expected = 1.0 - (shares.sum(axis=1) * shares.sum(axis=2)).sum(axis=1)
         return observed, expected, np.ones(len(sums))
 
-    features = _by_group(cells.reshape(len(both), len(names) ** 2), [owner for _, _, owner in both])
+    features = _by_group(cells.reshape(len(both), len(names) ** 2), [one[2] for one in both])
     return _with_interval(features, disagreement)
 
 

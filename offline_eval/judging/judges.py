@@ -40,17 +40,14 @@ class DetectorJudge:
     On 1,334 logged replies of GPT-4o it differs from GPT-4.1's labels in 19, kappa .971
     (`benchmarks/judges.py`). It was fitted on replies about the same two knowledge bases;
     `benchmarks/abstention.py` measures it across them.
-
-    Args:
-        detector: by default the bundled one.
     """
 
     name = "detector"
     estimate = False
     criteria = (Judgement.ABSTENTION,)
 
-    def __init__(self, detector: AbstentionDetector | None = None) -> None:
-        self._detector = AbstentionDetector() if detector is None else detector
+    def __init__(self) -> None:
+        self._detector = AbstentionDetector()
 
     def version(self, criterion: str) -> str:
         """Of weights and patterns."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ..run import CallLimits, RepliesRun
@@ -20,6 +23,9 @@ from .contract import Judge, JudgedReply, Verdict, judged_reply
 from .llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
+# What is known of a reply that a guard gave in the model's place, and why; no judge is asked.
+OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
+GUARDS_OWN = "the guard's own reply"
 _LONGEST_DETAIL = 300
 
 
@@ -37,8 +43,13 @@ class _Asked:
         return f"{self.material.reply_id}/{self.criterion}/{self.judge}"
 
 
-class _RemoteJudges:
-    """Asks judges by name, here or in a worker process.
+_Ask = Callable[[_Asked], Awaitable[Verdict]]
+
+
+def _ask_judges(
+    load: Callable[[], Sequence[Judge]], versions: Mapping[tuple[str, str], str]
+) -> _Ask:
+    """Return what asks judges by name, here or in a worker process.
 
     Args:
         load: makes the judges.
@@ -47,21 +58,13 @@ class _RemoteJudges:
     Raises:
         InputError: a judge is another version.
     """
-
-    def __init__(
-        self, load: Callable[[], Sequence[Judge]], versions: Mapping[tuple[str, str], str]
-    ) -> None:
-        self._judges = {judge.name: judge for judge in load()}
-        for (name, criterion), version in versions.items():
-            if self._judges[name].version(criterion) != version:
-                what = f"the worker's judge {name!r} is another version"
-                hint = "install the same weights and libraries on all machines"
-                raise InputError(what, where="--calls engine=ray", hint=hint)
-
-    async def __call__(self, asked: _Asked) -> Verdict:
-        """Return the verdict."""
-        judge = self._judges[asked.judge]
-        return await judge.judge(asked.criterion, asked.material, asked.known)
+    judges = {judge.name: judge for judge in load()}
+    for (name, criterion), version in versions.items():
+        if judges[name].version(criterion) != version:
+            what = f"the worker's judge {name!r} is another version"
+            hint = "install the same weights and libraries on all machines"
+            raise InputError(what, where="--calls engine=ray", hint=hint)
+    return lambda asked: judges[asked.judge].judge(asked.criterion, asked.material, asked.known)
 
 
 def judge_run(
@@ -77,7 +80,8 @@ def judge_run(
     """Judge every reply of a run and append the verdicts to `judgements`.
 
     Verdicts that the run has are not asked for again, so a killed round resumes.
-    Rows of failed replies are not judged. A judge's failure is a row, too, and is asked
+    Rows of failed replies are not judged, and replies that a guard gave in the model's place are
+    abstentions without asking. A judge's failure is a row, too, and is asked
     again on demand alone. Not to be called where an event loop runs: use
     `asyncio.to_thread` there.
 
@@ -105,12 +109,8 @@ def judge_run(
         if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
             run = RepliesRun.read(root)
         judging = _Judging(run, judges)
-        limits = limits or CallLimits()
-        if pool is None:
-            work = judging.all_rounds(table, limits, on_progress)
-        else:
-            make = partial(_RemoteJudges, load or partial(tuple, judges), _versions(judges))
-            work = judging.on_ray(pool, make, table, limits, on_progress)
+        make = partial(_ask_judges, load or partial(tuple, judges), _versions(judges))
+        work = judging.all_rounds(table, limits or CallLimits(), on_progress, pool, make)
         return run_interruptibly(work)
 
 
@@ -156,64 +156,71 @@ class _Judging:
     def __init__(self, run: RepliesRun, judges: Sequence[Judge]) -> None:
         self._run = run
         self._judges = {judge.name: judge for judge in judges}
-        self._ask: Callable[[_Asked], Awaitable[Verdict]] = _RemoteJudges(lambda: judges, {})
+        self._ask = _ask_judges(lambda: judges, {})
         self._material = {
             row.reply_id: judged_reply(run, row)
             for row in run.replies.values()
             if row.error is None and row.response is not None
         }
+        rows = run.replies.values()
+        self._of_guard = {row.reply_id for row in rows if row.route is Route.ABSTAIN}
         self._known: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for one in run.judgements.values():
             if one.outcome is not None:
                 self._known[one.judge, one.reply_id][one.criterion] = one.outcome
 
     async def all_rounds(
-        self, table: Table[Judgement], limits: CallLimits, on_progress: OnProgress | None
-    ) -> Progress:
-        """What became of all rounds; a judge's k-th criterion is asked in the k-th."""
-        calls = Calls[_Asked](
-            lambda asked: asked.key, self._failed, limits, on_progress, stage="judging"
-        )
-        whole = Progress(calls.stage, 0)
-        for number in range(max(len(judge.criteria) for judge in self._judges.values())):
-            asked = [
-                one
-                for judge in self._judges.values()
-                for criterion in judge.criteria[number : number + 1]
-                for one in self.asked_of(judge, criterion)
-            ]
-            whole.include(await calls.run(asked, self._judged, table))
-        return whole
-
-    async def on_ray(
         self,
-        pool: RayPool,
-        make: Callable[[], Callable[[_Asked], Awaitable[Verdict]]],
         table: Table[Judgement],
         limits: CallLimits,
         on_progress: OnProgress | None,
+        pool: RayPool | None,
+        make: Callable[[], _Ask],
     ) -> Progress:
-        """As `all_rounds`, with the verdicts given by workers, the same for all rounds."""
-        asked = (
-            one
-            for judge in self._judges.values()
-            for criterion in judge.criteria
-            for one in self.asked_of(judge, criterion)
-        )
-        if all(one.key in table.done for one in asked):
-            return await self.all_rounds(table, limits, on_progress)
-        async with pool.open(make, limits) as self._ask:
-            return await self.all_rounds(table, pool.limits(limits), on_progress)
+        """What became of all rounds; a judge's k-th criterion is asked in the k-th.
+
+        The workers of a pool, which `make` what asks, are the same for all rounds.
+        """
+        whole = Progress("judging", 0)
+        async with AsyncExitStack() as opened:
+            asked = chain.from_iterable(map(self._round, range(self._rounds)))
+            if pool is not None and any(one.key not in table.done for one in asked):
+                self._ask = await opened.enter_async_context(pool.open(make, limits))
+                limits = pool.limits(limits)
+            calls = Calls[_Asked](
+                lambda asked: asked.key, self._failed, limits, on_progress, stage=whole.stage
+            )
+            for number in range(self._rounds):
+                # Anew: what is asked may depend on the verdicts of the rounds before.
+                whole.include(await calls.run(self._round(number), self._judged, table))
+        return whole
+
+    @property
+    def _rounds(self) -> int:
+        return max(len(judge.criteria) for judge in self._judges.values())
+
+    def _round(self, number: int) -> Iterator[_Asked]:
+        """What is asked in a round, as far as verdicts are known."""
+        for judge in self._judges.values():
+            for criterion in judge.criteria[number : number + 1]:
+                yield from self.asked_of(judge, criterion)
 
     def asked_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Asked]:
         """The replies that there is something to judge of, with what is known of them."""
         for reply_id, material in self._material.items():
             known = {} if at_most else self._known[judge.name, reply_id]
-            if judge.wants(criterion, material, known):
+            if reply_id in self._of_guard:
+                wanted = criterion in OF_GUARD
+            else:
+                wanted = judge.wants(criterion, material, known)
+            if wanted:
                 yield _Asked(judge.name, criterion, material, known)
 
     async def _judged(self, asked: _Asked) -> dict[str, Any]:
-        verdict = await self._ask(asked)
+        if asked.material.reply_id in self._of_guard:
+            verdict = Verdict(OF_GUARD[asked.criterion], reasoning=GUARDS_OWN)
+        else:
+            verdict = await self._ask(asked)
         if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
             raise JudgeError("the judge returned something that is no verdict")
         self._known[asked.judge, asked.material.reply_id][asked.criterion] = verdict.outcome

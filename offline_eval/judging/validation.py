@@ -82,7 +82,9 @@ class JudgeValidation:
         self.precision = rate(answered & mine, yours)
         self.recall = rate(answered & yours, mine)
         self.specificity = rate(answered & ~yours, ~mine)
-        self.kappa = _kappa(human, judged, weights, questions)
+        self.kappa = cohens_kappa(
+            human.tolist(), judged.tolist(), groups=questions.tolist(), weights=weights
+        )
         self.confusion = dict(
             sorted(Counter(zip(human.tolist(), judged.tolist(), strict=True)).items())
         )
@@ -152,36 +154,3 @@ def _rate(among: Bools, right: Bools, weights: Floats | None, questions: Texts) 
         np.ones(len(hits)) if weights is None else weights[among],
         groups=asked,
     )
-
-
-def _kappa(human: Texts, judged: Texts, weights: Floats | None, questions: Texts) -> Interval:
-    """Cohen's kappa, by question where questions repeat."""
-    asked = questions.tolist()
-    if weights is None or (human == judged).all():
-        # Where all agree, resampling says nothing of chance: its interval does.
-        return cohens_kappa(human.tolist(), judged.tolist(), groups=asked)
-    names, places = np.unique([human, judged], return_inverse=True)
-    first, second = places.reshape(2, -1)
-    cells = np.asarray(first * len(names) + second, dtype=np.float64)
-
-    def agreement(picked: Floats, weights: Floats) -> float | None:
-        rows, columns = np.divmod(picked.astype(np.intp), len(names))
-        return weighted_kappa(rows, columns, weights, len(names))
-
-    return Interval.bootstrap(agreement, cells, weights, groups=asked)
-
-
-def weighted_kappa(
-    human: NDArray[np.intp], judge: NDArray[np.intp], weights: Floats, outcomes: int
-) -> float | None:
-    """Cohen's kappa of two raters, each pair with its weight; None where chance is certain.
-
-    Source: Cohen 1960, A coefficient of agreement for nominal scales.
-    """
-    table = np.zeros((outcomes, outcomes))
-    np.add.at(table, (human, judge), weights)
-    table /= table.sum()
-    by_chance = float(table.sum(axis=1) @ table.sum(axis=0))
-    if by_chance >= 1.0 - 1e-12:
-        return None
-    return (float(np.trace(table)) - by_chance) / (1.0 - by_chance)

@@ -209,7 +209,6 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         conflict_between=measured.conflict_between,
         binding=binding,
     )
-    tested = outcomes_under(fit.policy, test or certify)
     return Calibrated(
         policy=fit.policy,
         measured=measured,
@@ -219,7 +218,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         test=test,
         choices=choices,
         steps=path_steps(fit),
-        rates=Rates(tested),
+        rates=Rates(outcomes_under(fit.policy, test or certify)),
         seed=seed,
         warnings=tuple(cautions(measured, certify, fit.policy, share=asked.share)),
         not_promised=tuple(limits(fit.policy)),
@@ -280,12 +279,12 @@ def _two_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Recor
     Raises:
         InputError: nothing is left to fit on, or no source was left out.
     """
-    if measured.cascade is not None and measured.scorer is not None:
-        measured.require_usual_aggregator(measured.scorer)
-    if measured.cascade is not None and measured.missing == "both":
-        what = "a cascade is calibrated to one kind of missing answers"
-        hint = "choose --missing unanswerable or --missing left-out"
-        raise InputError(what, where=measured.source, hint=hint)
+    if measured.cascade is not None:
+        measured.require_usual_aggregator()
+        if measured.missing == "both":
+            what = "a cascade is calibrated to one kind of missing answers"
+            hint = "choose --missing unanswerable or --missing left-out"
+            raise InputError(what, where=measured.source, hint=hint)
     if not measured.leaves_out:
         raise InputError(
             "holds no questions with their source left out, which a leak is measured on",

@@ -42,7 +42,7 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
             needed = "holds no scores of single passages, which a mix needs"
             hint = "name a run of `knowgate measure`, made by this version"
             raise InputError(needed, where=one.source, hint=hint)
-        one.require_usual_aggregator(one.scorer)
+        one.require_usual_aggregator()
     for earlier, later in combinations(sets, 2):
         earlier.require_same_cases(later)
     parts = [_by_case(one) for one in sets]

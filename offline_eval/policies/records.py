@@ -215,7 +215,7 @@ class CalibrationSet:
         """
         relevance = self.require_same_cases(judged)
         assert judged.scorer is not None
-        judged.require_usual_aggregator(judged.scorer)
+        judged.require_usual_aggregator()
         verdicts = default_calibrator(judged.scorer)
         records = []
         for record in self.records:
@@ -256,7 +256,7 @@ class CalibrationSet:
                 where=read.source,
                 hint="measure with --scorer NAME, with --scorer strict:NAME, and with the judge",
             )
-        read.require_usual_aggregator(read.scorer)
+        read.require_usual_aggregator()
         records = []
         for record in self.records:
             strict = relevance[record.question_id, record.measured_case]
@@ -297,17 +297,14 @@ class CalibrationSet:
             raise InputError(what, where=judged.source, hint=hint)
         return relevance
 
-    def require_usual_aggregator(self, scorer: Fingerprint) -> None:
+    def require_usual_aggregator(self) -> None:
         """Reject values that a cascade, or a mix, would aggregate in another way.
-
-        Args:
-            scorer: that measured them.
 
         Raises:
             InputError: passages were aggregated in another way than the scorer's usual one.
         """
-        usual = default_aggregator(scorer.kind)
-        if self.aggregator != usual:
+        usual = None if self.scorer is None else default_aggregator(self.scorer.kind)
+        if usual not in (None, self.aggregator):
             raise InputError(
                 f"is aggregated by {self.aggregator!r}; cascades and mixes take {usual!r} here",
                 where=self.source,

@@ -6,9 +6,8 @@ ShadowLog, labels ─► shadow_report ─► a page, and the same numbers as JS
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from ..report.document import Document, Section, as_json
 from ..report.prose import Templates
 from ..report.tables import Cell, Table, Text
 from ..report.text import counted, estimate_text, percent
-from ..run.grouping import grouped
+from ..run.grouping import grouped, most_frequent
 
 _WORDS = Templates(Path(__file__).parent / "shadow.txt")
 _HINT = "name files or folders that knowgate.guard.DecisionLog wrote"
@@ -80,9 +79,9 @@ class LoggedDecision(BaseModel):
         return self.guard, self.policy
 
     @property
-    def unit(self) -> object:
-        """What is independent of other lines: the question."""
-        return self.at if self.question_id is None else self.question_id
+    def unit(self) -> str:
+        """What is independent of other lines: the question, or else the line."""
+        return self.question_id or ":".join(map(str, self.at))
 
     @property
     def abstains(self) -> bool:
@@ -106,101 +105,87 @@ class LoggedDecision(BaseModel):
         return "fewer_passages" if shortened else "unchanged"
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowLog:
-    """The decisions of one guard under one policy, oldest first.
+_Log = tuple[list[LoggedDecision], dict[str, Any], Policy | None]
+# The decisions of one guard under one policy, oldest first; what the report says of the files; and
+# the policy, None where its file is not there.
 
-    Attributes:
-        decisions: at least one.
-        others: number of decisions of each other guard and policy in the same files.
-        cut_off: files whose last line is cut off, as a kill or a full disk leaves them.
-        policy: that decided; None where its file is not there.
+
+def _read(
+    paths: Sequence[AnyPath],
+    guard: str | None,
+    policy_id: str | None,
+    on_progress: Callable[[int, int], object] | None,
+) -> _Log:
+    """Read files and folders; by default of the guard and policy that decided last.
+
+    Raises:
+        InputError: there is no decision, or a line is not one of `DecisionLog`.
     """
+    files = _files(paths)
+    found: list[LoggedDecision] = []
+    cut_off = 0
+    for number, path in enumerate(files, start=1):
+        try:
+            for line, value in read_jsonl(path, links=False):
+                if value.get("kind") != "reply":
+                    made, where = {**value, "at": (path, line)}, f"{path}:{line}"
+                    found.append(check_model(LoggedDecision, made, where=where, hint=_HINT))
+        except InputError as error:
+            if not _is_cut_off(path, error):
+                raise
+            cut_off += 1
+        if on_progress is not None:
+            on_progress(number, len(files))
+    wanted = sorted(
+        (one for one in found if guard in (None, one.guard) and policy_id in (None, one.policy)),
+        key=lambda one: one.time,
+    )
+    if not wanted:
+        pairs = dict.fromkeys(one.made_by for one in found)
+        names = "; ".join(f"guard {name}, policy {policy}" for name, policy in pairs)[:300]
+        what = "there is no decision of this guard" if found else "there is no decision"
+        where = ", ".join(os.fspath(path) for path in paths)[:200]
+        raise InputError(what, where=where, hint=f"there are: {names}" if found else _HINT)
+    last = wanted[-1].made_by
+    others = Counter(one.made_by for one in found if one.made_by != last)
+    about = {
+        "cut_off_files": cut_off,
+        "other_decisions": [
+            {"guard": name, "policy": other, "decisions": number}
+            for (name, other), number in others.items()
+        ],
+    }
+    return [one for one in wanted if one.made_by == last], about, _policy(files, last[1])
 
-    decisions: Sequence[LoggedDecision]
-    others: dict[tuple[str, str], int]
-    cut_off: int
-    policy: Policy | None
 
-    @classmethod
-    def read(
-        cls,
-        paths: Sequence[AnyPath],
-        *,
-        guard: str | None = None,
-        policy_id: str | None = None,
-        on_progress: Callable[[int, int], object] | None = None,
-    ) -> ShadowLog:
-        """Read files and folders; by default of the guard and policy that decided last.
-
-        Raises:
-            InputError: there is no decision, or a line is not one of `DecisionLog`.
-        """
-        files = _files(paths)
-        found: list[LoggedDecision] = []
-        cut_off = 0
-        for number, path in enumerate(files, start=1):
-            try:
-                for line, value in read_jsonl(path, links=False):
-                    if value.get("kind") != "reply":
-                        made, where = {**value, "at": (path, line)}, f"{path}:{line}"
-                        found.append(check_model(LoggedDecision, made, where=where, hint=_HINT))
-            except InputError as error:
-                if not _is_cut_off(path, error):
-                    raise
-                cut_off += 1
-            if on_progress is not None:
-                on_progress(number, len(files))
-        wanted = [
-            one for one in found if guard in (None, one.guard) and policy_id in (None, one.policy)
-        ]
-        if not wanted:
-            pairs = dict.fromkeys(one.made_by for one in found)
-            names = "; ".join(f"guard {name}, policy {policy}" for name, policy in pairs)[:300]
-            what = "there is no decision of this guard" if found else "there is no decision"
-            where = ", ".join(os.fspath(path) for path in paths)[:200]
-            raise InputError(what, where=where, hint=f"there are: {names}" if found else _HINT)
-        last = max(wanted, key=lambda one: one.time).made_by
-        others = Counter(one.made_by for one in found if one.made_by != last)
-        own = sorted((one for one in wanted if one.made_by == last), key=lambda one: one.time)
-        return cls(own, dict(others), cut_off, _policy(files, last[1]))
-
-    def last_by_question(self) -> dict[str, LoggedDecision]:
-        """Return the last decision on each question that is known."""
-        return {one.question_id: one for one in self.decisions if one.question_id is not None}
-
-    def values(self) -> dict[str, Any]:
-        """What the report says without labels; shares as intervals."""
-        every, policy = self.decisions, self.policy
-        guard, policy_id = every[0].made_by
-        guarantee = None if policy is None else policy.guarantee
-        certified = guarantee is not None and guarantee.certified
-        reasons = Counter(one.reason for one in every if one.abstains)
-        ordered = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
-        found: dict[str, Any] = {
-            "schema_version": Document.SCHEMA_VERSION,
-            "guard": guard,
-            "policy": policy_id,
-            "certified": None if policy is None else certified and not policy.changed,
-            "decisions": len(every),
-            "questions": len({one.unit for one in every}),
-            "begin": every[0].time.isoformat(),
-            "end": every[-1].time.isoformat(),
-            "enforced": sum(one.mode is Mode.ENFORCE for one in every),
-            "lost": sum(one.lost for one in every),
-            "cut_off_files": self.cut_off,
-            "other_decisions": [
-                {"guard": name, "policy": other, "decisions": number}
-                for (name, other), number in self.others.items()
-            ],
-            "abstention": share_of(every, lambda one: one.abstains),
-            "failed": share_of(every, lambda one: one.failed),
-            "routes": _shares(every, [one.value for one in Route], lambda one: one.route.value),
-            "reasons": _shares(every, ordered, lambda one: one.reason if one.abstains else None),
-            "changes": _shares(every, _CHANGES, lambda one: one.change),
-            "periods": _periods(every),
-        }
-        return found | {"problems": _WORDS.paragraphs("problems", found, _MAX_FAILED)}
+def _values(
+    every: Sequence[LoggedDecision], about: Mapping[str, Any], policy: Policy | None
+) -> dict[str, Any]:
+    """What the report says without labels; shares as intervals."""
+    guard, policy_id = every[0].made_by
+    guarantee = None if policy is None else policy.guarantee
+    certified = guarantee is not None and guarantee.certified
+    reasons = most_frequent(one.reason for one in every if one.abstains)
+    found: dict[str, Any] = {
+        "schema_version": Document.SCHEMA_VERSION,
+        "guard": guard,
+        "policy": policy_id,
+        "certified": None if policy is None else certified and not policy.changed,
+        "decisions": len(every),
+        "questions": len({one.unit for one in every}),
+        "begin": every[0].time.isoformat(),
+        "end": every[-1].time.isoformat(),
+        "enforced": sum(one.mode is Mode.ENFORCE for one in every),
+        "lost": sum(one.lost for one in every),
+        **about,
+        "abstention": share_of([(one.unit, one.abstains) for one in every]),
+        "failed": share_of([(one.unit, one.failed) for one in every]),
+        "routes": _shares([(one.unit, one.route.value) for one in every], map(str, Route)),
+        "reasons": _shares([(one.unit, one.abstains and one.reason) for one in every], reasons),
+        "changes": _shares([(one.unit, one.change) for one in every], _CHANGES),
+        "periods": _periods(every),
+    }
+    return found | {"problems": _WORDS.paragraphs("problems", found, _MAX_FAILED)}
 
 
 class Label(BaseModel):
@@ -230,6 +215,7 @@ class Label(BaseModel):
         return self.question_id or DecisionLog.plain_question_id(self.question)
 
 
+_SAID = {"answerable", "right"}
 _Labelled = tuple[LoggedDecision, Label]
 # Shares that need labels: which decisions count, and which of these are hits.
 _MEASURES: Mapping[str, tuple[Callable[[_Labelled], bool], Callable[[_Labelled], bool]]] = {
@@ -271,12 +257,10 @@ def shadow_report(
     Raises:
         InputError: a file cannot be read, or there is no decision in it.
     """
-    log = ShadowLog.read(logs, guard=guard, policy_id=policy_id, on_progress=on_progress)
-    found, told = log.values(), None
-    if labels is not None:
-        told = _against_labels(log, *_read_labels(labels, log))
-    found["labels"] = told
-    begin, end = (f"{log.decisions[at].time:%Y-%m-%d %H:%M}" for at in (0, -1))
+    decisions, about, policy = _read(logs, guard, policy_id, on_progress)
+    found = _values(decisions, about, policy)
+    told = found["labels"] = None if labels is None else _against_labels(decisions, labels)
+    begin, end = (f"{decisions[at].time:%Y-%m-%d %H:%M}" for at in (0, -1))
     periods = found["periods"]
     failed = "A signal or the retrieval failed, or the input was unusable."
     figures = (
@@ -297,45 +281,35 @@ def shadow_report(
             Section("What enforcing would have changed", (_changes(found),)),
             Section("Over time", (_share_table("Period begins (UTC)", "Would abstain", periods),)),
             None if told is None else _labelled_section(told),
-            Section("The policy", (_WORDS.text("promise", log.policy),)),
+            Section("The policy", (_WORDS.text("promise", policy),)),
         ),
         values={name: as_json(value) for name, value in found.items()},
     )
 
 
-def share_of(
-    decisions: Sequence[LoggedDecision], chosen: Callable[[LoggedDecision], bool]
-) -> Interval:
-    """Give a share of decisions an interval in which a repeated question counts once.
+def share_of(trials: Sequence[tuple[object, bool]]) -> Interval:
+    """Give a share an interval in which a repeated question counts once.
 
     The interval is Wilson's for n²/Σm² decisions, where m is how often each question was
     asked: as if all decisions on a question were the same, which is nearly so.
 
     Args:
-        decisions: that it is a share of; undefined without any.
-        chosen: which of them.
+        trials: question and whether it counts, of each decision; undefined without any.
 
     Source: Kish 1965, Survey Sampling, for the effective number.
     """
-    n = len(decisions)
+    n = len(trials)
     if not n:
         return Interval()
-    times = Counter(one.unit for one in decisions).values()
+    times = Counter(unit for unit, _ in trials).values()
     effective = max(1, n * n // sum(m * m for m in times))
-    share = sum(map(chosen, decisions)) / n
+    share = sum(hit for _, hit in trials) / n
     return Interval.wilson(round(share * effective), effective).around(share)
 
 
-def _shares(
-    decisions: Sequence[LoggedDecision],
-    names: Iterable[str],
-    name_of: Callable[[LoggedDecision], str | None],
-) -> dict[str, Interval]:
+def _shares(named: Sequence[tuple[object, object]], names: Iterable[str]) -> dict[str, Interval]:
     """Share of the decisions that have each name."""
-    return {
-        name: share_of(decisions, lambda one, name=name: name_of(one) == name)  # type: ignore[misc]
-        for name in names
-    }
+    return {name: share_of([(unit, own == name) for unit, own in named]) for name in names}
 
 
 def _periods(decisions: Sequence[LoggedDecision]) -> list[dict[str, Any]]:
@@ -348,59 +322,40 @@ def _periods(decisions: Sequence[LoggedDecision]) -> list[dict[str, Any]]:
         {
             "begin": datetime.fromtimestamp(number * seconds, UTC).isoformat(),
             "decisions": len(part),
-            "abstention": share_of(part, lambda one: one.abstains),
+            "abstention": share_of([(one.unit, one.abstains) for one in part]),
         }
         for number, part in sorted(parts.items())
     ]
 
 
-def _read_labels(path: AnyPath, log: ShadowLog) -> tuple[dict[str, Label], dict[str, int]]:
-    """Read labels of the questions of a log.
-
-    Returns:
-        What they say of each question of the log, contradictions left out; and how many
-        questions are known, contradictory, or not in the log.
+def _against_labels(decisions: Sequence[LoggedDecision], path: AnyPath) -> dict[str, Any]:
+    """The shares that need labels, and how many questions are known or not.
 
     Raises:
         InputError: a line is no label, or none of the questions is in the log.
     """
-    given: dict[str, dict[str, bool]] = defaultdict(dict)
+    given: dict[str, Label] = {}
     contradictory = set()
     for _, line in read_models(path, Label, hint=_LABELS):
-        for key, said in (("answerable", line.answerable), ("right", line.right)):
-            if said is not None and given[line.name].setdefault(key, said) is not said:
-                contradictory.add(line.name)
-    there = given.keys() & log.last_by_question().keys()
+        before, said = given.get(line.name, line), line.model_dump(exclude_none=True, include=_SAID)
+        if any(getattr(before, key) not in (None, value) for key, value in said.items()):
+            contradictory.add(line.name)
+        given[line.name] = before.model_copy(update=said)
+    there = given.keys() & {one.question_id for one in decisions}
     if not there:
         what = "none of these questions is in the log"
         hint = "ids made with a key, or by `identify`, must be given as question_id"
         raise InputError(what, where=os.fspath(path), hint=hint)
-    known = {
-        name: Label.model_validate({"question_id": name, **given[name]})
-        for name in there - contradictory
-    }
-    numbers = {
+    known = there - contradictory
+    labelled = [(one, given[one.unit]) for one in decisions if one.unit in known]
+    found: dict[str, Any] = {
         "questions": len(known),
         "contradictory": len(there & contradictory),
         "unmatched": len(given) - len(there),
     }
-    return known, numbers
-
-
-def _against_labels(
-    log: ShadowLog, known: Mapping[str, Label], numbers: Mapping[str, int]
-) -> dict[str, Any]:
-    """The shares that need labels."""
-    labelled = [
-        (one, label)
-        for one in log.decisions
-        if (label := known.get(one.question_id or "")) is not None
-    ]
-    found: dict[str, Any] = dict(numbers)
     for name, (counts, hit) in _MEASURES.items():
         counting = [one for one in labelled if counts(one)]
-        hits = {one[0].at for one in counting if hit(one)}
-        found[name] = share_of([one for one, _ in counting], lambda one, at=hits: one.at in at)  # type: ignore[misc]
+        found[name] = share_of([(one[0].unit, hit(one)) for one in counting])
     return found
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from ...guard.errors import optional_import
 from ...guard.files import AnyPath, write_json
-from ._rows import inner_folder, locked
 from .manifest import Manifest, Stored, unusable
+from .rows import locked
 from .table import Table, TableSpec
 
 if TYPE_CHECKING:
@@ -169,15 +169,6 @@ class Run:
         """
         write_json(self.folder / "manifest.json", manifest.to_json())
         self.manifest = manifest
-
-    @staticmethod
-    def inner_folder(folder: AnyPath, name: str) -> Path:
-        """Return the folder of a name in a run, which need not be there yet.
-
-        Raises:
-            InputError: it is a link: what it leads to does not belong to the run.
-        """
-        return inner_folder(folder, name)
 
     @classmethod
     def read(cls, folder: AnyPath, manifest: type[Manifest] = Manifest) -> Run:

@@ -8,7 +8,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -40,8 +39,9 @@ from ...guard.errors import (
     is_transient,
 )
 from ...guard.read_models import CheckedSettings
-from ._rows import UnstorableRowError
 from .event_loop import run_interruptibly
+from .questions import raised_in
+from .rows import UnstorableRowError
 from .table import Table
 
 _SPENT = ("input_tokens", "output_tokens", "calls")
@@ -157,8 +157,6 @@ class CallLimits(CheckedSettings):
             await rate.wait()
             return await self._within_deadline(attempt)
 
-        if self.max_attempts == 1:
-            return await timed()
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self.max_attempts),
             wait=wait_exponential(self.first_wait, _LONGEST_WAIT) + wait_random(0, self.first_wait),
@@ -285,7 +283,7 @@ def each_or_error(
         failure = error
     except Exception as error:  # noqa: BLE001 - a foreign model may raise anything
         # The message of a foreign error may quote the prompt: only its type is kept.
-        failure = LanguageModelError(f"the model raised {type(error).__name__}")
+        failure = LanguageModelError(f"{type(error).__name__} was {raised_in(error)}")
         failure.__cause__ = error
     if len(items) == 1:
         return [failure]
@@ -353,7 +351,10 @@ class Calls(Generic[Item]):
                 for _ in range(min(self.limits.max_concurrency, len(todo))):
                     group.create_task(ask_next())
         except BaseExceptionGroup as several:
-            raise next(_leaves(several)) from None
+            first: BaseException = several
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            raise first from None
         return so_far
 
     async def _stored(
@@ -365,25 +366,24 @@ class Calls(Generic[Item]):
         rate: RateLimit,
     ) -> tuple[Row, bool]:
         """Store the row of an item, or of its failure; return it, and whether it failed."""
-        failure: Exception | None = None
         try:
             row = await self.limits.attempt(call, rate)
         except self.limits.stop_on:
             raise
         except Exception as error:  # noqa: BLE001 - becomes a row
             failure = error
-        if failure is None:
+        else:
             try:
                 _append(name, row, table)
+                return row, False
             except UnstorableRowError as error:
                 failure = error
-        if failure is not None:
-            row = self.failed(item, failure)
-            try:
-                _append(name, row, table)
-            except UnstorableRowError as refusal:
-                raise ValueError("`failed` made a row that cannot be stored") from refusal
-        return row, failure is not None
+        row = self.failed(item, failure)
+        try:
+            _append(name, row, table)
+        except UnstorableRowError as refusal:
+            raise ValueError("`failed` made a row that cannot be stored") from refusal
+        return row, True
 
     def run_sync(
         self, items: Iterable[Item], call: Callable[[Item], Awaitable[Row]], table: Table[Any]
@@ -417,14 +417,6 @@ def _by_key(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, Item
             raise InputError(f"two items have the key {name[:80]!r}", where="items")
         found[name] = item
     return found
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +464,7 @@ class RayPool:
         items: Iterable[Item],
         factory: Callable[[], Callable[[Any], Awaitable[Row]]],
         table: Table[Any],
-        send: Callable[[Item], Any] | None = None,
+        send: Callable[[Item], Any] = lambda item: item,
     ) -> Progress:
         """Do as `Calls.run`, with the calls made by the workers.
 
@@ -502,12 +494,7 @@ class RayPool:
         if all(calls.key(item) in table.done for item in items):
             return await here.run(items, _never_called, table)
         async with self.open(factory, calls.limits) as ask:
-
-            async def call(item: Item) -> Row:
-                row: Row = await ask(item if send is None else send(item))
-                return row
-
-            return await here.run(items, call, table)
+            return await here.run(items, lambda item: ask(send(item)), table)
 
 
 async def _never_called(item: Item) -> Row:

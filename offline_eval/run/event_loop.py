@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
+
+from ...guard.deadlines import DeadlineRunner
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
@@ -109,29 +112,19 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def __init__(self, max_threads: int) -> None:
         super().__init__(max_threads)  # starts none; asyncio insists on the type
-        self._most = max_threads
-        self._hired = 0
-        self._idle = threading.Semaphore(0)
-        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._threads_apart = DeadlineRunner(max_threads)
 
     def submit(
         self, fn: Callable[_P, _Result], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_Result]:
         """Run a call on a thread; see `ThreadPoolExecutor.submit`."""
         future: Future[_Result] = Future()
-        self._tasks.put(lambda: _perform(future, lambda: fn(*args, **kwargs)))
-        if not self._idle.acquire(blocking=False) and self._hired < self._most:
-            self._hired += 1
-            threading.Thread(target=self._work, name="knowgate-calls", daemon=True).start()
+        task = partial(_perform, future, partial(fn, *args, **kwargs))
+        self._threads_apart.start(task, most_waiting=sys.maxsize)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Return at once."""
-
-    def _work(self) -> None:
-        while True:
-            self._tasks.get()()
-            self._idle.release()
 
 
 def _perform(future: Future[Any], task: Callable[[], Any]) -> None:

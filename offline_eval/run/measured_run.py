@@ -201,15 +201,14 @@ class MeasuredRun:
         if not cls.QUESTIONS.path(root).exists():
             hint = "start the same `knowgate measure` again, it writes what is missing"
             raise _misfit("no questions.jsonl in the run folder", str(root), hint)
-        questions = {one.question_id: one for one in cls.QUESTIONS.read(root)}
+        questions = cls.QUESTIONS.by_key(root)
         rows = _read_rows(root, questions)
         if not rows:
             raise _not_finished(root, manifest, 0)
         if not unfinished:
             _require_complete(root, manifest, questions, rows)
         calibration = _read_calibration(root, manifest, questions) if with_calibration else None
-        sources = {one.question_id: one for one in cls.SOURCES.read(root)}
-        passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
+        sources, passages = cls.SOURCES.by_key(root), cls.PASSAGES.by_key(root)
         reviews = Review.read(root, reviewable(rows))
         refusal = _read_file(root / "refusal.json", RefusalFile) if with_calibration else None
         return cls(manifest, questions, rows, calibration, sources, passages, reviews, refusal)

@@ -160,6 +160,17 @@ class Question(Stored):
         return self.unit or self.own_passage
 
 
+def raised_in(error: Exception) -> str:
+    """Say which function raised an exception, by its module and name."""
+    trace = error.__traceback__
+    if trace is None:
+        return "raised by what was called"
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    frame = trace.tb_frame
+    return f"raised in {frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
+
+
 class RowError(Stored):
     """Why there is no result for a case.
 
@@ -178,9 +189,9 @@ class RowError(Stored):
         """Describe an exception for a row.
 
         The message of an error that is not knowgate's may quote the question or hold a key:
-        only its type is kept.
+        only its type is kept, and where it was raised.
         """
-        detail = str(error) if isinstance(error, KnowgateError) else "raised by what was called"
+        detail = str(error) if isinstance(error, KnowgateError) else raised_in(error)
         return cls(type=type(error).__name__, detail=detail)
 
     def __str__(self) -> str:

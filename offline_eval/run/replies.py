@@ -53,6 +53,11 @@ class ReplySystem(Stored):
     top_k: int | None = None
     replayed: bool = False
 
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard stands in front."""
+        return self.guard != "off"
+
 
 class StoredKnowledgeBase(Stored):
     """A knowledge base that questions were asked about.
@@ -261,15 +266,18 @@ _CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
 _POLICIES = TableSpec("policies", StoredPolicy, "guard", whole=True)
 
 
-@dataclass(frozen=True, slots=True)
 class RepliesRun:
-    """A checked run of replies.
+    """A checked run of replies, finished or not.
+
+    Args:
+        folder: where it lies.
 
     Attributes:
         REPLIES: the table of replies.
         JUDGEMENTS: the table of judgements.
         folder: where it lies.
         manifest: the checked fields.
+        systems: under test by id, in the order of the manifest.
         questions: by id, in the order of the input.
         passages: by id.
         cases: by id, in the order of the file.
@@ -277,19 +285,39 @@ class RepliesRun:
             than the manifest says.
         judgements: by id, in the order in which they were made.
         policies: of the guards by name; none where the run does not hold them.
+
+    Raises:
+        InputError: no such run there, or a file that is missing, broken or written by a
+            newer knowgate; names file and line.
     """
 
     REPLIES: ClassVar = TableSpec("replies", ReplyRow, "reply_id")
     JUDGEMENTS: ClassVar = TableSpec("judgements", Judgement, "judgement_id")
 
-    folder: Path
-    manifest: RepliesManifest
-    questions: Mapping[str, Question]
-    passages: Mapping[str, StoredPassage]
-    cases: Mapping[str, ReplyCase]
-    replies: Mapping[str, ReplyRow]
-    judgements: Mapping[str, Judgement]
-    policies: Mapping[str, Policy] = field(default_factory=dict)
+    def __init__(self, folder: Path) -> None:
+        where, value = str(folder / "manifest.json"), Manifest.read_raw(folder)
+        if value.get("suite") != "ookb" or value.get("holds") != HOLDS_REPLIES:
+            hint = "name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
+            hint += "`knowgate import`"
+            raise InputError("the run holds no replies", where=where, hint=hint)
+        self.folder = folder
+        self.manifest = RepliesManifest.checked(value, where=where, hint=_MAKE_AGAIN)
+        self.systems = {system.system_id: system for system in self.manifest.systems}
+        self.questions = _QUESTIONS.by_key(folder)
+        self.passages = _PASSAGES.by_key(folder) if _PASSAGES.path(folder).exists() else {}
+        self.cases = _CASES.by_key(folder)
+        _known(folder, "cases", self.cases, "question_id", self.questions)
+        self.replies: dict[str, ReplyRow] = self.REPLIES.by_key(folder)
+        _known(folder, "replies", self.replies, "case_id", self.cases)
+        _known(folder, "replies", self.replies, "system_id", self.systems)
+        self.judgements: dict[str, Judgement] = self.JUDGEMENTS.by_key(folder)
+        _known(folder, "judgements", self.judgements, "reply_id", self.replies)
+        policies = _POLICIES.path(folder)
+        stored = _POLICIES.by_key(folder) if policies.exists() else {}
+        self.policies = {
+            name: Policy.parse(one.policy, where=str(policies), allow_changed=True)
+            for name, one in stored.items()
+        }
 
     @classmethod
     def is_in(cls, folder: AnyPath) -> bool:
@@ -302,37 +330,8 @@ class RepliesRun:
 
     @classmethod
     def read(cls, folder: AnyPath) -> RepliesRun:
-        """Read a run of replies, finished or not.
-
-        Raises:
-            InputError: no such run there, or a file that is missing, broken or written by a
-                newer knowgate; names file and line.
-        """
-        root = Path(folder)
-        where, value = str(root / "manifest.json"), Manifest.read_raw(root)
-        if value.get("suite") != "ookb" or value.get("holds") != HOLDS_REPLIES:
-            hint = "name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
-            hint += "`knowgate import`"
-            raise InputError("the run holds no replies", where=where, hint=hint)
-        manifest = RepliesManifest.checked(value, where=where, hint=_MAKE_AGAIN)
-        questions = _keyed(root, _QUESTIONS)
-        cases = _keyed(root, _CASES)
-        _known(root, "cases", cases, "question_id", questions)
-        replies = _keyed(root, cls.REPLIES)
-        _known(root, "replies", replies, "case_id", cases)
-        _known(root, "replies", replies, "system_id", {s.system_id: s for s in manifest.systems})
-        judgements = _keyed(root, cls.JUDGEMENTS)
-        _known(root, "judgements", judgements, "reply_id", replies)
-        return cls(
-            folder=root,
-            manifest=manifest,
-            questions=questions,
-            passages=_keyed(root, _PASSAGES) if _PASSAGES.path(root).exists() else {},
-            cases=cases,
-            replies=replies,
-            judgements=judgements,
-            policies=_policies(root),
-        )
+        """Read a run of replies; see the class."""
+        return cls(Path(folder))
 
     @classmethod
     def start(
@@ -367,11 +366,6 @@ class RepliesRun:
         with Run.create_or_resume(root, manifest, files=asked.files()):
             return root
 
-    @property
-    def systems(self) -> Mapping[str, ReplySystem]:
-        """The systems under test by id, in the order of the manifest."""
-        return {system.system_id: system for system in self.manifest.systems}
-
     def judges_of(self, criterion: str) -> tuple[str, ...]:
         """List the judges with a verdict on `criterion`, best first.
 
@@ -404,21 +398,6 @@ class RepliesRun:
         base, gone = self.case_of(reply).knowledge_base, frozenset(context.passages)
         of_base = (one for one in self.passages.values() if one.knowledge_base == base)
         return [one for one in of_base if one.passage_id not in gone]
-
-
-def _keyed(root: Path, spec: TableSpec[_Model]) -> dict[str, _Model]:
-    """Read the rows of a table by their ids."""
-    return {getattr(row, spec.key): row for row in spec.read(root)}
-
-
-def _policies(root: Path) -> dict[str, Policy]:
-    path = _POLICIES.path(root)
-    if not path.exists():
-        return {}
-    return {
-        name: Policy.parse(stored.policy, where=str(path), allow_changed=True)
-        for name, stored in _keyed(root, _POLICIES).items()
-    }
 
 
 def _known(

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 from ...guard.errors import InputError
 from ...guard.files import AnyPath, atomic_writer, open_regular, read_bytes, read_jsonl, write_text
-from ._rows import (
+from .manifest import Manifest, Stored
+from .rows import (
     DIGEST,
     UnstorableRowError,
     append_lines,
@@ -25,12 +26,12 @@ from ._rows import (
     keys_of,
     last_digest,
     locked,
+    stored_bytes,
     stored_rows,
     sync_folder,
     unwritable,
     whole_lines,
 )
-from .manifest import Manifest, Stored
 
 RowT = TypeVar("RowT", bound=Stored)
 _HINT = "make the run again into another folder"
@@ -79,10 +80,6 @@ class TableSpec(Generic[RowT]):
         path = self.path(Path(folder))
         if path.parent != Path(folder):
             inner_folder(folder, path.parent.name)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(path.parent, error.strerror) from None
         with locked(path.with_suffix("")):
             table = Table(Path(folder), self)
             try:
@@ -99,6 +96,10 @@ class TableSpec(Generic[RowT]):
             InputError: the file cannot be read, or a row is damaged (with the line).
         """
         return Table(Path(folder), self, writable=False).rows()
+
+    def by_key(self, folder: AnyPath) -> dict[str, RowT]:
+        """Return the rows by their keys; see `read`."""
+        return {getattr(row, self.key): row for row in self.read(folder)}
 
     def bound_text(self, folder: AnyPath, rows: Iterable[Mapping[str, Any]]) -> str:
         """Return the text of the table's file, each row bound to those before it and to the run.
@@ -145,7 +146,7 @@ class Table(Generic[RowT]):
         self.key = spec.key
         self._path = spec.path(folder)
         self._first = Manifest.first_digest(folder, spec.name)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._keys: dict[str, None] = {}
         self._end, self._last = 0, self._first
         self._file: int | None = None
@@ -228,21 +229,24 @@ class Table(Generic[RowT]):
             InputError: the disk is full, or the like: the rows before it are whole.
             ValueError: a row with its key is in the table already.
         """
-        key, line = self._encoded(row)
-        with self._lock:
-            if key in self.done:
-                raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
-            self._write({key: line})
+        if not self.extend([row]):
+            key, _ = self._encoded(row)
+            raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
 
-    def extend(self, rows: Iterable[RowT | Mapping[str, Any]]) -> None:
+    def extend(self, rows: Iterable[RowT | Mapping[str, Any]]) -> int:
         """Store those of the rows whose keys are not in the table, synced together.
+
+        Returns:
+            How many these were.
 
         Raises:
             InputError: as `append`.
         """
         lines = dict(map(self._encoded, rows))
         with self._lock:
-            self._write({key: line for key, line in lines.items() if key not in self.done})
+            new = {key: line for key, line in lines.items() if key not in self.done}
+            self._write(new)
+        return len(new)
 
     def _encoded(self, row: RowT | Mapping[str, Any]) -> tuple[str, bytes]:
         """The row's key, and the row as one line without its end."""
@@ -331,7 +335,7 @@ class Table(Generic[RowT]):
                 lines[value[self.key]] = encode_line(value, self.key)
             text, _ = bound_lines((lines[key] for key in keys), self._first)
             write_text(self._path, text.decode("utf-8"))
-            self._close()
+            self.close()
             self._open()
 
     def require_order(self, keys: Sequence[str]) -> None:
@@ -351,12 +355,9 @@ class Table(Generic[RowT]):
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""
         with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-        self._file = None
+            if self._file is not None:
+                os.close(self._file)
+            self._file = None
 
 
 class SharedLog(Generic[RowT]):
@@ -391,12 +392,7 @@ class SharedLog(Generic[RowT]):
         Raises:
             InputError: the file cannot be read, or a line is not such a row.
         """
-        try:
-            content = read_bytes(self.path, links=False)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise unwritable(self.path, error.strerror) from None
+        content = stored_bytes(self.path)
         tail = content[content.rfind(b"\n") + 1 :].strip()
         number = content.count(b"\n") + 1
         if is_whole_row(tail):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -165,50 +165,44 @@ def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Pro
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
     tally, on_progress = Progress("asking", len(pairs), done), work.options.on_progress
-    answer = partial(_within_deadline, suite, work.options.limits.timeout, DeadlineRunner())
+    ask = partial(_within_deadline, suite, work.options.limits.timeout, DeadlineRunner())
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
         for batch in suite.batches(own, system):
-            new = _new_rows(suite, batch, system, table.done, answer)
+            missing = [one for one in batch if suite.row_id(one, system.name) not in table.done]
+            if not missing:
+                continue
+            asked = batch if suite.asks_whole_batches(system) else missing
+            found = each_or_error(partial(ask, system), list(asked))
+            rows = [
+                _checked(suite, case, system, row) for case, row in zip(asked, found, strict=True)
+            ]
+            new = [row for row in rows if getattr(row, suite.key) not in table.done]
             table.extend(new)
             for row in new:
                 tally.add(row, failed=_has_error(row))
-            if new and on_progress is not None:
+            if on_progress is not None:
                 on_progress(replace(tally))
     return tally
 
 
-def _new_rows(
-    suite: AnySuite,
-    batch: Sequence[Any],
-    system: System,
-    done: Collection[str],
-    answer: Callable[[Sequence[Any], System], list[Any]],
-) -> list[Any]:
-    """Answer a batch, and return the rows of it that are not there yet."""
-    missing = [case for case in batch if suite.row_id(case, system.name) not in done]
-    if not missing:
-        return []
-    asked = batch if suite.asks_whole_batches(system) else missing
-    found = each_or_error(lambda some: answer(some, system), list(asked))
-    rows = {}
-    for case, row in zip(asked, found, strict=True):
-        if isinstance(row, suite.stop_on):
-            raise row
-        made = suite.failed(case, system, row) if isinstance(row, KnowgateError) else row
-        wanted, given = suite.row_id(case, system.name), getattr(made, suite.key, None)
-        if wanted != given:
-            raise ValueError(f"row {given!r} where {wanted!r} belongs")
-        rows[wanted] = made
-    return [row for name, row in rows.items() if name not in done]
+def _checked(suite: AnySuite, case: Any, system: System, row: Any) -> Any:
+    """Return the row of a case: as it was made, or that of its failure."""
+    if isinstance(row, suite.stop_on):
+        raise row
+    made = suite.failed(case, system, row) if isinstance(row, KnowgateError) else row
+    wanted, given = suite.row_id(case, system.name), getattr(made, suite.key, None)
+    if wanted != given:
+        raise ValueError(f"row {given!r} where {wanted!r} belongs")
+    return made
 
 
 def _within_deadline(
     suite: AnySuite,
     timeout: float | None,
     threads: DeadlineRunner,
-    cases: Sequence[Any],
     system: System,
+    cases: Sequence[Any],
 ) -> list[Any]:
     def answered() -> list[Any]:
         rows: Any = suite.answer(cases, system)
@@ -238,18 +232,15 @@ def _answer_concurrently(
 
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
-        make = partial(_remote_answers, suite.remote(work))
+        make = partial(_answers, suite.remote(work))
         sent = options.pool.run(calls, pairs, make, table, lambda pair: suite.sent(*pair))
         return run_interruptibly(sent)
-    return calls.run_sync(pairs, _answers(suite), table)
+    return calls.run_sync(pairs, _answers(lambda: suite), table)
 
 
-def _remote_answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:
-    return _answers(make())
-
-
-def _answers(answering: Any) -> Callable[[_Pair], Awaitable[BaseModel]]:
+def _answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:
     """Return what makes the row of a case, by the `answer` of a suite or its remote part."""
+    answering = make()
 
     async def answered(pair: _Pair) -> BaseModel:
         case, system = pair

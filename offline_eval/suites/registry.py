@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from ...guard.errors import InputError
-from ..systems.factory import load_object
+from ..systems.factory import load_object, require_kind
 from .base import Suite
 
 _AnySuite = Suite[Any, Any, Any, Any]
@@ -107,9 +107,6 @@ def suite_name(manifest: Mapping[str, Any]) -> str:
 
 
 def _checked(found: object, name: str) -> Suite[Any, Any, Any, Any]:
-    suite = found() if isinstance(found, type) and issubclass(found, Suite) else found
-    if not isinstance(suite, Suite):
-        raise InputError(
-            f"is a {type(found).__name__}, not a suite", where=name, hint="name a Suite"
-        )
+    made = found() if isinstance(found, type) and issubclass(found, Suite) else found
+    suite: _AnySuite = require_kind(made, Suite, "a suite", name, "name a Suite")
     return suite

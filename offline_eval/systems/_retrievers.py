@@ -222,6 +222,20 @@ def _overlap(one: str, other: str) -> bool:
 RETRIEVALS = ("direct", "long_context", "basic_rag", "hyde")
 
 
+def require_retrieval(name: str) -> None:
+    """Check the name of a strategy.
+
+    Raises:
+        InputError: there is no such strategy.
+    """
+    if name not in RETRIEVALS and not name.startswith(PYTHON):
+        raise InputError(
+            f"there is no retrieval {name[:80]!r}",
+            where="--retrieval",
+            hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
+        )
+
+
 def load_retriever(
     name: str,
     knowledge_base: KnowledgeBase,
@@ -255,10 +269,5 @@ def load_retriever(
     if name == "hyde":
         require_model(lm, where="hyde", why="HyDE")  # before everything is embedded
         return hyde(index(), lm, top_k=top_k)
-    if name.startswith(PYTHON):
-        return own_retriever(load_object(name), knowledge_base, top_k=top_k, name=name)
-    raise InputError(
-        "there is no such retrieval",
-        where=name,
-        hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
-    )
+    require_retrieval(name)
+    return own_retriever(load_object(name), knowledge_base, top_k=top_k, name=name)

@@ -13,95 +13,25 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ...adapters.langchain import ChatModelLM
-from ...guard.errors import InputError
+from ...guard.errors import InputError, MissingDependencyError
 from ...guard.files import read_text, write_text
 from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
 from ..data.questions import KnowledgeBase, QuestionRecord
-from ..run import CallLimits
-from ..run.calls import OnProgress
+from ..run import CallLimits, RowError
+from ..run.calls import Calls, OnProgress
 from ..run.replies import ReplySystem, StoredPassage
-from ._retrievers import RETRIEVALS, load_retriever
+from ..run.table import TableSpec
+from ._retrievers import load_retriever, require_retrieval
 from ._synthetic import synthetic_questions
-from .guards import OFF, GuardChoice, held_out_of
+from .guards import OFF, GuardChoice
 from .models import ModelUnderTest
-from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompts
-from .replying import Material, Replier, Wanted, context_id, find_contexts
-from .retrieval import PassageIndex, Retrieved, Retriever
+from .plan import Asked, Case, Replayed, SystemPrompt, load_system_prompt
+from .replying import Replier, context_id
+from .retrieval import PassageIndex, Retrieved, Retriever, require_model
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What is compared: every model with every prompt, retrieval and guard.
-
-    Attributes:
-        models: names as `load_chat_model` takes them, or name → runnable.
-        prompts: names of bundled prompts, or files.
-        retrievals: `direct`, `long_context`, `basic_rag`, `hyde` or `python:module:attribute`.
-        guards: `off`, `premise`, files of policies, folders of calibrated runs or
-            `python:module:attribute`.
-        replay: logs of replies; the guards are put in front of these, too.
-        scorer: of the guards, by name; None for the one that each policy names.
-        writer: name of the model that writes for HyDE and makes up questions; None for
-            the first of the models.
-    """
-
-    models: Sequence[str] | Mapping[str, Runnable[Any, Any]] = ()
-    prompts: Sequence[str] = ("basic",)
-    retrievals: Sequence[str] = ("basic_rag",)
-    guards: Sequence[str | os.PathLike[str]] = (OFF,)
-    replay: Sequence[str | os.PathLike[str]] = ()
-    scorer: str | None = None
-    writer: str | None = None
-
-    def systems(self, top_k: int) -> Systems:
-        """Check all names and read policies and prompts; load no model but the user's objects.
-
-        Args:
-            top_k: passages per context.
-
-        Raises:
-            InputError: a name, a file or a combination that cannot be used.
-        """
-        for name in self.retrievals:
-            if name not in RETRIEVALS and not name.startswith(PYTHON):
-                raise InputError(
-                    f"there is no retrieval {name!r}",
-                    where="--retrieval",
-                    hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
-                )
-        _reject_doubles("--retrieval", self.retrievals)
-        guards = GuardChoice.load(self.guards)
-        if self.scorer is not None and not any(choice.policy for choice in guards):
-            raise InputError(
-                "is what a guard decides by, and no guard is under test",
-                where="--scorer",
-                hint="add --guard, or leave it out",
-            )
-        models, prompts = self._models(), load_system_prompts(self.prompts)
-        return Systems(
-            models={model.name: model for model in models},
-            guards={choice.name: choice for choice in guards},
-            live=tuple(
-                _system(model, prompt, retrieval, guard, top_k)
-                for model in models
-                for retrieval in self.retrievals
-                for prompt in (prompts if model.takes_prompt else (None,))
-                for guard in guards
-            ),
-            scorer=self.scorer,
-            writer=self.writer,
-        )
-
-    def _models(self) -> list[ModelUnderTest]:
-        if isinstance(self.models, Mapping):
-            return [ModelUnderTest(name, runnable) for name, runnable in self.models.items()]
-        _reject_doubles("--model", self.models)
-        # Whether an object of the user's own takes a prompt is known only once it is loaded.
-        return [
-            ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
-            for name in self.models
-        ]
+_Models = Sequence[str] | Mapping[str, Runnable[Any, Any]]
+_Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +40,73 @@ class Systems:
 
     Attributes:
         models: by name; not loaded yet unless given as objects.
+        prompts: by name.
         guards: by name, `off` included.
         live: the systems that are asked now.
         scorer: of the guards, by name; None for the one that each policy names.
-        writer: see `Comparison`.
+        writer: name of the model that writes for HyDE and makes up questions; None for
+            the first of the models.
     """
 
     models: Mapping[str, ModelUnderTest]
+    prompts: Mapping[str, SystemPrompt]
     guards: Mapping[str, GuardChoice]
-    live: tuple[SystemUnderTest, ...]
+    live: tuple[ReplySystem, ...]
     scorer: str | None = None
     writer: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        models: _Models,
+        *,
+        prompts: Sequence[str] = ("basic",),
+        retrievals: Sequence[str] = ("basic_rag",),
+        guards: Sequence[_Path] = (OFF,),
+        scorer: str | None = None,
+        writer: str | None = None,
+        top_k: int = 5,
+    ) -> Systems:
+        """Compare every model with every prompt, retrieval and guard.
+
+        All names are checked, policies and prompts are read; no model is loaded but the user's
+        objects.
+
+        Args:
+            models: names as `load_chat_model` takes them, or name → runnable.
+            prompts: names of bundled prompts, or files.
+            retrievals: `direct`, `long_context`, `basic_rag`, `hyde` or
+                `python:module:attribute`.
+            guards: `off`, `premise`, files of policies, folders of calibrated runs or
+                `python:module:attribute`.
+            scorer: see `Systems`.
+            writer: likewise.
+            top_k: passages per context.
+
+        Raises:
+            InputError: a name, a file or a combination that cannot be used.
+        """
+        for name in retrievals:
+            require_retrieval(name)
+        _reject_doubles("--retrieval", retrievals)
+        known = {choice.name: choice for choice in GuardChoice.load(guards)}
+        if scorer is not None and not any(choice.policy for choice in known.values()):
+            raise InputError(
+                "is what a guard decides by, and no guard is under test",
+                where="--scorer",
+                hint="add --guard, or leave it out",
+            )
+        tested, loaded = _models_of(models), [load_system_prompt(name) for name in prompts]
+        _reject_doubles("--prompt", [prompt.name for prompt in loaded])
+        live = tuple(
+            _system(model.name, prompt, retrieval, guard, top_k)
+            for model in tested
+            for retrieval in retrievals
+            for prompt in (loaded if model.takes_prompt else [None])
+            for guard in known.values()
+        )
+        by_name = {prompt.name: prompt for prompt in loaded}
+        return cls({model.name: model for model in tested}, by_name, known, live, scorer, writer)
 
     @property
     def guarded(self) -> bool:
@@ -146,8 +132,11 @@ class Systems:
         return {name: ChatModelLM(one.asked).fingerprint for name, one in self.models.items()}
 
     def held_out(self, question: str) -> bool | None:
-        """Whether every policy was fitted without the question; None where unknown."""
-        return held_out_of(list(self.guards.values()), question)
+        """Whether every policy was fitted without the question; None where that is not known."""
+        told = [one.held_out(question) for one in self.guards.values() if one.policy is not None]
+        if False in told:
+            return False
+        return None if None in told or not told else True
 
     def items(self, cases: Mapping[str, Sequence[Case]]) -> list[Asked]:
         """Every case put to every system, case by case.
@@ -164,7 +153,7 @@ class Systems:
             for system in self.live
         ]
 
-    def behind_guards(self, logged: ReplySystem) -> list[SystemUnderTest]:
+    def behind_guards(self, logged: ReplySystem) -> list[ReplySystem]:
         """A logged system with each of the guards in front; ids of live systems are not reused."""
         ids = {guarded_id(logged.system_id, name) for name in self.guards}
         taken = not ids.isdisjoint(live.system_id for live in self.live)
@@ -173,20 +162,27 @@ class Systems:
             {"system_id": guarded_id(own_id, name), "guard": name, "guard_sha256": one.sha256}
             for name, one in self.guards.items()
         ]
-        return [SystemUnderTest(logged.model_copy(update=change)) for change in changes]
+        return [logged.model_copy(update=change) for change in changes]
+
+
+def _models_of(models: _Models) -> list[ModelUnderTest]:
+    if isinstance(models, Mapping):
+        return [ModelUnderTest(name, runnable) for name, runnable in models.items()]
+    _reject_doubles("--model", models)
+    # Whether an object of the user's own takes a prompt is known only once it is loaded.
+    return [
+        ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
+        for name in models
+    ]
 
 
 def _system(
-    model: ModelUnderTest,
-    prompt: SystemPrompt | None,
-    retrieval: str,
-    guard: GuardChoice,
-    top_k: int,
-) -> SystemUnderTest:
+    model: str, prompt: SystemPrompt | None, retrieval: str, guard: GuardChoice, top_k: int
+) -> ReplySystem:
     named = "" if prompt is None else prompt.name
-    record = ReplySystem(
-        system_id=system_id(model.name, retrieval, named, guard.name),
-        model=model.name,
+    return ReplySystem(
+        system_id=system_id(model, retrieval, named, guard.name),
+        model=model,
         prompt=named,
         prompt_sha256="" if prompt is None else prompt.sha256,
         retrieval=retrieval,
@@ -194,7 +190,6 @@ def _system(
         guard_sha256=guard.sha256,
         top_k=None if retrieval in ("direct", "long_context") else top_k,
     )
-    return SystemUnderTest(record, prompt)
 
 
 def system_id(model: str, retrieval: str, prompt: str, guard: str) -> str:
@@ -219,6 +214,8 @@ def _reject_doubles(option: str, names: Sequence[str]) -> None:
 
 
 _SEARCHING = ("basic_rag", "hyde")
+_CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
+_Wanted = tuple[str, str, Case]  # a context to be found: retrieval, knowledge base and case
 
 
 class SystemRun:
@@ -291,19 +288,14 @@ class SystemRun:
         Raises:
             InputError: a guard, a retriever or the writer cannot be made.
         """
-        systems = {item.system.system_id: item.system.record for item in items}
-        pairs = {(one.guard, one.model): None for one in systems.values()}
-        Replier(self._material({}, ())).require_guards(list(pairs))
-        for name in {live.record.retrieval for live in self.systems.live}:
+        pairs = {(item.system.guard, item.system.model): None for item in items}
+        Replier(self.systems).require_guards(list(pairs))
+        for name in {live.retrieval for live in self.systems.live}:
             if name.startswith(PYTHON):
                 base = next(iter(self._bases))
                 load_retriever(name, self._bases[base], partial(self.index, base))
-            if name == "hyde" and self.writer() is None:
-                raise InputError(
-                    "needs a language model that writes",
-                    where="--retrieval hyde",
-                    hint="name a chat model with --writer",
-                )
+            if name == "hyde":
+                require_model(self.writer(), where="--retrieval hyde, --writer", why="HyDE")
 
     def retrieve(
         self,
@@ -330,16 +322,36 @@ class SystemRun:
         Returns:
             What makes the replies.
         """
-        contexts = find_contexts(
-            folder,
-            self._wanted(items),
-            self._retriever,
-            limits=limits,
-            on_progress=on_progress,
-            retry_failed=retry_failed,
-        )
-        _add_passages(folder / "passages.jsonl", _own_passages(contexts))
-        return Replier(self._material(contexts, passages))
+        wanted = self._wanted(items)
+        retrievers: dict[tuple[str, str], Retriever] = {}
+
+        async def retrieve(name: str) -> Retrieved:
+            retrieval, base, case = wanted[name]
+            found = await retrievers[retrieval, base](case)
+            return found.model_copy(update={"context_id": name})
+
+        def failed(name: str, error: Exception) -> Retrieved:
+            return Retrieved(context_id=name, error=RowError.of(error))
+
+        with _CONTEXTS.open(folder) as table:
+            if retry_failed:
+                table.drop(lambda found: found.error is not None)
+            # Embedding a knowledge base takes its time, which is no case's own.
+            for name, (retrieval, base, _) in wanted.items():
+                if name not in table.done and (retrieval, base) not in retrievers:
+                    retrievers[retrieval, base] = self._retriever(retrieval, base)
+            # A retriever that cannot be made is not the case's fault.
+            limits = replace(limits, stop_on=(InputError, MissingDependencyError))
+            calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
+            calls.run_sync(wanted, retrieve, table)
+        contexts = _CONTEXTS.by_key(folder)
+        # What a retriever of the user's own found besides the knowledge base, each once.
+        own = {one.passage_id: one for context in contexts.values() for one in context.passages}
+        _add_passages(folder / "passages.jsonl", list(own.values()))
+        held: dict[str, dict[str, str]] = defaultdict(dict)
+        for passage in (*passages, *own.values()):
+            held[passage.knowledge_base][passage.passage_id] = passage.text
+        return Replier(self.systems, contexts, dict(held), self._characters)
 
     def remote(self, replier: Replier) -> Callable[[], Replier]:
         """Return what makes the same replier in another process; models are loaded there."""
@@ -348,19 +360,20 @@ class SystemRun:
             name: ModelUnderTest(name) if name.startswith(PYTHON) else model
             for name, model in self._named.items()
         }
-        return partial(Replier, replace(replier.material, models=models))
+        systems = replace(self.systems, models=models)
+        return partial(Replier, systems, replier.contexts, replier.passages, replier.characters)
 
-    def _wanted(self, items: Sequence[Asked]) -> dict[str, Wanted]:
+    def _wanted(self, items: Sequence[Asked]) -> dict[str, _Wanted]:
         """Contexts to be found by id: one per case and retrieval, whatever the prompts.
 
         Where a guard stands in front of a long context, the nearest passages as well: it
         decides on those.
         """
         guarded = self.systems.guarded
-        retrievals = list(dict.fromkeys(system.record.retrieval for system in self.systems.live))
+        retrievals = list(dict.fromkeys(system.retrieval for system in self.systems.live))
         if guarded and "long_context" in retrievals and "basic_rag" not in retrievals:
             retrievals.append("basic_rag")
-        wanted: dict[str, Wanted] = {}
+        wanted: dict[str, _Wanted] = {}
         for item in items:
             names = retrievals
             if isinstance(item, Replayed):
@@ -378,32 +391,6 @@ class SystemRun:
             lm=self.writer() if name == "hyde" else None,
             top_k=self._top_k,
         )
-
-    def _material(
-        self, contexts: Mapping[str, Retrieved], passages: Sequence[StoredPassage]
-    ) -> Material:
-        held: dict[str, dict[str, str]] = defaultdict(dict)
-        for passage in (*passages, *_own_passages(contexts)):
-            held[passage.knowledge_base][passage.passage_id] = passage.text
-        loose = held.pop("", {})
-        lives = reversed(self.systems.live)
-        paid_by = {live.record.retrieval: live.system_id for live in lives}
-        return Material(
-            models=self.systems.models,
-            guards=self.systems.guards,
-            scorer=self.systems.scorer,
-            contexts=contexts,
-            passages=held,
-            others=loose,
-            context_chars=self._characters,
-            paid_by=paid_by,
-        )
-
-
-def _own_passages(contexts: Mapping[str, Retrieved]) -> list[StoredPassage]:
-    """What a retriever of the user's own found besides the knowledge base, each once."""
-    found = {one.passage_id: one for context in contexts.values() for one in context.passages}
-    return list(found.values())
 
 
 def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:

@@ -32,6 +32,11 @@ _MODEL_HINT = (
 )
 
 
+_ONE = "name one, or a function without arguments that returns one"
+_RUNNABLE = "a chat model or runnable of LangChain"
+_JUDGE_PARTS = "it needs name, estimate, criteria, version, wants and judge"
+
+
 def local_model(name: str) -> Path | None:
     """Return the folder of a model with local weights; None for any other name.
 
@@ -69,7 +74,7 @@ def load_language_model(
     if not isinstance(found, Runnable) and isinstance(found, LanguageModel):
         return found
     return ChatModelLM(
-        _checked_runnable(found, name),
+        require_kind(found, Runnable, _RUNNABLE, name),
         limits=ChatLimits(max_concurrency=max_concurrency, timeout=timeout),
     )
 
@@ -90,7 +95,8 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
         MissingDependencyError: a package is missing; the message names the command.
     """
     if name.startswith(PYTHON):
-        return _checked_runnable(load_object(name), name)
+        own: Runnable[Any, Any] = require_kind(load_object(name), Runnable, _RUNNABLE, name)
+        return own
     if (folder := local_model(name)) is not None:
         return HuggingFaceChatModel(lm=HuggingFaceLM(folder))
     provider, colon, _ = name.partition(":")
@@ -99,13 +105,21 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
     return _of_provider(name)
 
 
-def _checked_runnable(found: object, name: str) -> Runnable[Any, Any]:
-    if not isinstance(found, Runnable):
-        raise InputError(
-            f"is a {type(found).__name__}, not a chat model or runnable of LangChain",
-            where=name,
-            hint="name one, or a function without arguments that returns one",
-        )
+def require_kind(found: Any, kind: Any, what: str, where: str, hint: str = _ONE) -> Any:
+    """Check that an object is of a kind, and return it.
+
+    Args:
+        found: as it was loaded.
+        kind: a class, or several.
+        what: it must be, in words.
+        where: how it was named.
+        hint: what to name.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if not isinstance(found, kind):
+        raise InputError(f"is a {type(found).__name__}, not {what}", where=where, hint=hint)
     return found
 
 
@@ -180,7 +194,9 @@ def load_judges(
     if not judges:
         raise InputError("no judge was named", where="judges", hint=_JUDGE_HINT)
     loaded = tuple(
-        _load(judge, asked) if isinstance(judge, str) else _checked(judge, repr(type(judge)))
+        _load(judge, asked)
+        if isinstance(judge, str)
+        else require_kind(judge, Judge, "a judge", "judges", _JUDGE_PARTS)
         for judge in judges
     )
     names = [judge.name for judge in loaded]
@@ -202,18 +218,9 @@ def _load(name: str, criteria: tuple[Criterion, ...]) -> Judge:
     if name.startswith(_LLM) and (model := name.removeprefix(_LLM).strip()):
         return LLMJudge(load_chat_model(model), name=model, criteria=criteria)
     if name.startswith(PYTHON):
-        return _checked(load_object(name), name)
+        own: Judge = require_kind(load_object(name), Judge, "a judge", name, _JUDGE_PARTS)
+        return own
     raise InputError("there is no such judge", where=name, hint=_JUDGE_HINT)
-
-
-def _checked(judge: object, where: str) -> Judge:
-    if not isinstance(judge, Judge):
-        raise InputError(
-            "is not a judge",
-            where=where,
-            hint="it needs name, estimate, criteria, version, wants and judge",
-        )
-    return judge
 
 
 _SCORER_HINT = "e.g. judge:openai:gpt-4o-mini,samples=3,temperature=0.7,seed=1,prompt=FILE"
@@ -224,8 +231,8 @@ class _JudgeOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    samples: int = 5
-    temperature: float = 1.0
+    samples: int = Field(5, ge=1)
+    temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     seed: int = 0
     prompt: str = Field("sufficiency", min_length=1)
 
@@ -249,11 +256,7 @@ def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
     options = check_model(_JudgeOptions, given, where=f"judge:{name}", hint=_SCORER_HINT)
     is_file = Path(options.prompt).is_file()
     prompt = Prompt.load(options.prompt) if is_file else Prompt.bundled(options.prompt)
-    try:
-        sampling = Sampling(n=options.samples, temperature=options.temperature, seed=options.seed)
-    except InputError as error:
-        where = f"{error.where} of the judge"
-        raise InputError(error.what, where=where, hint=_SCORER_HINT) from None
+    sampling = Sampling(n=options.samples, temperature=options.temperature, seed=options.seed)
     language_model = load_language_model(name.strip())
     _require_room(language_model, prompt, name)
     return SufficiencyJudge(language_model, prompt=prompt, sampling=sampling)

@@ -28,7 +28,7 @@ from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ...guard.signals.relevance.registry import completed_scorer
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
-from .factory import load_object
+from .factory import load_object, require_kind
 
 OFF = "off"
 PREMISE = "premise"
@@ -121,18 +121,6 @@ class GuardChoice:
 def normalised(question: str) -> str:
     """The question without case and extra spaces, to compare questions by."""
     return " ".join(question.split()).casefold()
-
-
-def held_out_of(choices: Sequence[GuardChoice], question: str) -> bool | None:
-    """Whether every policy among `choices` was fitted without a question.
-
-    Returns:
-        False where one was fitted on it; None where that is unknown, or there is no policy.
-    """
-    told = [choice.held_out(question) for choice in choices if choice.policy is not None]
-    if False in told:
-        return False
-    return None if None in told or not told else True
 
 
 def _choice(spec: str) -> GuardChoice:
@@ -298,10 +286,5 @@ def own_guard(spec: str) -> Guard:
         InputError: it names something else.
     """
     found = load_object(f"{PYTHON}{spec.removeprefix(PYTHON)}")
-    if not isinstance(found, Guard):
-        raise InputError(
-            f"is a {type(found).__name__}, not a Guard",
-            where=f"--guard {spec}",
-            hint="name a Guard, or a function without arguments that returns one",
-        )
-    return found
+    guard: Guard = require_kind(found, Guard, "a Guard", f"--guard {spec}")
+    return guard

@@ -13,9 +13,9 @@ from ...guard.decision import Decision
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.prompts import Prompt
-from ..run.questions import CaseKind
+from ..data.questions import QuestionRecord
+from ..run.questions import CaseKind, Question
 from ..run.replies import ReplyContext, ReplyRow, ReplySystem
-from .guards import OFF
 
 PROMPTS = ("basic", "conservative", "opinion")
 _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
@@ -83,22 +83,6 @@ def load_system_prompt(name: str) -> SystemPrompt:
     where = str(beside) if beside.is_file() else name
     _require_slots(closed_book, {"question"}, where=where)
     return SystemPrompt(with_context.name, with_context, closed_book)
-
-
-def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
-    """Load several prompts; no two of one name.
-
-    Raises:
-        InputError: as `load_system_prompt`, or a name comes twice.
-    """
-    found: dict[str, SystemPrompt] = {}
-    for name in names:
-        prompt = load_system_prompt(name)
-        if prompt.name in found:
-            what = f"two prompts are called {prompt.name!r}"
-            raise InputError(what, where=name, hint="name it once")
-        found[prompt.name] = prompt
-    return tuple(found.values())
 
 
 def _bundled(name: str, form: str) -> Prompt:
@@ -183,28 +167,11 @@ class Case:
     question: str
     passage_id: str
 
-
-@dataclass(frozen=True, slots=True)
-class SystemUnderTest:
-    """A system that is asked now, or whose replies are logged.
-
-    Attributes:
-        record: as the manifest has it: model, prompt, retrieval and guard by name.
-        prompt: None for a runnable with a prompt of its own, and for logged replies.
-    """
-
-    record: ReplySystem
-    prompt: SystemPrompt | None = None
-
-    @property
-    def system_id(self) -> str:
-        """Unique in the run."""
-        return self.record.system_id
-
-    @property
-    def guarded(self) -> bool:
-        """Whether a guard stands in front."""
-        return self.record.guard != OFF
+    @classmethod
+    def of(cls, asked: QuestionRecord | Question, kind: CaseKind, passage_id: str = "") -> Case:
+        """Make a case of a question; without a passage nothing of the knowledge base answers it."""
+        name = asked.question_id
+        return Case(f"{name}/{kind.value}", name, kind, asked.question, passage_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +179,12 @@ class Asked:
     """One case put to a system.
 
     Attributes:
-        system: that is asked.
+        system: that is asked, as the manifest has it: model, prompt, retrieval, guard by name.
         case: of the question.
         base: name of its knowledge base.
     """
 
-    system: SystemUnderTest
+    system: ReplySystem
     case: Case
     base: str
 

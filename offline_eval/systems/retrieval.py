@@ -17,9 +17,9 @@ from ...guard.prompts import Prompt
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
 from ..run import RowError
-from ..run.calls import OnStep
 from ..run.manifest import Stored
 from ..run.replies import ReplyContext, StoredPassage
+from .factory import require_kind
 from .models import TextModel
 from .plan import Case
 
@@ -86,13 +86,11 @@ def require_model(model: object, *, where: str, why: str) -> TextModel:
             where=where,
             hint="name a chat model, e.g. `provider:model` or `embedded`",
         )
-    if not isinstance(model, Runnable | LanguageModel):
-        raise InputError(
-            f"is a {type(model).__name__}, no language model",
-            where=where,
-            hint="give a chat model of LangChain, a runnable, or a knowgate LanguageModel",
-        )
-    return model
+    hint = "give a chat model of LangChain, a runnable, or a knowgate LanguageModel"
+    found: TextModel = require_kind(
+        model, Runnable | LanguageModel, "a language model", where, hint
+    )
+    return found
 
 
 def tagged(text: str, tag: str) -> list[str]:
@@ -161,7 +159,6 @@ class PassageIndex:
     Args:
         knowledge_base: that is searched.
         encoder: for passages and queries.
-        on_progress: called with (passages embedded, passages in all).
 
     Attributes:
         encoder: as given.
@@ -172,16 +169,11 @@ class PassageIndex:
         InputError: the encoder gives something else than embeddings.
     """
 
-    def __init__(
-        self,
-        knowledge_base: KnowledgeBase,
-        encoder: TextEmbedder,
-        on_progress: OnStep | None = None,
-    ) -> None:
+    def __init__(self, knowledge_base: KnowledgeBase, encoder: TextEmbedder) -> None:
         self.encoder = encoder
         self.ids = list(knowledge_base.passages)
         self._rows = {name: row for row, name in enumerate(self.ids)}
-        self.matrix = embed_all(list(knowledge_base.passages.values()), encoder, on_progress)
+        self.matrix = embed_all(list(knowledge_base.passages.values()), encoder)
 
     def nearest(self, vector: NDArray[np.float32], k: int, without: str | None = None) -> list[str]:
         """Ids of the `k` passages nearest to a vector, best first; ties keep their order.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from langchain_core.documents import Document
@@ -21,10 +24,14 @@ from tenacity.wait import wait_random_exponential
 
 from ...adapters.langchain import GuardedRAG, RetrievalError
 from ...guard import Guard
+from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError, KnowgateError
 from ...guard.registry import PYTHON, import_object
 from ...guard.text import passage_text
+from ..data.facts import load_chunks
+from ..data.questions import KnowledgeBase
 from .factory import load_object
+from .retrieval import PassageIndex
 
 _ATTEMPTS = 3
 _INNER = ("base_retriever", "retriever")
@@ -44,10 +51,15 @@ class ServedChain:
         name: as given.
         guard: of a `GuardedRAG`, else None.
         retriever: what is asked for documents, as it is served.
+        details: what manifests say about it besides `description`.
+        labels: the sources of all documents, where they are known.
 
     Raises:
         InputError: it is none of these.
     """
+
+    details: Mapping[str, Any] = MappingProxyType({})
+    labels: Sequence[str] = ()
 
     def __init__(self, chain: Any, *, name: str = "chain") -> None:
         self.name = name
@@ -128,6 +140,46 @@ class ServedChain:
         found = import_object(full)
         takes_question = inspect.isroutine(found) and _needs_argument(found)
         return cls(found if takes_question else load_object(full), name=path)
+
+
+class DocumentChain(ServedChain):
+    """A chain over the chunks of a folder, searched by embeddings in memory.
+
+    Args:
+        folder: of documents.
+        encoder: of questions and chunks.
+        chunk_size: words per chunk at most.
+        chunk_overlap: words shared by chunks.
+        top_k: documents found for a question.
+        source_key: field of the metadata that names the source of a chunk.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        encoder: BiEncoderScorer,
+        *,
+        chunk_size: int,
+        chunk_overlap: int,
+        top_k: int,
+        source_key: str,
+    ) -> None:
+        size = {"chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
+        chunks = load_chunks(folder, **size)
+        texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
+        index = PassageIndex(KnowledgeBase(texts, {}), encoder)
+
+        def search(question: str, k: int = top_k) -> list[Document]:
+            """Find the nearest chunks."""
+            found = index.nearest(encoder.embed([question])[0], k)
+            return [chunks[int(name)] for name in found]
+
+        super().__init__(search, name="documents")
+        digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
+        told = {"count": len(chunks), "sha256": digest, **size}
+        self.details = {"retriever": encoder.fingerprint, "chunks": told}
+        labels = (str(one.metadata.get(source_key, "")) for one in chunks)
+        self.labels = tuple(dict.fromkeys(labels))
 
 
 def _needs_argument(function: Callable[..., Any]) -> bool:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from ....guard.errors import InputError
-from ....guard.files import AnyPath, open_regular, write_json
+from ....guard.files import AnyPath, write_json
 from ....guard.read_models import check_model
-from ...run import RepliesRun, Run, Stored
+from ...run import RepliesRun, Stored
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.replies import ReplyRow
+from ...run.rows import inner_folder, locked
 from ..llm_judge import Criterion, LabelCriterion, read_table
 
 _HINT = (
@@ -34,9 +33,8 @@ def _for_people(criterion: Criterion) -> LabelCriterion:
     return LabelCriterion.model_validate(known)
 
 
-ABSTENTION_CRITERION, FACTUALITY_CRITERION = map(_for_people, Criterion.bundled()[:2])
-_USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
-_BUILT_IN = {found.name: found for found in _USUAL_CRITERIA}
+USUAL_CRITERIA = tuple(map(_for_people, Criterion.bundled()[:2]))
+_BUILT_IN = {found.name: found for found in USUAL_CRITERIA}
 
 
 def load_criterion(name: AnyPath) -> LabelCriterion:
@@ -231,7 +229,7 @@ def read_sample(folder: AnyPath) -> LabelSample | None:
     Raises:
         InputError: the file is broken or was written by a newer knowgate.
     """
-    path = Run.inner_folder(folder, FOLDER) / _FILE
+    path = inner_folder(folder, FOLDER) / _FILE
     if not path.exists():
         return None
     hint = "fix it, or move the labels folder away"
@@ -261,7 +259,7 @@ def open_sample(
             sampled; or the arguments contradict what is stored.
     """
     _require_finished(run)
-    with _locked(Run.inner_folder(run.folder, FOLDER)):
+    with locked(inner_folder(run.folder, FOLDER) / "_sample", wait=True):
         found = read_sample(run.folder)
         wanted = _merged(found, criteria)
         if found is None:
@@ -298,7 +296,7 @@ def _merged(
     found: LabelSample | None, criteria: Sequence[LabelCriterion]
 ) -> tuple[LabelCriterion, ...]:
     stored = {} if found is None else {known.name: known for known in found.criteria}
-    for wanted in criteria or (() if stored else _USUAL_CRITERIA):
+    for wanted in criteria or (() if stored else USUAL_CRITERIA):
         known = stored.setdefault(wanted.name, wanted)
         if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
             raise InputError(
@@ -349,20 +347,3 @@ def _replies_with_text(run: RepliesRun) -> dict[str, str]:
 
 def _sha256(texts: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(texts.items())).encode("ascii")).hexdigest()
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Alone with the sample: two annotators may start at the same moment."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = open_regular(folder / "_sample.lock", os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(folder), hint="fix that"
-        ) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

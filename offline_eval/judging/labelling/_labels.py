@@ -8,25 +8,24 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
 from ...data.fields import as_cell
-from ...run import RepliesRun, Run
+from ...run import RepliesRun
+from ...run.rows import inner_folder
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ..llm_judge import LabelCriterion
 from ._criteria import (
-    ABSTENTION_CRITERION,
-    FACTUALITY_CRITERION,
     FOLDER,
+    USUAL_CRITERIA,
     HumanLabel,
     LabelSample,
     read_sample,
@@ -39,7 +38,7 @@ def write_export(
     path: AnyPath,
     rows: Sequence[Row],
     columns: Sequence[str],
-    flat: Callable[[Row], Iterable[tuple[str, Any]]] = lambda row: row.items(),
+    flat: Callable[[Row], Row] = dict,
 ) -> None:
     """Write rows as CSV, with texts that a spreadsheet runs made harmless, or as JSON lines.
 
@@ -47,7 +46,7 @@ def write_export(
         path: ends in .csv or .jsonl.
         rows: values that JSON can hold.
         columns: of the CSV.
-        flat: the cells of a row in CSV, by column.
+        flat: makes a row of CSV, by column, of a row.
 
     Raises:
         InputError: another suffix, or the file cannot be written.
@@ -59,7 +58,8 @@ def write_export(
             return
         writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
         writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in flat(row)} for row in rows)
+        for row in rows:
+            writer.writerow({name: _cell(value) for name, value in flat(row).items()})
 
 
 def is_csv(path: AnyPath, option: str) -> bool:
@@ -115,11 +115,10 @@ class Labels:
             InputError: a file is broken, or a label is none of its criterion's outcomes, with
                 its line.
         """
-        root = Run.inner_folder(folder, FOLDER)
+        root = inner_folder(folder, FOLDER)
         sample = read_sample(folder)
         own = sample.criteria if sample else ()
-        criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *own)
-        outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
+        outcomes = {criterion.name: criterion.outcomes for criterion in (*USUAL_CRITERIA, *own)}
         given = {
             path.stem: latest(_checked_labels(path, outcomes))
             for path in sorted(root.glob("*.jsonl"))
@@ -136,8 +135,7 @@ class Labels:
     @property
     def criteria(self) -> tuple[LabelCriterion, ...]:
         """What was asked; without a sample, the usual ones."""
-        usual = ABSTENTION_CRITERION, FACTUALITY_CRITERION
-        return usual if self.sample is None else self.sample.criteria
+        return USUAL_CRITERIA if self.sample is None else self.sample.criteria
 
     def votes(self, criterion: str) -> dict[str, dict[str, str]]:
         """Reply id → annotator → outcome, of all replies that somebody labelled."""
@@ -239,7 +237,8 @@ class Labels:
             InputError: another suffix, or the file cannot be written.
         """
         rows = list(_rows(run, self))
-        write_export(path, rows, _columns(self), _flat)
+        nothing: Row = {"labels": {}, "consensus": {}, "notes": {}}
+        write_export(path, rows, list(_flat(self, nothing)), partial(_flat, self))
         return len(rows)
 
 
@@ -313,33 +312,29 @@ def _rows(run: RepliesRun, labels: Labels) -> Iterator[dict[str, Any]]:
         }
 
 
-def _columns(labels: Labels) -> list[str]:
-    columns = ["reply_id", "question", "expected", "response", "inclusion_probability"]
-    for criterion in labels.criteria:
-        columns += [f"{criterion.name}: {name}" for name in labels.annotators]
+_TEXTS = ("reply_id", "question", "expected", "response", "inclusion_probability")
+
+
+def _flat(labels: Labels, row: Row) -> dict[str, Any]:
+    """A row as one of CSV, with a cell for all that anybody may have said."""
+    found = {name: row.get(name) for name in _TEXTS}
+    for criterion in (one.name for one in labels.criteria):
+        given = row["labels"].get(criterion, {})
+        found |= {f"{criterion}: {who}": given.get(who) for who in labels.annotators}
         # An annotator may bear this name too, hence the brackets.
-        columns.append(f"{criterion.name} (consensus)")
-    return columns + [f"note: {name}" for name in labels.annotators]
+        found[f"{criterion} (consensus)"] = row["consensus"].get(criterion)
+    return found | {f"note: {who}": row["notes"].get(who) for who in labels.annotators}
 
 
-def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in row.items():
-        if name == "labels":
-            for criterion, given in value.items():
-                yield from ((f"{criterion}: {who}", outcome) for who, outcome in given.items())
-        elif name == "consensus":
-            yield from (
-                (f"{criterion} (consensus)", outcome) for criterion, outcome in value.items()
-            )
-        elif name == "notes":
-            yield from ((f"note: {who}", note) for who, note in value.items())
-        else:
-            yield name, value
-
-
-@dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement on one criterion. No number is weighted: it is of the labelled replies.
+    """Agreement on one criterion, before any settling; no number is weighted: it is of the replies.
+
+    Args:
+        labels: of a run.
+        criterion: name of one of theirs; nothing is known of one that nobody labelled by.
+        run: of the labels: replies to one question are then drawn together, as they are
+            likely to be alike, and each `n` counts questions. Otherwise replies are taken
+            for independent.
 
     Attributes:
         criterion: its name.
@@ -354,59 +349,34 @@ class Agreement:
         ordinal_alpha: for outcomes in order; None for others.
     """
 
-    criterion: str
-    annotators: tuple[str, ...]
-    replies: int
-    by_two: int
-    by_all: int
-    disagreements: int
-    cohen: Mapping[tuple[str, str], Interval]
-    fleiss: Interval
-    alpha: Interval
-    ordinal_alpha: Interval | None
-
-    @classmethod
-    def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
-        """Measure how far all annotators agree on one criterion, before any settling.
-
-        Args:
-            labels: of a run.
-            criterion: name of one of theirs; nothing is known of one that nobody labelled by.
-            run: of the labels: replies to one question are then drawn together, as they are
-                likely to be alike, and each `n` counts questions. Otherwise replies are taken
-                for independent.
-        """
+    def __init__(self, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> None:
         votes = labels.votes(criterion)
         voted = {name for vote in votes.values() for name in vote}
         who = tuple(name for name in labels.annotators if name in voted)
         table = [[vote.get(name) for name in who] for vote in votes.values()]
-        groups = None if run is None else [_question(run, reply) for reply in votes]
+        groups = [reply if run is None else _question(run, reply) for reply in votes]
         complete = [place for place, row in enumerate(table) if None not in row]
-        order = next(
-            (c.outcomes for c in labels.criteria if c.name == criterion and c.ordinal), None
-        )
-        return cls(
-            criterion=criterion,
-            annotators=who,
-            replies=len(table),
-            by_two=sum(len(vote) > 1 for vote in votes.values()),
-            by_all=len(complete),
-            disagreements=len(labels.disagreements(criterion)),
-            cohen={
-                (who[a], who[b]): cohens_kappa(
-                    [row[a] for row in table], [row[b] for row in table], groups=groups
-                )
-                for a, b in combinations(range(len(who)), 2)
-            },
-            fleiss=fleiss_kappa(
-                [table[place] for place in complete],
-                groups=None if groups is None else [groups[place] for place in complete],
-            ),
-            alpha=krippendorff_alpha(table, groups=groups),
-            ordinal_alpha=None
-            if order is None
-            else krippendorff_alpha(table, order=order, groups=groups),
-        )
+        self.criterion, self.annotators = criterion, who
+        self.replies, self.by_all = len(table), len(complete)
+        self.by_two = sum(len(vote) > 1 for vote in votes.values())
+        self.disagreements = len(labels.disagreements(criterion))
+        columns = list(zip(*table, strict=True))
+        self.cohen = {
+            (who[a], who[b]): cohens_kappa(columns[a], columns[b], groups=groups)
+            for a, b in combinations(range(len(who)), 2)
+        }
+        units = [groups[place] for place in complete]
+        self.fleiss = fleiss_kappa([table[place] for place in complete], groups=units)
+        self.alpha = krippendorff_alpha(table, groups=groups)
+        self.ordinal_alpha = None
+        for known in labels.criteria:
+            if known.name == criterion and known.ordinal:
+                self.ordinal_alpha = krippendorff_alpha(table, order=known.outcomes, groups=groups)
+
+    @classmethod
+    def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
+        """Measure how far all annotators agree on one criterion; see the class."""
+        return cls(labels, criterion, run=run)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; pairs of names, which JSON cannot key by, become a list."""

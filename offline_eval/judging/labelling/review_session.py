@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_jsonl
+from ....guard.policy import Policy
 from ....guard.signals.support import Support, SupportCheck
 from ...data.fields import Placed, from_cell, read_csv
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
-from ...run.questions import MeasuredRow
+from ...run.questions import MeasuredRow, Question
 from ._labels import is_csv, write_export
 from .session import LoggedSession, NotAskedError, plain
 
@@ -60,71 +61,44 @@ def _least(found: Support) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewPassage:
-    """A passage that was retrieved although the source was left out.
-
-    Attributes:
-        passage_id: as in the run.
-        text: None where the run does not hold it.
-        source: of the document, where it is known.
-        relevance: its raw score; None for one without text.
-        likely: how probably it answers, in [0, 1]; see `answer_scores`.
-    """
-
-    passage_id: str
-    text: str | None
-    source: str
-    relevance: float | None
-    likely: float
-
-    @property
-    def heading(self) -> str:
-        """What it is called: its id, and its source where that is not in the id."""
-        told = not self.source or self.source in self.passage_id
-        return self.passage_id if told else f"{self.passage_id} · {self.source}"
-
-    @property
-    def probable(self) -> bool:
-        """Whether it probably answers."""
-        return self.likely >= PROBABLE
-
-
-@dataclass(frozen=True, slots=True)
 class ReviewCase:
     """A left-out case, as a reviewer reads it.
 
     Attributes:
-        case_id: as in the run.
+        row: as measured.
         question: that was asked.
-        answer: that is expected; may be empty.
-        relevance: raw, of all passages; None where nothing was retrieved.
-        calibrated: the same in [0, 1], by the policy that was fitted on the run; else None.
-        passes: whether that policy lets it pass; None without one.
-        passages: in the order in which they were retrieved, but the likeliest one first where it
-            probably answers.
+        passages: that were retrieved, in their order, but the likeliest one first where it
+            probably answers: of each its id, what it is called, and its text, None where the run
+            does not hold it.
+        probable: whether the question is probably answered after all: by the first passage.
+        policy: that was fitted on the run; None without one.
     """
 
-    case_id: str
-    question: str
-    answer: str
-    relevance: float | None
-    calibrated: float | None
-    passes: bool | None
-    passages: tuple[ReviewPassage, ...]
+    row: MeasuredRow
+    question: Question
+    passages: tuple[tuple[str, str, str | None], ...] = ()
+    probable: bool = False
+    policy: Policy | None = None
+
+    @property
+    def relevance(self) -> float | None:
+        """Raw, of all passages; None where nothing was retrieved."""
+        return self.row.raw_relevance if self.row.retrieved else None
 
     @property
     def facts(self) -> str:
-        """Its relevance in words."""
+        """Its relevance in words; with a policy also calibrated, and whether it passes."""
         raw = "nothing was retrieved" if self.relevance is None else f"raw {self.relevance:.3f}"
-        passes = {None: "", True: ", passes", False: ", does not pass"}[self.passes]
-        if self.calibrated is None:
-            return f"relevance: {raw}{passes}"
-        return f"relevance {self.calibrated:.3f} ({raw}){passes}"
-
-    @property
-    def probable(self) -> bool:
-        """Whether the question is probably answered after all: by the first passage."""
-        return bool(self.passages) and self.passages[0].probable
+        if self.policy is None:
+            return f"relevance: {raw}"
+        calibrated = None
+        if self.relevance is not None:
+            calibrated = self.policy.relevance_calibrator.apply(self.relevance)
+            raw = f"{calibrated:.3f} ({raw})"
+        # Confidence was not measured: what is answered from memory does not pass.
+        passes = self.policy.route(calibrated, None) is Route.FOLLOW_CONTEXT
+        colon = ":" if calibrated is None else ""
+        return f"relevance{colon} {raw}, {'passes' if passes else 'does not pass'}"
 
 
 def review_cases(run: MeasuredRun, *, on_scored: OnStep | None = None) -> tuple[ReviewCase, ...]:
@@ -142,54 +116,39 @@ def review_cases(run: MeasuredRun, *, on_scored: OnStep | None = None) -> tuple[
         what = "the run holds no measured case with its source left out"
         hint = "name a run of `knowgate measure` on questions with a source or an answer"
         raise InputError(what, where="RUN", hint=hint)
-    texts, questions = run.texts, [run.questions[row.question_id] for row in rows]
+    questions = [run.questions[row.question_id] for row in rows]
     sought = [
         (question.question, question.answer, row.retrieved)
         for question, row in zip(questions, rows, strict=True)
     ]
-    scores = answer_scores(sought, texts, on_scored=on_scored)
-    cases = [_case(run, row, texts, likely) for row, likely in zip(rows, scores, strict=True)]
-    return tuple(sorted(cases, key=_place))
+    scores = answer_scores(sought, run.texts, on_scored=on_scored)
+    return tuple(sorted(map(partial(_case, run), rows, scores), key=_place))
 
 
 def _place(case: ReviewCase) -> tuple[bool, bool, float, str]:
     nothing = case.relevance is None
-    return not case.probable, nothing, -(case.relevance or 0.0), case.case_id
+    return not case.probable, nothing, -(case.relevance or 0.0), case.row.case_id
 
 
-def _case(
-    run: MeasuredRun, row: MeasuredRow, texts: Mapping[str, str], likely: Sequence[float]
-) -> ReviewCase:
-    question = run.questions[row.question_id]
-    relevance = row.raw_relevance if row.retrieved else None
-    passages = [
-        ReviewPassage(name, texts.get(name) or None, _source(run, name), score, chance)
-        for name, score, chance in zip(row.retrieved, row.scores, likely, strict=True)
-    ]
-    first = max(passages, key=lambda one: one.likely, default=None)
-    if first is not None and first.probable:
-        passages = [first, *(one for one in passages if one is not first)]
-    policy = None if run.calibration is None else run.calibration.policy
-    calibrated, passes = None, None
-    if policy is not None:
-        calibrated = None if relevance is None else policy.relevance_calibrator.apply(relevance)
-        # Confidence was not measured: what is answered from memory does not pass.
-        passes = policy.route(calibrated, None) is Route.FOLLOW_CONTEXT
+def _case(run: MeasuredRun, row: MeasuredRow, likely: Sequence[float]) -> ReviewCase:
+    names, texts = list(row.retrieved), run.texts
+    best = max(likely, default=0.0)
+    if best >= PROBABLE:
+        names.insert(0, names.pop(likely.index(best)))
     return ReviewCase(
-        case_id=row.case_id,
-        question=question.question,
-        answer=question.answer,
-        relevance=relevance,
-        calibrated=calibrated,
-        passes=passes,
-        passages=tuple(passages),
+        row=row,
+        question=run.questions[row.question_id],
+        passages=tuple((name, _heading(run, name), texts.get(name) or None) for name in names),
+        probable=best >= PROBABLE,
+        policy=None if run.calibration is None else run.calibration.policy,
     )
 
 
-def _source(run: MeasuredRun, name: str) -> str:
-    passage, question = run.passages.get(name), run.questions.get(name)
-    found = passage if passage is not None else question
-    return "" if found is None else found.source or ""
+def _heading(run: MeasuredRun, name: str) -> str:
+    """What a passage is called: its id, and its source where that is not in the id."""
+    stored = run.passages.get(name) or run.questions.get(name)
+    source = None if stored is None else stored.source
+    return name if not source or source in name else f"{name} · {source}"
 
 
 # What a person fills in, and what tells what it is about.
@@ -204,13 +163,13 @@ _HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the l
 def _exported(case: ReviewCase, review: Review | None) -> dict[str, Any]:
     stored = {} if review is None else review.model_dump(mode="json")
     return {
-        "case_id": case.case_id,
+        "case_id": case.row.case_id,
         **{name: stored.get(name) for name in _FIELDS},
-        "question": case.question,
-        "answer": case.answer,
+        "question": case.question.question,
+        "answer": case.question.answer,
         "relevance": case.relevance,
         "probably_answered": case.probable,
-        "first_passage": case.passages[0].text if case.passages else None,
+        "first_passage": case.passages[0][-1] if case.passages else None,
     }
 
 
@@ -265,7 +224,7 @@ class ReviewSession(LoggedSession[Review]):
         self.folder, self.cases = folder, tuple(cases)
         # Until the page is opened again; by id.
         self._skipped: set[str] = set()
-        super().__init__(Review.log(folder), [case.case_id for case in cases])
+        super().__init__(Review.log(folder), [case.row.case_id for case in cases])
 
     @classmethod
     def open(cls, folder: Path, *, on_scored: OnStep | None = None) -> ReviewSession:
@@ -327,7 +286,7 @@ class ReviewSession(LoggedSession[Review]):
             InputError: another suffix, or the file cannot be written.
         """
         reviews = MeasuredRun.read(self.folder, unfinished=True).reviews
-        rows = [_exported(case, reviews.get(case.case_id)) for case in self.cases]
+        rows = [_exported(case, reviews.get(case.row.case_id)) for case in self.cases]
         write_export(path, rows, _COLUMNS)
         return sum(row["verdict"] is not None for row in rows)
 
@@ -385,8 +344,8 @@ class ReviewSession(LoggedSession[Review]):
         number = len(case.passages)
         words = f"{number}, without the source" if number else "Nothing was retrieved."
         view: dict[str, Any] = {
-            "question": plain(case.question),
-            "expected": plain(case.answer),
+            "question": plain(case.question.question),
+            "expected": plain(case.question.answer),
             "facts": case.facts,
             "probable": case.probable,
             "response": "",
@@ -402,13 +361,14 @@ class ReviewSession(LoggedSession[Review]):
         Raises:
             IndexError: no such position.
         """
+        case = self.cases[position]
         return [
             {
-                "text": plain(one.text or ""),
-                "name": plain(one.heading),
-                "probable": one.probable and place == 0,
+                "text": plain(text or ""),
+                "name": plain(heading),
+                "probable": case.probable and place == 0,
             }
-            for place, one in enumerate(self.cases[position].passages)
+            for place, (_, heading, text) in enumerate(case.passages)
         ]
 
     def label(
@@ -430,9 +390,6 @@ class ReviewSession(LoggedSession[Review]):
     def _append(self, rows: Sequence[Review]) -> None:
         super()._append(rows)
         self._skipped -= {row.case_id for row in rows}
-
-    def _now(self) -> datetime:
-        return datetime.now(UTC)
 
     def _key(self, row: Review) -> tuple[str, str]:
         return row.case_id, CRITERION

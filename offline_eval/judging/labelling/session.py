@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
-from ...run import RepliesRun, Run, Stored
+from ...run import RepliesRun, Stored
 from ...run.replies import ReplyContext, ReplyRow
+from ...run.rows import inner_folder
 from ...run.table import SharedLog
 from ..llm_judge import LabelCriterion
 from ._criteria import FOLDER, HumanLabel, by_chance, in_asking_order, load_criterion, open_sample
@@ -90,7 +91,8 @@ class LoggedSession(ABC, Generic[Row]):
             if not self._changes:
                 return {**self._state(), "position": None}
             position, before = self._changes[-1]
-            self._append([row.model_copy(update={"at": self._now()}) for row in before])
+            now = self._blank(*self._key(before[0])).model_dump(include={"at"})
+            self._append([row.model_copy(update=now) for row in before])
             self._changes.pop()
             return {**self._state(), "position": position}
 
@@ -105,37 +107,12 @@ class LoggedSession(ABC, Generic[Row]):
             return self._store(position, [self._row(key, note, **kept)])
 
     @abstractmethod
-    def label(
-        self, position: int, criterion: str, outcome: str, note: str | None = None
-    ) -> dict[str, Any]:
-        """Store an outcome by a criterion, in place of an earlier one.
-
-        Args:
-            position: of the thing.
-            criterion: one that is asked of it now.
-            outcome: one of the criterion's.
-            note: on the thing; as it was, where it is None.
-
-        Returns:
-            The state after it.
-
-        Raises:
-            IndexError: no such position.
-            NotAskedError: the criterion or the outcome is not asked of it.
-            InputError: it cannot be stored.
-        """
-
-    @abstractmethod
-    def _now(self) -> object:
-        """The time, as rows hold it."""
-
-    @abstractmethod
     def _key(self, row: Row) -> tuple[str, str]:
         """What a row is about, and by which criterion."""
 
     @abstractmethod
     def _blank(self, name: str, criterion: str) -> Row:
-        """A row that says nothing."""
+        """A row that says nothing, of now."""
 
     @abstractmethod
     def _steps(self, position: int) -> list[dict[str, Any]]:
@@ -166,7 +143,7 @@ class LoggedSession(ABC, Generic[Row]):
     def _row(self, key: tuple[str, str], note: str | None, **fields: object) -> Row:
         """A new row, with the note that stands there where none is given."""
         said = self._notes.get(key[0], "") if note is None else clean_note(note)
-        return self._blank(*key).model_copy(update={"note": said, "at": self._now(), **fields})
+        return self._blank(*key).model_copy(update={"note": said, **fields})
 
     def _stood(self, key: tuple[str, str]) -> Row:
         """What stands there, with the note as it is now."""
@@ -315,7 +292,22 @@ class LabelSession(LoggedSession[HumanLabel]):
     def label(
         self, position: int, criterion: str, outcome: str, note: str | None = None
     ) -> dict[str, Any]:
-        """Label a reply, or label it anew."""
+        """Label a reply, or label it anew.
+
+        Args:
+            position: of the reply.
+            criterion: one that is asked of it now.
+            outcome: one of the criterion's.
+            note: on the reply; as it was, where it is None.
+
+        Returns:
+            The state after it.
+
+        Raises:
+            IndexError: no such position.
+            NotAskedError: the criterion or the outcome is not asked of it.
+            InputError: it cannot be stored.
+        """
         with self._current():
             name, steps = self._names[position], self._steps(position)
             asked = any(step["criterion"] == criterion for step in steps)
@@ -340,14 +332,12 @@ class LabelSession(LoggedSession[HumanLabel]):
             rows = [self._row((name, criterion), note, skipped=True) for criterion in left_open]
             return self._store(position, rows)
 
-    def _now(self) -> str:
-        return datetime.now(UTC).isoformat(timespec="milliseconds")
-
     def _key(self, row: HumanLabel) -> tuple[str, str]:
         return row.reply_id, row.criterion
 
     def _blank(self, name: str, criterion: str) -> HumanLabel:
-        return HumanLabel(reply_id=name, criterion=criterion, annotator=self.annotator)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return HumanLabel(reply_id=name, criterion=criterion, annotator=self.annotator, at=at)
 
     def _steps(self, position: int) -> list[dict[str, Any]]:
         steps = []
@@ -457,4 +447,4 @@ def _opinions(
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
-    return SharedLog(Run.inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
+    return SharedLog(inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)

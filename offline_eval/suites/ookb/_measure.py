@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from shlex import quote
 from typing import Any
 
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, KnowgateError, SignalValueError
+from ....guard.errors import InputError
 from ....guard.files import read_text, write_text
 from ....guard.fingerprint import Fingerprint
 from ....guard.fingerprint import aggregator as require_aggregator
@@ -26,14 +26,11 @@ from ...run.manifest import InputFile
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
 from ...run.table import TableSpec
-from ...systems.plan import Case
 from ..base import Suite, SuiteRun
 from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
-from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
-from ._signals_report import signals_document
-from .instruments import Instruments, ServedInstruments, echoed
-from .leaving_out import left_out_together
+from ._signals_report import WORDS, signals_document
+from .instruments import Instruments, MeasuredCase
 from .signals import SignalsSummary, count_duplicates
 
 
@@ -70,26 +67,23 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
         found: list[MeasuredCase] = []
         for record in records:
-            passage = "" if base is None else base.passage_of[record.question_id]
             # Without answer, passage and source nobody knows whether its answer is there.
             known = record.answer or record.passage or record.source or base is not None
             kinds = settings.kinds if known else (CaseKind.LIVE,)
-            cases = (question_case(record, kind, passage) for kind in kinds)
-            found += [MeasuredCase(case, record, base) for case in cases]
+            found += [MeasuredCase.of_record(record, kind, base) for kind in kinds]
         if settings.unanswerable is not None:
             missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
-            kind = CaseKind.UNANSWERABLE
-            found += [MeasuredCase(question_case(one, kind), one, base) for one in missing]
+            found += [MeasuredCase.of_record(one, CaseKind.UNANSWERABLE, base) for one in missing]
         return found
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
         """Return the cases of the first questions, answerable or not, of the whole base."""
         if limit is None:
             return cases
-        sides = grouped(cases, lambda one: one.case.kind is CaseKind.UNANSWERABLE)
-        asked = (list(dict.fromkeys(one.case.question_id for one in of)) for of in sides.values())
+        sides = grouped(cases, lambda one: one.kind is CaseKind.UNANSWERABLE).values()
+        asked = (list(dict.fromkeys(one.question_id for one in of)) for of in sides)
         first = {name for names in asked for name in names[:limit]}
-        return [one for one in cases if one.case.question_id in first]
+        return [one for one in cases if one.question_id in first]
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
         """Return the id of the case: one system measures."""
@@ -111,10 +105,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         folder: Path,
     ) -> Sequence[MeasuredCase]:
         """Find what is left out for each question, and which questions are one unit by that."""
-        (instruments,) = systems
-        if isinstance(instruments, ServedInstruments):
-            return instruments.locate(cases, settings)
-        return left_out_together(cases, settings)
+        return _instruments(systems).located(cases, settings)
 
     def manifest(
         self,
@@ -123,13 +114,13 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         systems: Sequence[System],
     ) -> MeasuredManifest:
         """Name scorer and retriever by their fingerprints."""
-        (instruments,) = systems
-        assert isinstance(instruments, Instruments)
+        instruments = _instruments(systems)
         fingerprint = instruments.scorer.fingerprint
         probed = fingerprint.probed(instruments.scorer)
         # They may not calibrate it.
-        asked = {one.record.question_id: one.record.question for one in cases}
+        asked = {one.question_id: one.question for one in cases}
         tuned_on = questions_tuned_on(instruments.scorer, asked)
+        files = filter(None, (settings.questions, settings.unanswerable))
         return MeasuredManifest.new(
             # The suite whose questions are measured.
             suite="ookb",
@@ -138,12 +129,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
                 "aggregator": instruments.aggregator(settings),
                 **instruments.described(settings, cases),
             },
-            inputs=tuple(
-                InputFile.of(path)
-                for path in (settings.questions, settings.unanswerable)
-                if path is not None
-            ),
-            questions=len({case.case.question_id for case in cases}),
+            inputs=tuple(map(InputFile.of, files)),
+            questions=len(asked),
             cases=len(cases),
             **({} if probed == fingerprint else {"probed_scorer": probed}),
             **({"tuned_on": tuned_on} if tuned_on else {}),
@@ -151,22 +138,17 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def prepare(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Store the questions, or again where they were lost, and where their answers are."""
-        (instruments,) = work.systems
-        assert isinstance(instruments, Instruments)
-        _require_same_scores(work.run.folder, instruments)
-        if isinstance(instruments, ServedInstruments) and instruments.search is not None:
-            work.run[MeasuredRun.SOURCES].extend(instruments.search.rows)
-            # Read before the first case: a damaged file is an error of the run, not of its rows.
-            work.run[MeasuredRun.PASSAGES].rows()
-        path = work.run.folder / "questions.jsonl"
-        text = MeasuredRun.QUESTIONS.bound_text(work.run.folder, _question_rows(work))
+        folder, instruments = work.run.folder, _instruments(work.systems)
+        _require_same_scores(folder, instruments)
+        rows = _question_rows(work.cases, instruments.store(work.run))
+        path, text = folder / "questions.jsonl", MeasuredRun.QUESTIONS.bound_text(folder, rows)
         if not path.exists() or read_text(path, links=False) != text:
             write_text(path, text)
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
         """Retrieve, and measure the relevance of what was found."""
-        assert isinstance(system, Instruments)
-        return [_measured(case, system) for case in cases]
+        instruments = _instruments([system])
+        return [instruments.measured(case) for case in cases]
 
     def check_ray(self, settings: MeasureSettings) -> None:
         """Check that no chain is measured, which is asked in this process."""
@@ -183,11 +165,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         A scorer that was named is loaded by each worker, on its own device; one that was
         given as an object travels.
         """
-        (instruments,) = work.systems
-        assert isinstance(instruments, Instruments)
+        instruments = _instruments(work.systems)
         given = None if instruments.source else instruments
         fingerprint = instruments.scorer.fingerprint
-        return partial(_RemoteMeasuring, given, work.settings, tuple(work.cases), fingerprint)
+        return partial(_worker, given, work.settings, tuple(work.cases), fingerprint)
 
     def sent(self, case: MeasuredCase, system: System) -> tuple[str, None]:
         """Return the id of the case: the workers hold questions and knowledge base."""
@@ -195,7 +176,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def failed(self, case: MeasuredCase, system: System, error: Exception) -> MeasuredRow:
         """Make the row of a case that could not be measured."""
-        return _row(case.case, error=RowError.of(error))
+        return case.row(error=RowError.of(error))
 
     def finish(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Put rows that were measured again in the order of the cases."""
@@ -206,9 +187,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
         found, totals = Counter(row.kind for row in run.rows), result.totals
         kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
-        failed = sum(
-            row.error is not None and row.question_id not in run.unmatched for row in run.rows
-        )
+        wrong = [row for row in run.rows if row.error is not None]
+        failed = sum(row.question_id not in run.unmatched for row in wrong)
         counts = {
             "retrieval_misses": sum(row.retrieval_miss for row in run.rows),
             "unmatched": len(run.unmatched),
@@ -222,11 +202,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             ("failed", str(failed)),
             ("time per case", f"{seconds:.3f} s"),
         )
-        note = (
-            f"{len(run.unmatched)} of the questions name a source that no document has: they count "
-            "in no rate; see `error` in rows.jsonl"
-        )
-        return Ending(("what", "number"), lines, (note,) if run.unmatched else (), values, failed)
+        notes = WORDS.paragraphs("unmatched", len(run.unmatched))
+        return Ending(("what", "number"), lines, tuple(notes), values, failed)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -245,8 +222,13 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         return f"knowgate calibrate --run {run} --risk 0.1 --delta 0.1 --out policy.json"
 
 
-class _RemoteMeasuring:
-    """Measures in a worker process.
+def _worker(
+    given: Instruments | None,
+    settings: MeasureSettings,
+    cases: Sequence[MeasuredCase],
+    fingerprint: Fingerprint,
+) -> Instruments:
+    """Return what measures in a worker process.
 
     Args:
         given: what measures; None to load the scorer that the settings name.
@@ -257,30 +239,24 @@ class _RemoteMeasuring:
     Raises:
         InputError: the worker's scorer is another one.
     """
-
-    def __init__(
-        self,
-        given: Instruments | None,
-        settings: MeasureSettings,
-        cases: Sequence[MeasuredCase],
-        fingerprint: Fingerprint,
-    ) -> None:
-        self._system = _loaded(settings) if given is None else given
-        self._system.settings = settings
-        if self._system.scorer.fingerprint != fingerprint:
-            raise InputError(
-                "the worker's scorer is not the one that the run was begun with",
-                where="--calls engine=ray",
-                hint="install the same weights and libraries on all machines",
-            )
-        self._cases = {one.case_id: one for one in cases}
-
-    def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
-        """Measure cases by their ids."""
-        return [_measured(self._cases[name], self._system) for name in names]
+    found = given or _loaded(settings)
+    if found.scorer.fingerprint != fingerprint:
+        raise InputError(
+            "the worker's scorer is not the one that the run was begun with",
+            where="--calls engine=ray",
+            hint="install the same weights and libraries on all machines",
+        )
+    found.settings, found.cases = settings, {one.case_id: one for one in cases}
+    return found
 
 
 MEASURE = MeasureSuite()
+
+
+def _instruments(systems: Sequence[System]) -> Instruments:
+    (system,) = systems
+    assert isinstance(system, Instruments)
+    return system
 
 
 def _loaded(settings: MeasureSettings) -> Instruments:
@@ -309,17 +285,16 @@ def _require_same_scores(folder: Path, instruments: Instruments) -> None:
         )
 
 
-def _question_rows(work: Work[MeasureSettings, MeasuredCase]) -> Iterator[dict[str, Any]]:
-    """Yield the questions, each once, with the passage that answers it."""
-    served = any(one.knowledge_base is None for one in work.cases)
-    rows = work.run[MeasuredRun.SOURCES].rows() if served else ()
-    sources = {one.question_id: one.source for one in rows}
-    for one in {case.case.question_id: case for case in work.cases}.values():
-        base, own, text = one.knowledge_base, one.case.passage_id, one.record.passage or ""
-        if one.case.kind is CaseKind.UNANSWERABLE:
-            own, text = "", ""
+def _question_rows(
+    cases: Sequence[MeasuredCase], sources: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the questions, each once, with the passage that answers it, or else its source."""
+    for one in {case.question_id: case for case in cases}.values():
+        base, own, text = one.knowledge_base, one.passage_id, one.record.passage or ""
+        if one.kind is CaseKind.UNANSWERABLE:
+            text = ""
         elif base is None:
-            own = sources.get(one.case.question_id, "")
+            own = sources.get(one.question_id, "")
         else:
             text = base.passages[own]
         row = {**asdict(one.record), "passage": text, "passage_id": own}
@@ -328,28 +303,3 @@ def _question_rows(work: Work[MeasureSettings, MeasuredCase]) -> Iterator[dict[s
         if one.unit not in ("", own):
             row["unit"] = one.unit
         yield row
-
-
-def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
-    """Measure one case; a failure keeps what was known before it."""
-    case = asked.case
-    fields: dict[str, Any] = {}
-    try:
-        found = system.found(asked)
-        if case.kind is CaseKind.ECHO:
-            found = echoed(found, case)
-        fields["retrieved"], passages, fields["retrieval_miss"] = found
-        decision = system.judged(case.question, passages)
-        fields["scores"] = decision.scores
-        if decision.raw_relevance is None:
-            raise SignalValueError("relevance", "the aggregate of the scores is not finite")
-        fields["raw_relevance"] = decision.raw_relevance
-    except KnowgateError as error:
-        fields["error"] = RowError.of(error)
-    return _row(case, **fields)
-
-
-def _row(case: Case, **measured: Any) -> MeasuredRow:
-    known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None, "error": None}
-    named = {name: getattr(case, name) for name in ("case_id", "question_id", "kind")}
-    return MeasuredRow(**named, **{"retrieval_miss": False, **known, **measured})

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
+from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
+from ...data.bases import AskedBase, read_bases
 from ...judging.contract import Judge
+from ...report.prose import Templates
 from ...run import Question
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, RepliesAsked, ReplyCase, StoredPassage
-from ...systems.comparison import Comparison, SystemRun, Systems
-from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
+from ...run.replies import RepliesAsked, ReplyCase, ReplySystem, StoredPassage
+from ...systems.comparison import SystemRun, Systems
+from ...systems.estimate import COUNTED, estimated_costs
+from ...systems.plan import Asked, Case
+from ...systems.replay import Replay
 from ..parts import DryRun
-from ._cases import AskedBase, build_cases, question_case, read_bases
-from ._logs import Replay
 from ._settings import OokbSettings
+
+WORDS = Templates(Path(__file__).parent / "replies.txt")
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,10 @@ class Prepared(Sequence[Asked]):
         found = {}
         for base in self.bases:
             made_up = self.synthetic.get(base.name, ()) if CaseKind.SYNTHETIC in kinds else ()
+            passages = base.knowledge_base.passage_of
             found[base.name] = [
-                *build_cases(base.asked, base.knowledge_base, kept),
-                *(question_case(one, CaseKind.SYNTHETIC) for one in made_up),
+                *(Case.of(q, kind, passages[q.question_id]) for q in base.asked for kind in kept),
+                *(Case.of(one, CaseKind.SYNTHETIC) for one in made_up),
             ]
         return found
 
@@ -76,7 +81,7 @@ class Prepared(Sequence[Asked]):
         return (*self.systems.items(self.cases), *self.replay.items)
 
     @property
-    def tested(self) -> tuple[SystemUnderTest, ...]:
+    def tested(self) -> tuple[ReplySystem, ...]:
         """All systems, those of the logs last."""
         return (*self.systems.live, *self.replay.systems)
 
@@ -103,7 +108,7 @@ class Prepared(Sequence[Asked]):
             passages.setdefault(passage.passage_id, passage)
         policies = {name: choice.policy for name, choice in self.systems.guards.items()}
         return RepliesAsked(
-            systems=[one.record for one in self.tested],
+            systems=self.tested,
             questions=[q for name, q in everything.items() if name in needed],
             passages=list(passages.values()),
             cases=list(cases.values()),
@@ -138,17 +143,19 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
         )
     if tested and not settings.questions:
         raise InputError("none is named", where="--questions", hint="name a file of questions")
-    systems = Comparison(
-        models=tested,
+    systems = Systems.of(
+        tested,
         prompts=settings.prompts,
         retrievals=settings.retrievals,
         guards=settings.guards,
         scorer=settings.scorer,
         writer=settings.writer,
-    ).systems(settings.top_k)
+        top_k=settings.top_k,
+    )
     questions, limit = settings.questions, settings.limit
     bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
-    replay = Replay(settings.replay, bases, systems, limit=limit)
+    known = [(base.name, base.questions, base.passages) for base in bases]
+    replay = Replay(settings.replay, known, systems, limit=limit)
     long_contexts = any(item.context.kind == "all_but" for item in replay.items)
     if systems.guarded and long_contexts and not bases:
         raise InputError(
@@ -160,74 +167,18 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
     return Prepared(settings, bases, systems, replay)
 
 
-# Rough, and the same for every model: English text by common tokenizers.
-_CHARS_PER_TOKEN = 4
-# A reply is taken to be as long as the expected answers, and a citation line.
-_CITATION_TOKENS = 6
-_HYDE_ANSWERS, _HYDE_INSTRUCTION = 3, 400
-_COUNTED = ("replies", "calls", "input_tokens", "output_tokens")
-
-
 def cost_table(prepared: Prepared) -> DryRun:
-    """Estimate replies, calls and tokens per system, without retrieving, for `--dry-run`.
-
-    Calls and tokens are the most that there may be where a guard may abstain; tokens come from
-    the length of prompts, passages and expected answers. Further attempts are not counted.
-    """
-    settings, live = prepared.settings, prepared.systems.live
-    found = {one.system_id: dict.fromkeys(_COUNTED, 0) for one in prepared.tested}
+    """Estimate replies, calls and tokens per system, without retrieving, for `--dry-run`."""
+    settings = prepared.settings
     bases = {base.name: base for base in prepared.bases}
-    # Retrieving is paid for once, whatever the systems that share it.
-    paid_by = {one.record.retrieval: one.system_id for one in reversed(live)}
-    for item in prepared:
-        name, retrieval = item.system.system_id, item.system.record.retrieval
-        spent = [1, 0, 0, 0]
-        if not isinstance(item, Replayed):
-            writes = retrieval == "hyde" and paid_by[retrieval] == name
-            spent = [1, 1 + writes, *_tokens(item, bases[item.base], settings, writes=writes)]
-        for counted, number in zip(_COUNTED, spent, strict=True):
-            found[name][counted] += number
-    guarded = {one.system_id for one in live if one.guarded}
+    sizes: Any = {"top_k": settings.top_k, "characters": settings.context_chars}
+    found = estimated_costs(prepared.systems, prepared, bases, **sizes)
+    guarded = {one.system_id for one in prepared.systems.live if one.guarded}
     lines = []
     for name, one in found.items():
         most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
         lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
-    calls, read, written = (sum(one[name] for one in found.values()) for name in _COUNTED[1:])
-    judged = any(name.startswith(Judgement.LLM_PREFIX) for name in settings.judges)
-    not_counted = {
-        "synthetic questions, whose number is known once they are there": CaseKind.SYNTHETIC
-        in settings.cases,
-        "samples by which a guard measures the model's confidence": prepared.systems.asks_models,
-        "calls of the judges, one per reply and criterion or fewer": judged,
-    }
-    notes = (
-        f"together {'at most ' if guarded else ''}{calls} calls, about {read} tokens in and "
-        f"{written} out (4 characters to a token; replies as long as the expected answers)",
-        *(f"not counted: {what}" for what, left_out in not_counted.items() if left_out),
-        "nothing was asked or written",
-    )
+    total = {name: sum(one[name] for one in found.values()) for name in COUNTED}
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
-    return DryRun(columns, tuple(lines), notes, {"systems": found})
-
-
-def _tokens(
-    item: Asked, base: AskedBase, settings: OokbSettings, *, writes: bool
-) -> tuple[int, int]:
-    """Estimate the tokens that are read and written for a reply."""
-    passages = [len(text) for text in base.knowledge_base.passages.values()]
-    own = len(base.knowledge_base.passages.get(item.case.passage_id, ""))
-    context = {"direct": 0.0, "long_context": float(sum(passages) - own)}.get(
-        item.system.record.retrieval, min(settings.top_k, len(passages)) * fmean(passages)
-    )
-    if settings.context_chars is not None:
-        context = min(context, settings.context_chars)
-    read, written = (
-        len(item.case.question) + context,
-        fmean(len(one.answer) for one in base.records),
-    )
-    if (prompt := item.system.prompt) is not None:
-        read += len((prompt.with_context if context else prompt.closed_book).text)
-    if writes:
-        read += len(item.case.question) + _HYDE_INSTRUCTION
-        written += _HYDE_ANSWERS * fmean(passages)
-    return round(read / _CHARS_PER_TOKEN), round(written / _CHARS_PER_TOKEN + _CITATION_TOKENS)
+    notes = WORDS.paragraphs("estimate", total, guarded, settings, prepared.systems.asks_models)
+    return DryRun(columns, tuple(lines), tuple(notes), {"systems": found})

@@ -8,7 +8,7 @@ another run         ─┘
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from operator import attrgetter
 from typing import Any
@@ -16,10 +16,11 @@ from typing import Any
 from ....calibration import Interval
 from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
+from ...judging.rated import Evidence, RatedReply
 from ...report.text import one_line
 from ...run.grouping import grouped
 from ...run.replies import ReplySystem
-from .replies import FACTORS, OFF, Evidence, RatedReply
+from .replies import FACTORS, OFF
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MAX_PAIRS = 40
@@ -36,79 +37,84 @@ Pair = tuple[RatedReply, RatedReply]
 Difference = dict[str, Any]
 """Two systems compared; see `_compared`."""
 
-# Rates that two systems are compared by: heading, whether it is about questions that the
-# knowledge base does not answer, and the fewest pairs that make it worth a test.
+# Rates that two systems are compared by: heading, what is compared of a reply, whether it is about
+# questions that the knowledge base does not answer, and the fewest pairs that make it worth a test.
 MEASURES = {
-    "abstention": ("Abstained, not in the KB", True, 1),
-    "wrong_answer": ("Wrong answers, not in the KB", True, 1),
-    "factuality": ("Right where both answered", True, 10),
-    "false_abstention": ("False abstentions", False, 1),
+    "abstention": ("Abstained, not in the KB", "abstained", True, 1),
+    "wrong_answer": ("Wrong answers, not in the KB", "wrong", True, 1),
+    "factuality": ("Right where both answered", "right", True, 10),
+    "false_abstention": ("False abstentions", "abstained", False, 1),
 }
 
 
-def _compared(
-    pairs: Sequence[Pair], systems: tuple[ReplySystem, ReplySystem], factor: str, run: str | None
-) -> Difference:
+def measured(found: Difference) -> list[str]:
+    """Return the measures by which two systems could be compared."""
+    return [name for name in MEASURES if name in found]
+
+
+def _compared(pairs: Sequence[Pair], factor: str, run: str | None = None) -> Difference:
     """Compare two systems on the cases that both replied to.
 
     Args:
-        pairs: replies of both systems to each case, those of the base first.
-        systems: the base, whose shares are subtracted from those of the other, and the other.
+        pairs: replies of both systems to each case, at least one. Those of the base stand first:
+            its shares are subtracted from those of the other.
         factor: in which they differ, `several`, or `run` for two runs.
         run: name of the other run's folder, where there is one; the base is of that run.
 
     Returns:
         Ids of both, factor and run; the number of cases that count (with a guard, those that its
-        policy was not calibrated on), and of the others; and under `differences` by measure the
-        shares of both, in how many pairs one alone is flagged, other minus base (`n` counts
-        questions), McNemar's p-value, and Holm's over all differences of the report.
+        policy was not calibrated on), and of the others; and by measure the shares of both, in how
+        many pairs one alone is flagged, other minus base (`n` counts questions), McNemar's
+        p-value, and Holm's over all differences of the report.
     """
-    usable = pairs
+    usable, systems = pairs, [reply.system for reply in pairs[0]]
     if any(system.guard != OFF for system in systems):
         usable = [pair for pair in pairs if False not in [one.case.held_out for one in pair]]
-    differences = {}
-    for name, (_, out_of_kb, fewest) in MEASURES.items():
-        flags = [
-            (below, above, pair[1].case.question_id)
-            for pair in usable
-            if all(reply.out_of_kb is out_of_kb for reply in pair)
-            and None not in (both := [_flag(reply, name) for reply in pair])
-            for below, above in [both]
-        ]
-        if len(flags) >= fewest:
-            differences[name] = _difference(flags)
-    return {
-        **dict(zip(("base", "other"), (one.system_id for one in systems), strict=True)),
+    found: Difference = {
+        "base": systems[0].system_id,
+        "other": systems[1].system_id,
         "factor": factor,
         "run": run,
         "pairs": len(usable),
         "seen_in_calibration": len(pairs) - len(usable),
-        "differences": differences,
     }
+    for name, (_, flag, out_of_kb, fewest) in MEASURES.items():
+        flags = [
+            (getattr(base, flag), getattr(other, flag), other.case.question_id)
+            for base, other in usable
+            if base.out_of_kb is other.out_of_kb is out_of_kb
+        ]
+        known = [pair for pair in flags if None not in pair]
+        if len(known) >= fewest:
+            found[name] = _difference(*zip(*known, strict=True))
+    return found
 
 
-def _flag(reply: RatedReply, measure: str) -> bool | None:
-    """Return what a measure says of a reply; None where it is not measured."""
-    if measure == "factuality":
-        return None if reply.tier is None else not reply.wrong
-    return reply.wrong if measure == "wrong_answer" else reply.abstained
-
-
-def _difference(flags: Sequence[tuple[bool | None, bool | None, str]]) -> dict[str, Any]:
-    base, other, questions = (list(column) for column in zip(*flags, strict=True))
-    only = [
-        sum(bool(one) and not two for one, two in zip(*both, strict=True))
+def _difference(
+    base: Sequence[bool], other: Sequence[bool], questions: Sequence[str]
+) -> dict[str, Any]:
+    one_alone = [
+        sum(mine > yours for mine, yours in zip(*both, strict=True))
         for both in ((base, other), (other, base))
     ]
     return {
-        "base": sum(base) / len(flags),
-        "other": sum(other) / len(flags),
-        "base_only": only[0],
-        "other_only": only[1],
+        "base": sum(base) / len(base),
+        "other": sum(other) / len(other),
+        "base_only": one_alone[0],
+        "other_only": one_alone[1],
         "difference": Interval.paired_difference(other, base, groups=questions, seed=0),
-        "p_value": mcnemar_p_value(*only),
+        "p_value": mcnemar_p_value(*one_alone),
         "p_adjusted": None,
     }
+
+
+def _paired(
+    base: Iterable[RatedReply], other: Iterable[RatedReply], key: Callable[[RatedReply], object]
+) -> list[Pair]:
+    """Pair the replies of two systems; what occurs twice is left out."""
+    sides = (grouped(replies, key) for replies in (base, other))
+    below, above = ({k: one for k, (one, *more) in of.items() if not more} for of in sides)
+    return [(below[name], reply) for name, reply in above.items() if name in below]
 
 
 def compare_systems(evidence: Evidence) -> tuple[list[Difference], int]:
@@ -117,10 +123,9 @@ def compare_systems(evidence: Evidence) -> tuple[list[Difference], int]:
     wanted = _one_factor_pairs(tuple(evidence.run.systems.values()))
     found = []
     for factor, *systems in wanted[:MAX_PAIRS]:
-        replies = [by_system.get(one.system_id, ()) for one in systems]
-        below, above = ({reply.case.case_id: reply for reply in own} for own in replies)
-        if pairs := [(below[case], above[case]) for case in below if case in above]:
-            found.append(_compared(pairs, (systems[0], systems[1]), factor, None))
+        base, other = (by_system.get(one.system_id, ()) for one in systems)
+        if pairs := _paired(base, other, lambda reply: reply.case.case_id):
+            found.append(_compared(pairs, factor))
     return found, max(0, len(wanted) - MAX_PAIRS)
 
 
@@ -155,12 +160,13 @@ def compare_runs(this: Evidence, other: Evidence) -> list[Difference]:
     where = str(other.run.folder)
     name = one_line(os.path.basename(os.path.abspath(where)))
     found = []
-    systems = (tuple(one.run.systems.values()) for one in (other, this))
-    for base, system in _matching(*systems):
-        below = _by_question(reply for reply in other.replies if reply.system is base)
-        above = _by_question(reply for reply in this.replies if reply.system is system)
-        if pairs := [(below[key], reply) for key, reply in above.items() if key in below]:
-            found.append(_compared(pairs, (base, system), "run", name))
+    for systems in _matching(*(tuple(one.run.systems.values()) for one in (other, this))):
+        base, now = (
+            [reply for reply in run.replies if reply.system is system]
+            for run, system in zip((other, this), systems, strict=True)
+        )
+        if pairs := _paired(base, now, _asked):
+            found.append(_compared(pairs, "run", name))
     if not found:
         raise InputError(
             "no system replied to the same questions in both runs",
@@ -190,21 +196,15 @@ def _matching(
                 left[1].remove(same[0])
 
 
-def _by_question(replies: Iterable[RatedReply]) -> dict[tuple[object, ...], RatedReply]:
-    """Index by question and state of the KB; a case that occurs twice is left out."""
-    found = grouped(
-        replies,
-        lambda reply: (
-            reply.out_of_kb,
-            *(" ".join(text.split()) for text in (reply.question.question, reply.question.answer)),
-        ),
-    )
-    return {key: same[0] for key, same in found.items() if len(same) == 1}
+def _asked(reply: RatedReply) -> tuple[object, ...]:
+    """Return what tells a case in several runs: question, answer and state of the KB."""
+    texts = (reply.question.question, reply.question.answer)
+    return reply.out_of_kb, *(" ".join(text.split()) for text in texts)
 
 
 def adjust_p_values(comparisons: Sequence[Difference]) -> None:
     """Adjust the p-values over all comparisons, by Holm's method."""
-    tests = [one for found in comparisons for one in found["differences"].values()]
+    tests = [found[name] for found in comparisons for name in measured(found)]
     known = [one for one in tests if one["p_value"] is not None]
     for one, adjusted in zip(known, holm_adjusted([one["p_value"] for one in known]), strict=True):
         one["p_adjusted"] = adjusted

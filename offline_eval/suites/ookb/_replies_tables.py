@@ -7,25 +7,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...judging.rated import Evidence, RatedReply
 from ...report.document import Section
 from ...report.tables import Cell, Table
 from ...report.text import UNKNOWN, decimal, one_line
-from .replies import Evidence, RatedReply, ReplyShape
+from ...run.replies import Judgement
+from .replies import Counts
 
 SPACE = "\u00a0"
 Columns = list[tuple[str, Sequence[object]]]
-_RATE_NAMES = {
+_CORRECTED = {
     "abstention_rate": "Abstained, answer not in KB",
     "factuality_rate": "Right of those answered",
     "false_abstention_rate": "False abstentions",
 }
-# Heading, side, rate, its part and whole, and which way is better.
+# Heading, whether the knowledge base holds the answer, rate, and which way is better.
 _RATES = (
-    ("Abstained, answer not in KB", "out_of_kb", "abstention_rate", "abstained", "judged", 1),
-    ("Right of those answered", "out_of_kb", "factuality_rate", "right", "tiered", 1),
-    ("Wrong answers of all", "out_of_kb", "wrong_answer_rate", "tier_3", "known", -1),
-    ("False abstentions, answer in KB", "in_kb", "abstention_rate", "abstained", "judged", -1),
-    ("Right of those answered, in KB", "in_kb", "factuality_rate", "right", "tiered", 1),
+    ("Abstained, answer not in KB", False, "abstention_rate", 1),
+    ("Right of those answered", False, "factuality_rate", 1),
+    ("Wrong answers of all", False, "wrong_answer_rate", -1),
+    ("False abstentions, answer in KB", True, "false_abstention_rate", -1),
+    ("Right of those answered, in KB", True, "factuality_rate", 1),
 )
 _COSTS = {
     "rows": ("Rows", ","),
@@ -37,7 +39,7 @@ _COSTS = {
 }
 
 
-def shape_table(first: str, given: Mapping[str, ReplyShape | None], *, best: bool = True) -> Table:
+def counts_table(first: str, given: Mapping[str, Counts | None], *, best: bool = True) -> Table:
     """Make a table of rates and counts, a line per name.
 
     Args:
@@ -46,74 +48,77 @@ def shape_table(first: str, given: Mapping[str, ReplyShape | None], *, best: boo
         best: mark the best of each column.
     """
     columns: Columns = []
-    shapes = {name: shape for name, shape in given.items() if shape is not None}
-    for heading, side, rate, part, whole, better in _RATES:
-        counts = [getattr(shape, side) for shape in shapes.values()]
-        if not any(one.n for one in counts):
+    lines = {name: counts for name, counts in given.items() if counts is not None}
+    for heading, in_kb, rate, better in _RATES:
+        counts = [one["in_kb"] if in_kb else one for one in lines.values()]
+        if not any(one["n"] for one in counts):
             continue
-        cells = Cell.column([getattr(one, rate) for one in counts], better=better * best)
-        of = [
-            f"{getattr(one, part)} of {getattr(one, whole)}".replace(" ", SPACE) for one in counts
-        ]
-        shown = [
-            cell if cell.value == UNKNOWN else replace(cell, under=f"{words};\n{cell.under}")
-            for cell, words in zip(cells, of, strict=True)
-        ]
-        columns.append((heading, shown))
-        if whole == "known":
-            tiers = [
-                None if None in one.tiers else " / ".join(map(str, one.tiers)) for one in counts
-            ]
-            columns.append((f"Tiers 1{SPACE}/{SPACE}2{SPACE}/{SPACE}3", tiers))
-    failed = [shape.errors for shape in shapes.values()]
+        cells = Cell.column([one[rate] for one in counts], better=better * best)
+        columns.append((heading, list(map(partial(_counted, rate), cells, counts))))
+        if rate == "wrong_answer_rate":
+            tiers = [[one[name] for name in Judgement.TIERS] for one in counts]
+            shown = [None if None in of else " / ".join(map(str, of)) for of in tiers]
+            columns.append((f"Tiers 1{SPACE}/{SPACE}2{SPACE}/{SPACE}3", shown))
+    failed = [one["errors"] + one["in_kb"]["errors"] for one in lines.values()]
     if any(failed):
         columns.append(("Errors", failed))
-    return Table.from_columns(first, list(shapes), columns)
+    return Table.from_columns(first, list(lines), columns)
+
+
+def _counted(rate: str, cell: Cell, counts: Counts) -> Cell:
+    """Write beneath a rate, above its interval, of how many replies it is."""
+    if cell.value == UNKNOWN:
+        return cell
+    tiers, unjudged = [counts[name] for name in Judgement.TIERS], counts["unjudged"]
+    if rate == "factuality_rate":
+        hits, n = sum(tiers[:2]), sum(tiers)
+    elif rate == "wrong_answer_rate":
+        hits, n = tiers[2], counts["n"] - unjudged[Judgement.FACTUALITY]
+    else:
+        hits, n = counts["abstained"], counts["n"] - unjudged[Judgement.ABSTENTION]
+    return replace(cell, under=f"{hits}{SPACE}of{SPACE}{n};\n{cell.under}")
 
 
 def label_tables(labels: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Section]:
     """Make tables of what people's labels say of each other and of judges, each with its title."""
-    judges, rates, people = labels["judges"], labels["corrected"], labels["agreement"]
-    if people:
-        of = list(people.values())
-        columns: Columns = [
-            ("Labelled", [one.replies for one in of]),
-            ("By two or more", [one.by_two for one in of]),
-            ("Disagreed", [one.disagreements for one in of]),
-        ]
-        # One pair of people has Cohen's κ; of more there is a number per pair, in report.json.
-        cohen = [next(iter(one.cohen.values())) if len(one.cohen) == 1 else None for one in of]
-        if any(cohen):
-            columns.append(("Cohen’s κ", [Cell.estimate(one, _two) for one in cohen]))
-        columns.append(("Fleiss’ κ", Cell.column([one.fleiss for one in of], _two)))
-        columns.append(("Krippendorff’s α", Cell.column([one.alpha for one in of], _two)))
-        table = Table.from_columns("Criterion", list(people), columns)
-        yield Section("People among each other", (table,))
-    if judges:
-        columns = [
-            ("Labels", [one.n for one in judges]),
-            *(
-                (name.capitalize(), Cell.column([getattr(one, name) for one in judges]))
-                for name in ("accuracy", "precision", "recall")
-            ),
-            ("κ", Cell.column([one.kappa for one in judges], _two)),
-        ]
-        lines = [f"{one.criterion}, {one.judge}" for one in judges]
-        table = Table.from_columns("Criterion, judge", lines, columns)
-        yield Section("Judges against people", (table,))
-    if rates:
-        lines = [
-            f"{_RATE_NAMES[one['rate']]}: {names.get(one['system'] or '', 'all systems')}"
-            for one in rates
-        ]
-        columns = [
-            ("As judged", Cell.column([one["raw"] for one in rates])),
-            ("As people would find it", Cell.column([one["corrected"] for one in rates])),
-            ("Labels", [one["labels"] for one in rates]),
-            ("Judge", [one["judge"] for one in rates]),
-        ]
-        table = Table.from_columns("Rate", lines, columns)
-        yield Section("Rates corrected for the judges’ errors", (table,))
+    people, judges, rates = labels["agreement"], labels["judges"], labels["corrected"]
+    of = list(people.values())
+    # One pair of people has Cohen's κ; of more there is a number per pair, in report.json.
+    cohen = [next(iter(one.cohen.values())) if len(one.cohen) == 1 else None for one in of]
+    agreement: Columns = [
+        ("Labelled", [one.replies for one in of]),
+        ("By two or more", [one.by_two for one in of]),
+        ("Disagreed", [one.disagreements for one in of]),
+        *([("Cohen’s κ", [Cell.estimate(one, _two) for one in cohen])] if any(cohen) else ()),
+        ("Fleiss’ κ", Cell.column([one.fleiss for one in of], _two)),
+        ("Krippendorff’s α", Cell.column([one.alpha for one in of], _two)),
+    ]
+    against: Columns = [
+        ("Labels", [one["n"] for one in judges]),
+        *(
+            (name.capitalize(), Cell.column([one[name] for one in judges]))
+            for name in ("accuracy", "precision", "recall")
+        ),
+        ("κ", Cell.column([one["kappa"] for one in judges], _two)),
+    ]
+    corrected: Columns = [
+        ("As judged", Cell.column([one["raw"] for one in rates])),
+        ("As people would find it", Cell.column([one["corrected"] for one in rates])),
+        ("Labels", [one["labels"] for one in rates]),
+        ("Judge", [one["judge"] for one in rates]),
+    ]
+    of_judge = [f"{one['criterion']}, {one['judge']}" for one in judges]
+    of_rate = [
+        f"{_CORRECTED[one['rate']]}: {names.get(one['system'] or '', 'all systems')}"
+        for one in rates
+    ]
+    for title, heading, lines, columns in (
+        ("People among each other", "Criterion", list(people), agreement),
+        ("Judges against people", "Criterion, judge", of_judge, against),
+        ("Rates corrected for the judges’ errors", "Rate", of_rate, corrected),
+    ):
+        if lines:
+            yield Section(title, (Table.from_columns(heading, lines, columns),))
 
 
 _two = partial(decimal, digits=2)

@@ -10,11 +10,10 @@ from pydantic import Field, field_validator, model_validator
 from ...data.questions import PassageKind
 from ...run.questions import CaseKind, LeaveOut
 from ...run.replies import Judgement
+from ...systems.leaving_out import DEFAULT_KEY
 from ..parts import SuiteSettings
 
 _AskedKind = Literal[CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC]
-# Field of the metadata of documents that names their source.
-DEFAULT_KEY = "source"
 
 
 def _option(default: Any, option: str, **limits: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -22,80 +23,71 @@ from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
-_WORDS = Templates(Path(__file__).parent / "signals.txt")
+WORDS = Templates(Path(__file__).parent / "signals.txt")
 _TITLE = "Out-of-knowledge-base report"
 
 
 def signals_document(found: SignalsSummary) -> Document:
     """Make the report of a run."""
-    names = ", ".join(file.name for file in found.run.manifest.inputs)
+    run, values = found.run, found.values
+    names = ", ".join(file.name for file in run.manifest.inputs)
+    makers = QuestionRecord.note_on_makers(values["made_by"] or {}, values["questions"])
     return Document(
         name="ookb",
         title=f"{_TITLE}: {names}" if names else _TITLE,
-        subtitle=_WORDS.text("subtitle", found),
-        headline=_WORDS.paragraphs("headline", found),
-        warnings=_WORDS.paragraphs("warnings", found),
+        subtitle=WORDS.text("subtitle", values, run.manifest.settings),
+        headline=WORDS.paragraphs("headline", values, found.live, makers),
+        warnings=WORDS.paragraphs("warnings", values, found.known_questions),
         sections=_sections(found),
         values=found.to_dict(),
     )
 
 
 def _sections(found: SignalsSummary) -> list[Section | None]:
-    run, refusal = found.run, found.run.refusal
-    which = _WORDS.text("which_questions", run.calibration)
+    run, values, manifest = found.run, found.values, found.run.manifest
+    which = WORDS.text("which_questions", run.calibration)
     scores, what_if = _histograms(found), signals_what_if(found)
-    manifest = run.manifest
+    terms = explained("intervals", "abstention", "leak", "retrieval_miss")
+    how_to_read = WORDS.paragraphs("how_to_read", values["leave_out"])
+    refused = None
+    if refusal := run.refusal:
+        advice = Prose(refusal.advice, bullets=True)
+        refused = Section("Refused: what would work", (WORDS.text("refusal"), advice))
     return [
         Section("Results", (_figures(found, which),)),
-        Section(
-            "How to read this",
-            (
-                *_WORDS.paragraphs("how_to_read", manifest.settings.leave_out),
-                Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
-            ),
-        ),
-        None
-        if refusal is None
-        else Section(
-            "Refused: what would work",
-            (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
-        ),
+        Section("How to read this", (*how_to_read, Prose(terms, small=True))),
+        refused,
         Section("Scores", (scores,)) if scores else None,
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(found)),
-        Section("Single cases", tuple(_WORDS.paragraphs("leaks", found)), folded=True),
+        Section(
+            "Single cases", tuple(WORDS.paragraphs("leaks", values, found.scored)), folded=True
+        ),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
-        Section.next_steps(_WORDS.terms("next_steps", found)),
+        Section.next_steps(WORDS.terms("next_steps", values, found.live)),
     ]
 
 
 def _figures(found: SignalsSummary, which: str) -> Table:
-    lines = []
-    for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
-        key, name, meaning = line.split(" :: ", 2)
-        rate: Any = getattr(found, key)
-        by_policy = isinstance(rate, dict)
-        if by_policy:
-            rate = rate["pass_rate" if key == "echo" else "abstention_rate"]
+    lines, values = [], found.values
+    for line in WORDS.paragraphs("figures", values, which, QuestionRecord.SHARED_BY_PEOPLE):
+        key, title, meaning = line.split(" :: ", 2)
+        rate: Any = reduce(lambda of, name: of[name], key.split("."), values)
         if key == "shared_words":
-            rate = Interval(rate, n=found.questions)
-        note = found.note(rate, by_policy=by_policy)
+            rate = Interval(rate, n=values["questions"])
+        note = found.note(key, rate)
         told = f"{meaning} Not measured: {note}." if note else meaning
-        lines.append((name, rate, told, decimal if key.startswith("auroc") else percent))
+        lines.append((title, rate, told, decimal if key.startswith("auroc") else percent))
     return Table.of_figures(lines)
 
 
 def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
-    policy, calibration = found.policy, found.run.calibration
-    if policy is None or calibration is None:
-        return (_WORDS.text("no_policy"),)
-    facts = _WORDS.terms("policy_facts", policy, given=calibration.given_policy)
-    limits = Prose(tuple(_WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
-    return (
-        policy["words"],
-        Facts(tuple(fact for fact in facts if not isinstance(fact, str))),
-        Section("Not guaranteed", (limits,)),
-    )
+    policy, calibration = found.values["policy"], found.run.calibration
+    if calibration is None:
+        return (WORDS.text("no_policy"),)
+    facts = WORDS.pairs("policy_facts", policy, given=calibration.given_policy)
+    limits = Prose(tuple(WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
+    return policy["words"], Facts(facts), Section("Not guaranteed", (limits,))
 
 
 # -- Other thresholds -------------------------------------------------------------------
@@ -119,10 +111,10 @@ def signals_what_if(found: SignalsSummary) -> WhatIf | str | None:
     return WhatIf(
         cases=tuple(map(_what_if_case, shown)),
         policy=bare if policy is None else relevance_gate(policy),
-        which=_WORDS.text("which_questions", None if everything else calibration),
+        which=WORDS.text("which_questions", None if everything else calibration),
         leave_one_out=True,
         scale="raw relevance score" if calibration is None else "relevance",
-        notes=() if calibration is None else (_WORDS.text("one_threshold"),),
+        notes=() if calibration is None else (WORDS.text("one_threshold"),),
     )
 
 
@@ -181,8 +173,8 @@ def _histograms(summary: SignalsSummary) -> Plot | None:
         low, high = min(everything), max(everything)
         if high - low < 1e-9:
             low, high = low - 0.5, high + 0.5
-    threshold = None if summary.policy is None else summary.policy["threshold"]
-    caption = _WORDS.text("caption_of_scores", threshold, len(cases) - len(shown))
+    threshold = (summary.values["policy"] or {}).get("threshold")
+    caption = WORDS.text("caption_of_scores", threshold, len(cases) - len(shown))
     return histograms(
         ("scores", "How relevance is distributed", caption),
         panels,

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from ....guard.decision import Route
 from ....guard.engine import BiEncoderScorer
 from ...data.embedding import Encoder
 from ...data.questions import PassageKind
-from ...judging.contract import Judge, JudgedReply, Verdict
+from ...judging.contract import Judge
 from ...judging.run import judge_run
 from ...report.document import Document
-from ...report.text import counted
 from ...run import Question, RepliesRun
 from ...run.grouping import grouped
 from ...run.manifest import InputFile
@@ -26,13 +23,11 @@ from ...run.replies import RepliesManifest, ReplyRow
 from ...run.table import TableSpec
 from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
+from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
-from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, System, Work
-from ._cases import note_left_out_check
-from ._logs import GUARDS_OWN, OF_GUARD
-from ._preparing import Prepared, cost_table, prepare
+from ._preparing import WORDS, Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
 from ._settings import OokbSettings
@@ -159,7 +154,11 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
         left_out = {one.case.question_id for one in prepared if one.case.kind is CaseKind.LEFT_OUT}
-        note_left_out_check(folder, prepared.bases, left_out)
+        asked = (
+            ([record for record in base.asked if record.question_id in left_out], base)
+            for base in prepared.bases
+        )
+        note_left_out_check(folder, [(some, base.knowledge_base) for some, base in asked])
         replier = run.retrieve(
             folder,
             prepared.items,
@@ -173,7 +172,8 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     async def answer(self, cases: Sequence[Asked], system: System) -> Iterable[ReplyRow]:
         """Ask the system, or take the reply of the log."""
-        return [await system.model(one) for one in cases]
+        rows: list[ReplyRow] = await system.model.answer(cases, system)
+        return rows
 
     def failed(self, case: Asked, system: System, error: Exception) -> ReplyRow:
         """Return the row of a case without a reply, with what was spent on it."""
@@ -182,7 +182,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def remote(self, work: Work[OokbSettings, Asked]) -> Callable[[], Any]:
         """Return what answers in the workers of a Ray cluster."""
-        return partial(_Remote, _run(work.cases).remote(work.systems[0].model))
+        return _run(work.cases).remote(work.systems[0].model)
 
     def sent(self, case: Asked, system: System) -> tuple[Asked, None]:
         """Return the case, which knows its system: each worker makes its own replier."""
@@ -191,25 +191,20 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def finish(self, work: Work[OokbSettings, Asked]) -> None:
         """Store the labels that came with logs, and judge the replies."""
         prepared, folder = _prepared(work.cases), work.run.folder
-        rows = work.run[RepliesRun.REPLIES].rows()
         if prepared.replay.items:
-            by_id = {row.reply_id: row for row in rows}
+            by_id = {row.reply_id: row for row in work.run[RepliesRun.REPLIES].rows()}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
                 table.extend(prepared.replay.judgements_of(by_id))
         if prepared.judges:
-            by_guard = frozenset(row.reply_id for row in rows if row.route is Route.ABSTAIN)
             failed = judge_run(
                 folder,
-                [_KnowsGuards(judge, by_guard) for judge in prepared.judges],
+                prepared.judges,
                 retry_failed=work.options.retry_failed,
                 limits=work.options.limits,
                 on_progress=work.options.on_progress,
             ).failed
             if failed:
-                work.note(
-                    f"{counted(failed, 'verdict')} of the judges failed: ask again with "
-                    f"`knowgate judge {folder} --retry-failed`"
-                )
+                work.note(WORDS.text("verdicts_failed", failed, str(folder)))
 
     def dry_run(
         self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
@@ -233,17 +228,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
         return replies_document(summary)
-
-
-class _Remote:
-    """Answers in a worker process, with the replier that `make` makes there."""
-
-    def __init__(self, make: Callable[[], Replier]) -> None:
-        self._replier = make()
-
-    async def answer(self, cases: Sequence[Asked], system: object) -> list[ReplyRow]:
-        """Ask the systems, or take the replies of the logs."""
-        return [await self._replier(one) for one in cases]
 
 
 def _prepared(cases: Sequence[Asked]) -> Prepared:
@@ -273,29 +257,3 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
         ]
         for base in prepared.bases
     }
-
-
-class _KnowsGuards:
-    """A judge that is not asked about replies which guards gave in a model's place."""
-
-    def __init__(self, judge: Judge, by_guard: Collection[str]) -> None:
-        self._judge, self._by_guard = judge, by_guard
-        self.name, self.estimate, self.criteria = judge.name, judge.estimate, judge.criteria
-
-    def version(self, criterion: str) -> str:
-        """Return the version of the judge itself."""
-        return self._judge.version(criterion)
-
-    def wants(self, criterion: str, material: JudgedReply, known: Mapping[str, str]) -> bool:
-        """Return what is known of a guard's reply; of others, what the judge wants."""
-        if material.reply_id in self._by_guard:
-            return criterion in OF_GUARD
-        return self._judge.wants(criterion, material, known)
-
-    async def judge(
-        self, criterion: str, material: JudgedReply, known: Mapping[str, str]
-    ) -> Verdict:
-        """Return the verdict, or what is known without asking."""
-        if material.reply_id in self._by_guard:
-            return Verdict(OF_GUARD[criterion], reasoning=GUARDS_OWN)
-        return await self._judge.judge(criterion, material, known)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,37 +13,68 @@ from langchain_core.documents import Document
 from ....adapters.langchain import RetrievalError
 from ....guard import Guard
 from ....guard.contracts import RelevanceScorer
-from ....guard.decision import Decision
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, SignalError
+from ....guard.errors import InputError, KnowgateError, SignalError, SignalValueError
 from ....guard.fingerprint import default_aggregator
 from ....guard.signals.relevance import load_scorer
 from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.embedding import Encoder
-from ...data.facts import load_chunks
-from ...data.questions import KnowledgeBase
+from ...data.questions import KnowledgeBase, QuestionRecord
+from ...run import RowError, Run
 from ...run.measured_run import MeasuredRun
-from ...run.questions import CaseKind, FoundBy
+from ...run.questions import CaseKind, FoundBy, MeasuredRow
 from ...run.replies import StoredPassage
+from ...systems.leaving_out import (
+    WIDE,
+    WIDEST,
+    Source,
+    SourceSearch,
+    chunk_id,
+    passages_together,
+)
 from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
-from ...systems.served import ServedChain
+from ...systems.served import DocumentChain, ServedChain
 from ..parts import System, measuring_guard
-from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
-from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
 from .signals import SERVED
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase(Case):
+    """A case, with the question that it was made of.
+
+    Attributes:
+        record: the question.
+        knowledge_base: that is searched; None where a chain has its own.
+        left_out: ids of the passages in it that a left-out case lacks.
+        unit: what it is evidence about, where that is more than its passage.
+    """
+
+    record: QuestionRecord
+    knowledge_base: KnowledgeBase | None = None
+    left_out: frozenset[str] = frozenset()
+    unit: str = ""
+
+    @classmethod
+    def of_record(
+        cls, record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None = None
+    ) -> MeasuredCase:
+        """Make a case of a question, whose passage is in the knowledge base if that has any."""
+        passage = "" if base is None else base.passage_of.get(record.question_id, "")
+        case = Case.of(record, kind, passage)
+        return cls(**asdict(case), record=record, knowledge_base=base)
+
+    def row(self, **measured: Any) -> MeasuredRow:
+        """Make the row of the case; what is not measured is empty."""
+        known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None}
+        named = {name: getattr(self, name) for name in ("case_id", "question_id", "kind")}
+        return MeasuredRow(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
+
 
 Found = tuple[tuple[str, ...], tuple[object, ...], bool]
 """What a retriever found for a case: the ids of the passages, best first; the passages (texts or
 documents) as the guard sees them; and whether an in-KB case lacks its own among them."""
-
-
-def echoed(found: Found, case: Case) -> Found:
-    """Put the question in front of the passages, in the place of the last of them."""
-    ids, passages, missed = found
-    kept = max(0, len(ids) - 1)
-    return (case.case_id, *ids[:kept]), (case.question, *passages[:kept]), missed
 
 
 class Instruments(System):
@@ -52,18 +82,20 @@ class Instruments(System):
 
     Args:
         scorer: called through the guard itself.
-        encoder: of questions and passages.
+        encoder: of questions and passages; None where something else retrieves.
 
     Attributes:
         seconds: that the last judgement took, without retrieval.
+        cases: by id; only in the worker of a Ray cluster.
     """
 
-    def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
+    cases: Mapping[str, MeasuredCase]
+
+    def __init__(self, scorer: RelevanceScorer, encoder: Encoder | None) -> None:
         super().__init__("measure")
         if encoder is not None:
             _require_text(scorer)
-        self.scorer, self.encoder = scorer, encoder
-        self.seconds = 0.0
+        self.scorer, self.encoder, self.seconds = scorer, encoder, 0.0
         self._index: PassageIndex | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -76,54 +108,87 @@ class Instruments(System):
         """Return the aggregator, by default the one that the scorer goes with."""
         return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)
 
+    def located(
+        self, cases: Sequence[MeasuredCase], settings: MeasureSettings
+    ) -> list[MeasuredCase]:
+        """Find what is left out for each question, and which questions are one unit by that.
+
+        Raises:
+            InputError: all questions are on one page or topic, so that nothing is left.
+        """
+        base = next(_base(one) for one in cases if one.passage_id)
+        # All of the file: the pages of passages whose questions are not asked count, too.
+        records = QuestionRecord.read(settings.questions)
+        left_out, unit = passages_together(records, base, settings.leave_out)
+        if all(len(gone) == len(base.passages) for gone in left_out.values()):
+            raise InputError(
+                f"all questions are on one {settings.leave_out}",
+                where=str(settings.questions),
+                hint="leaving one out needs at least two: leave out less, or name other questions",
+            )
+        return [
+            replace(one, left_out=left_out[own], unit=unit[own]) if (own := one.passage_id) else one
+            for one in cases
+        ]
+
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
-        base = cases[0].knowledge_base
-        assert base is not None
+        assert self.encoder is not None
         return {
             "retriever": self.encoder.fingerprint,
             "retrieval": "basic_rag",
             "top_k": settings.top_k,
-            "passage": base.kind.value,
+            "passage": _base(cases[0]).kind.value,
             "leave_out": settings.leave_out,
         }
 
-    def found(self, asked: MeasuredCase) -> Found:
+    def store(self, run: Run) -> Mapping[str, str]:
+        """Store where the answers are, if that had to be found; returned by question."""
+        return {}
+
+    def found(self, case: MeasuredCase) -> Found:
         """Retrieve for a case, without its own passage where that is left out.
 
         Raises:
             SignalError: the retriever failed.
         """
-        base, case = asked.knowledge_base, asked.case
-        assert base is not None
+        assert self.encoder is not None
+        base, k = _base(case), self.settings.top_k
+        gone = case.left_out if case.kind.leaves_out else frozenset()
         try:
-            ids = tuple(self._retrieved(base, asked))
+            self._index = self._index or PassageIndex(base, self.encoder)
+            (vector,) = self.encoder.embed([case.question])
+            nearest = self._index.nearest(vector, k + len(gone))
         except Exception as error:
             # One bad question is a row, not the end of the run. The message of a foreign error
             # may quote the question: only its type is kept.
             raise SignalError("retrieval", f"raised {type(error).__name__}") from error
+        ids = tuple(name for name in nearest if name not in gone)[:k]
         missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
         return ids, tuple(base.passages[name] for name in ids), missed
 
-    def _retrieved(self, base: KnowledgeBase, asked: MeasuredCase) -> list[str]:
-        if self._index is None:
-            self._index = PassageIndex(base, self.encoder)
-        gone = asked.left_out if asked.case.kind.leaves_out else frozenset()
-        k, vector = self.settings.top_k, self.encoder.embed([asked.case.question])[0]
-        nearest = self._index.nearest(vector, k + len(gone))
-        return [name for name in nearest if name not in gone][:k]
-
-    def judged(self, question: str, passages: Sequence[object]) -> Decision:
-        """Judge whether the passages suffice.
-
-        Raises:
-            SignalError: the scorer failed.
-        """
-        began = time.perf_counter()
+    def measured(self, case: MeasuredCase) -> MeasuredRow:
+        """Measure one case; a failure keeps what was known before it."""
+        known: dict[str, Any] = {}
         try:
-            return self.measuring.decide(question, passages)
-        finally:
+            ids, passages, known["retrieval_miss"] = self.found(case)
+            if case.kind is CaseKind.ECHO:
+                # The question stands in front, in the place of the last passage.
+                ids, passages = (case.case_id, *ids[:-1]), (case.question, *passages[:-1])
+            known["retrieved"], began = ids, time.perf_counter()
+            decision = self.measuring.decide(case.question, passages)
             self.seconds = time.perf_counter() - began
+            known["scores"] = decision.scores
+            if decision.raw_relevance is None:
+                raise SignalValueError("relevance", "the aggregate of the scores is not finite")
+            known["raw_relevance"] = decision.raw_relevance
+        except KnowgateError as error:
+            known["error"] = RowError.of(error)
+        return case.row(**known)
+
+    def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
+        """Measure cases by their ids, in the worker of a Ray cluster."""
+        return [self.measured(self.cases[name]) for name in names]
 
     @cached_property
     def measuring(self) -> Guard:
@@ -147,7 +212,7 @@ class Instruments(System):
         own = None if guard is None else guard.scorer
         scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
         aggregator = "" if guard is None or own is None else guard.policy.aggregator
-        served = chain or DocumentChain(settings, scorer)
+        served = chain or document_chain(settings, scorer)
         return ServedInstruments(scorer, served, aggregator=aggregator)
 
 
@@ -161,17 +226,18 @@ class ServedInstruments(Instruments):
 
     Attributes:
         chain: as given.
-        search: for the sources of the questions; None before `locate`.
+        search: for the sources of the questions; made by `located`.
     """
+
+    search: SourceSearch
 
     def __init__(
         self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
-        super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
+        super().__init__(scorer, encoder=None)
         if isinstance(chain, DocumentChain):
             _require_text(scorer)
         self.chain, self._aggregator = chain, aggregator
-        self.search: SourceSearch | None = None
 
     def aggregator(self, settings: MeasureSettings) -> str:
         """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
@@ -179,7 +245,6 @@ class ServedInstruments(Instruments):
 
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
-        assert self.search is not None
         return {
             "retrieval": SERVED,
             "top_k": max(1, self.search.served),
@@ -187,10 +252,10 @@ class ServedInstruments(Instruments):
             "chain": self.chain.description,
             "source_key": settings.source_key,
             "leave_out": settings.leave_out,
-            **getattr(self.chain, "details", {}),
+            **self.chain.details,
         }
 
-    def locate(
+    def located(
         self, cases: Sequence[MeasuredCase], settings: MeasureSettings
     ) -> list[MeasuredCase]:
         """Ask the chain every question, to learn where its answer is and how much is served.
@@ -201,41 +266,42 @@ class ServedInstruments(Instruments):
         Raises:
             InputError: see `SourceSearch.find`.
         """
-        labels: Sequence[str] = getattr(self.chain, "labels", ())
-        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out, labels)
-        known = [one.record for one in cases if one.case.kind is not CaseKind.UNANSWERABLE]
+        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out)
+        known = [case.record for case in cases if case.kind is not CaseKind.UNANSWERABLE]
         self.search.find({record.question_id: record for record in known})
         asked = {}
-        for one in cases:
-            name, case = one.case.question_id, one.case
-            source = self.search.sources.get(name)
-            if source is not None and source.found_by is FoundBy.UNKNOWN:
-                case = question_case(one.record, CaseKind.LIVE)
-            unit = self.search.unit.get(name, "")
-            asked[case.case_id] = replace(one, case=case, unit=unit)
+        for case in cases:
+            source = self.search.sources.get(case.question_id)
+            unknown = source is not None and source.found_by is FoundBy.UNKNOWN
+            one = MeasuredCase.of_record(case.record, CaseKind.LIVE) if unknown else case
+            asked[one.case_id] = replace(one, unit=self.search.unit.get(case.question_id, ""))
         return list(asked.values())
 
-    def found(self, asked: MeasuredCase) -> Found:
+    def store(self, run: Run) -> Mapping[str, str]:
+        """Store where the answers are; returned by question."""
+        run[MeasuredRun.SOURCES].extend(self.search.rows)
+        # Read before the first case: a damaged file is an error of the run, not of its rows.
+        run[MeasuredRun.PASSAGES].rows()
+        return {one.question_id: one.source for one in run[MeasuredRun.SOURCES].rows()}
+
+    def found(self, case: MeasuredCase) -> Found:
         """Retrieve for a case; where the source is left out, as many documents as are served.
 
         Raises:
             RetrievalError: the chain failed.
             UnmatchedSourceError: no document has the source that the question names.
         """
-        assert self.search is not None
-        case, record = asked.case, asked.record
-        source = self.search.sources.get(record.question_id)
+        source = self.search.sources.get(case.question_id)
         if source is None and case.kind is not CaseKind.UNANSWERABLE:
-            raise self.search.unmatched.get(record.question_id) or RetrievalError(
+            raise self.search.unmatched.get(case.question_id) or RetrievalError(
                 "the chain failed when it was asked where the answer is"
             )
-        chosen = served = self.chain.documents(record.question)
+        chosen = self.chain.documents(case.question)
         missed = False
         if source is not None and case.kind is CaseKind.IN_KB:
-            missed = not any(map(source.answers, served))
+            missed = not any(map(source.answers, chosen))
         if source is not None and case.kind.leaves_out:
-            wide = self.chain.documents(record.question, max(WIDE, 4 * len(served)))
-            chosen = self._without(source, record.question, served, wide)
+            chosen = self._without(source, case.question, chosen)
         assert self.run is not None
         key = self.settings.source_key
         # The texts that were judged are kept with the run.
@@ -249,20 +315,21 @@ class ServedInstruments(Instruments):
         )
         return tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed
 
-    def _without(
-        self, source: Source, question: str, served: list[Document], wide: list[Document]
-    ) -> list[Document]:
+    def _without(self, source: Source, question: str, served: list[Document]) -> list[Document]:
         """Return as many documents as are served, none of them of the source."""
-        if not any(map(source.leaves_out, served)):
-            return served
-        while True:
-            kept = [one for one in wide if not source.leaves_out(one)][: len(served)]
-            if len(kept) == len(served) or len(wide) >= WIDEST:
+        wide, k = served, max(WIDE, 4 * len(served))
+        while any(map(source.leaves_out, served)):
+            more = self.chain.documents(question, k)
+            kept = [one for one in more if not source.leaves_out(one)][: len(served)]
+            if len(kept) == len(served) or len(more) >= WIDEST or len(more) <= len(wide):
                 return kept
-            more = self.chain.documents(question, 2 * max(1, len(wide)))
-            if len(more) <= len(wide):
-                return kept
-            wide = more
+            wide, k = more, 2 * len(more)
+        return served
+
+
+def _base(case: MeasuredCase) -> KnowledgeBase:
+    assert case.knowledge_base is not None
+    return case.knowledge_base
 
 
 def _require_text(scorer: RelevanceScorer) -> None:
@@ -279,35 +346,9 @@ def _require_text(scorer: RelevanceScorer) -> None:
         )
 
 
-class DocumentChain(ServedChain):
-    """A chain over the chunks of a folder, searched by embeddings in memory.
-
-    Args:
-        settings: of the run; they name the folder.
-        scorer: embeds where it can, else the bundled bi-encoder does.
-
-    Attributes:
-        details: what the manifest says about it.
-        labels: the sources of all documents.
-    """
-
-    def __init__(self, settings: MeasureSettings, scorer: RelevanceScorer) -> None:
-        assert settings.documents is not None
-        _require_text(scorer)
-        size, shared = settings.chunk_size, settings.chunk_overlap
-        chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
-        texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
-        encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-        index = PassageIndex(KnowledgeBase(texts, {}), encoder)
-
-        def search(question: str, k: int = settings.top_k) -> list[Document]:
-            """Find the nearest chunks."""
-            found = index.nearest(encoder.embed([question])[0], k)
-            return [chunks[int(name)] for name in found]
-
-        super().__init__(search, name="documents")
-        digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
-        cut = {"count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared}
-        self.details = {"retriever": encoder.fingerprint, "chunks": cut}
-        labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
-        self.labels = tuple(dict.fromkeys(labels))
+def document_chain(settings: MeasureSettings, scorer: object) -> DocumentChain:
+    """Make the chain over the documents of the settings; the scorer embeds where it can."""
+    assert settings.documents is not None
+    given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
+    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+    return DocumentChain(settings.documents, encoder, **given)

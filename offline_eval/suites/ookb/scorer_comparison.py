@@ -31,16 +31,15 @@ from ...report.tables import Cell, Table
 from ...report.text import decimal, percent
 from ...report.writing import ReportWriter
 from ...run.calls import OnProgress, Progress
-from ...run.grouping import error_types, grouped
+from ...run.grouping import error_types
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredRow
 from ...systems.served import ServedChain
 from ..driver import run_suite
-from ..parts import RunOptions, System, require_not_tuned_on
-from ._cases import MeasuredCase
+from ..parts import RunOptions, require_not_tuned_on
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import DocumentChain, Instruments, ServedInstruments
+from .instruments import Instruments, MeasuredCase, ServedInstruments, document_chain
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60
@@ -71,17 +70,17 @@ class _TimedMeasure(MeasureSuite):
     """Measure signals as `knowgate measure` does, with time and calls in each row."""
 
     row = TimedRow
-    command = "knowgate measure"
 
-    def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
+    def answer(self, cases: Sequence[MeasuredCase], system: Any) -> list[MeasuredRow]:
         """Retrieve, judge, and note what judging cost; the cases come one by one."""
-        assert isinstance(system, Instruments)
         # Of a scorer that counts its calls of a language model.
         before = getattr(system.scorer, "calls", None)
         (row,) = super().answer(cases, system)
-        calls = system.scorer.calls - before if isinstance(before, int) else None  # type: ignore[attr-defined]
-        milliseconds = None if row.error is not None else 1e3 * system.seconds
-        return [TimedRow(**row.model_dump(), milliseconds=milliseconds, calls=calls)]
+        spent = {
+            "milliseconds": None if row.error is not None else 1e3 * system.seconds,
+            "calls": system.scorer.calls - before if isinstance(before, int) else None,
+        }
+        return [TimedRow(**row.model_dump(), **spent)]
 
 
 _TIMED = _TimedMeasure()
@@ -118,17 +117,15 @@ def compare_scorers(
     cases = _TIMED.limited(_TIMED.cases(settings), settings.limit)
     loaded = {name: load_scorer(name) for name in scorers}
     instruments = _instruments(settings, loaded)
-    questions = {one.record.question_id: one.record.question for one in cases}
+    questions = {one.question_id: one.question for one in cases}
     for name, scorer in loaded.items():
         require_not_tuned_on(scorer, questions, name)
     measured: list[MeasuredScorer] = []
-    told = None if options is None else options.on_progress
+    options = options or RunOptions()
     for name, one in instruments.items():
         own, folder = settings.model_copy(update={"scorer": name}), out / folder_name(name)
-        given = options or RunOptions()
-        if told is not None:
-            given = replace(given, on_progress=partial(_staged, told, name))
-        run_suite(_TIMED, own, folder, [one], given)
+        told = options.on_progress and partial(_staged, options.on_progress, name)
+        run_suite(_TIMED, own, folder, [one], replace(options, on_progress=told))
         rows = [row for row in _TIMED.rows.read(folder) if isinstance(row, TimedRow)]
         measured.append((name, MeasuredRun.read(folder, with_calibration=False), rows))
     found = ScorerComparison(measured, risk=risk)
@@ -154,14 +151,13 @@ def _instruments(
     settings: MeasureSettings, scorers: Mapping[str, RelevanceScorer]
 ) -> dict[str, Instruments]:
     """One retrieval for all scorers."""
-    if not settings.served:
+    if settings.chain is not None:
+        chain = ServedChain.load(settings.chain)
+    elif settings.served:
+        chain = document_chain(settings, None)
+    else:
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
-    chain = (
-        DocumentChain(settings, BiEncoderScorer())
-        if settings.chain is None
-        else ServedChain.load(settings.chain)
-    )
     return {name: ServedInstruments(scorer, chain) for name, scorer in scorers.items()}
 
 
@@ -264,12 +260,12 @@ class ScorerComparison:
         usable = [n.name for n in self.scorers if paired.positives[n.name] and n.failed < n.cases]
         pairs = list(combinations(usable, 2))
         # Bonferroni: the intervals of all pairs hold together.
-        confidence = 1 - _LEVEL / max(1, len(pairs))
+        level = 1 - _LEVEL / max(1, len(pairs))
         self.differences = [
             (
                 *pair,
-                paired.auroc_difference(*pair, confidence=confidence),
-                paired.false_abstention_difference(*pair, risk, confidence=confidence),
+                paired.auroc_difference(*pair, confidence=level),
+                paired.false_abstention_difference(*pair, risk, confidence=level),
             )
             for pair in pairs
         ]
@@ -278,12 +274,15 @@ class ScorerComparison:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         names = ("questions", "passages", "retrieval_misses", "risk", "scorers")
-        found = {name: as_json(getattr(self, name)) for name in names}
         columns = ("first", "second", "auroc", "false_abstention")
-        found["differences"] = [
-            as_json(dict(zip(columns, one, strict=True))) for one in self.differences
-        ]
-        return {"schema_version": 1, **found, "choice": self.choice._asdict()}
+        return {
+            "schema_version": 1,
+            **{name: as_json(getattr(self, name)) for name in names},
+            "differences": [
+                as_json(dict(zip(columns, one, strict=True))) for one in self.differences
+            ],
+            "choice": self.choice._asdict(),
+        }
 
 
 def choose_scorer(
@@ -312,13 +311,11 @@ def choose_scorer(
     for first, second, auroc, _ in differences:
         if first in against and second in against:
             low, high = auroc.low or 0.0, auroc.high or 0.0
-            against[first][second] = -high, -low
-            against[second][first] = low, high
+            against[first][second], against[second][first] = (-high, -low), (low, high)
     not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
-    calls, milliseconds = min(one.cost for one in not_worse)
-    most = calls, _SAME_TIME * milliseconds
+    calls, time = min(one.cost for one in not_worse)
     cheapest = [
-        one for one in not_worse if all(a <= b for a, b in zip(one.cost, most, strict=True))
+        one for one in not_worse if one.cost[0] <= calls and one.cost[1] <= _SAME_TIME * time
     ]
     take, best = (max(of, key=lambda one: one.auroc.value or 0.0) for of in (cheapest, fit))
     better_by = against[take.name]
@@ -366,8 +363,7 @@ def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) ->
         topic = question.topic if row.kind is CaseKind.UNANSWERABLE else None
         return f"topic {topic}" if topic else question.evidence
 
-    sides = grouped(cases, lambda row: row.kind is CaseKind.IN_KB)
-    good, bad = sides.get(True, []), sides.get(False, [])
+    good, bad = ([row for row in cases if (row.kind is CaseKind.IN_KB) is k] for k in (True, False))
     positives, negatives = (
         {name: [own[row.case_id] for row in side] for name, own in scores.items()}
         for side in (good, bad)
@@ -388,11 +384,12 @@ def _numbers(
     cases, errors = len(run.rows), error_types(run.rows)
     failed = sum(errors.values())
     times = [row.milliseconds for row in spent if row.milliseconds is not None]
+    # Of a scorer that never answered there is no number, not one of a coin.
+    known = failed < cases
     return ScorerNumbers(
         name=name,
-        # Of a scorer that never answered there is no number, not one of a coin.
-        auroc=paired.auroc(name) if failed < cases else Interval(),
-        false_abstention=paired.false_abstention(name, risk) if failed < cases else Interval(),
+        auroc=paired.auroc(name) if known else Interval(),
+        false_abstention=paired.false_abstention(name, risk) if known else Interval(),
         cases=cases,
         failed=failed,
         errors=errors,
@@ -406,6 +403,7 @@ def _numbers(
 
 def scorers_document(found: ScorerComparison) -> Document:
     """Make the report of a comparison of scorers."""
+    small = Prose(explained("leak"), small=True)
     return Document(
         name="compare-scorers",
         title="Scorers compared",
@@ -414,10 +412,7 @@ def scorers_document(found: ScorerComparison) -> Document:
         warnings=_WORDS.paragraphs("warnings", found),
         sections=[
             Section("Results", (_table(found), _differences(found))),
-            Section(
-                "How to read this",
-                (*_WORDS.paragraphs("how_to_read"), Prose(explained("leak"), small=True)),
-            ),
+            Section("How to read this", (*_WORDS.paragraphs("how_to_read"), small)),
         ],
         values=found.to_dict(),
     )
@@ -442,15 +437,11 @@ def _table(found: ScorerComparison) -> Table:
 
 
 def _differences(found: ScorerComparison) -> Table | None:
-    if not found.differences:
-        return None
-    first, second, aurocs, losses = zip(*found.differences, strict=True)
-    auroc = [Cell.difference(one, "{:+.3f}".format) for one in aurocs]
-    lost = list(map(Cell.difference, losses))
-    return Table.from_columns(
-        "difference",
-        [f"{one} − {other}" for one, other in zip(first, second, strict=True)],
-        [("AUROC", auroc), ("false abstention", lost)],
-        caption="Differences on the same questions",
-        notes=(_WORDS.text("notes", found.passages),),
-    )
+    names = [f"{first} − {second}" for first, second, *_ in found.differences]
+    columns: list[tuple[str, Sequence[object]]] = [
+        ("AUROC", [Cell.difference(one, "{:+.3f}".format) for *_, one, _ in found.differences]),
+        ("false abstention", [Cell.difference(one) for *_, one in found.differences]),
+    ]
+    caption, note = "Differences on the same questions", _WORDS.text("notes", found.passages)
+    table = Table.from_columns("difference", names, columns, caption=caption, notes=(note,))
+    return table if names else None

@@ -26,11 +26,9 @@ from ..parts import run_values
 SERVED = "served"
 # A shorter answer stands in a text by chance.
 _SHORT_ANSWER = 4
+_REVIEWED = ("reviewed", *Review.Verdict)
 # Seed of the bootstrap; fixed, so that the same run gives the same report.
 _SEED = 0
-_NOT_CALIBRATED = "'knowgate calibrate' on this run gives it"
-_NOTHING_HELD_OUT = "no question that the rates are about could be measured"
-_NOTHING_MEASURED = "no case of this kind could be measured"
 
 
 class ScoredCase:
@@ -49,7 +47,6 @@ class ScoredCase:
         passes: whether the context passes, by the policy or, for costs where nothing was held
             out, by the threshold that the other questions give; None without a policy.
         counted: whether the rates are about it; False without a policy.
-        held_out: whether it is, and that threshold is known not to rest on the question.
         review: what a person said of it.
         elsewhere: review found it answered by another passage: it counts in no rate.
         in_kb: the knowledge base was whole.
@@ -65,7 +62,7 @@ class ScoredCase:
         self.score = lowest if raw is None else raw
         self.relevance: float | None = None
         self.passes: bool | None = None
-        self.counted = self.held_out = False
+        self.counted = False
         said, calibration = run.reviews.get(row.case_id), run.calibration
         self.review = None if said is None else said.verdict
         self.elsewhere = self.review is Review.Verdict.ANSWERED
@@ -86,7 +83,6 @@ class ScoredCase:
         if row.kind is CaseKind.UNANSWERABLE:
             # The promise may be about left-out questions alone: then nothing rests on these.
             self.counted = self.counted or name not in calibration.calibration_questions
-        self.held_out = self.counted and not calibration.given_policy
 
 
 def scored_cases(run: MeasuredRun) -> tuple[ScoredCase, ...]:
@@ -137,6 +133,15 @@ def replayed_decisions(run: MeasuredRun, policy: Policy) -> Iterator[Decision]:
             yield decide_by_relevance(policy, row.raw_relevance if row.retrieved else None)
 
 
+# Of a kind of cases: what is counted, and the name of its share.
+_COUNTED = {
+    CaseKind.LEFT_OUT: ("abstained", "abstention_rate"),
+    CaseKind.IN_KB: ("abstained", "false_abstention_rate"),
+    CaseKind.UNANSWERABLE: ("abstained", "abstention_rate"),
+    CaseKind.ECHO: ("passed", "pass_rate"),
+}
+
+
 def kind_counts(run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> dict[str, Any]:
     """Count the cases of one kind.
 
@@ -148,22 +153,20 @@ def kind_counts(run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]
 
     Returns:
         Cases in the run; errors among them; those tested: measured, and not what the policy is
-        known to be fitted on; those `abstained` from and `passed`, None without a policy; and the
-        shares of both.
+        known to be fitted on; those `abstained` from, or of echoes those `passed`, None without a
+        policy; and their share.
     """
     rows = [row for row in run.rows if row.kind is kind]
     of_kind = [case for case in measured if case.row.kind is kind and case.counted]
     own = [case for case in of_kind if not (case.missed or case.elsewhere)]
-    passed, known = sum(bool(case.passes) for case in own), run.calibration is not None
-    abstained = len(own) - passed if known else None
+    count, share = _COUNTED[kind]
+    hits = sum(bool(case.passes) is (kind is CaseKind.ECHO) for case in own)
     return {
         "cases": len(rows),
         "errors": sum(row.error is not None for row in rows),
         "tested": len(own),
-        "abstained": abstained,
-        "passed": passed if known else None,
-        "abstention_rate": Interval.wilson(abstained or 0, len(own)),
-        "pass_rate": Interval.wilson(passed, len(own)),
+        count: None if run.calibration is None else hits,
+        share: Interval.wilson(hits, len(own)),
     }
 
 
@@ -235,78 +238,71 @@ class SignalsSummary:
     Attributes:
         scored: its cases with the answer and without, measured.
         scored_unanswerable: its questions that the user knows to be unanswerable, measured.
-        every: its cases without an error.
-        passages: number of different passages that hold their answers, or of sources, pages or
-            topics where these were left out. Where questions share one, the intervals are too
-            narrow: they take questions for independent.
-        errors_by_type: cases that could not be measured by type, most frequent first.
-        duplicates: questions that repeat an earlier one, case and white space aside.
-        duplicates_apart: those that count as evidence of their own all the same, since they name
-            other sources.
-        auroc: in-KB against left-out, retrieval misses included; all questions.
-        auroc_found_only: without retrieval misses.
-        auroc_unanswerable: these against unanswerable questions, None without any.
-        left_out: cases whose own passage had been left out; a higher rate is better.
-        in_kb: cases with the whole knowledge base; a lower rate is better.
-        echo: cases with the question as the first passage, None without any.
-        unanswerable: as `left_out`, None without any.
-        retrieval_misses: in-KB cases whose own passage was not retrieved; counted apart.
-        retrieval_miss_rate: of all measured in-KB cases; the retriever's share.
-        policy: that the rates are about; None before calibration.
-        served: of a run through a chain as it is served, else None.
-        shared_words: mean share of a question's content words that its own passage holds; None
-            where the passages are not stored.
-        made_by: of questions that programs made, how many by each.
-        questions: number of them, without unanswerable ones.
-        cases: number of cases that are stored.
-        errors: number of cases that could not be measured.
         live: nothing is known of where the answers are.
         known_questions: number of questions of which it is known where their answers are.
-        note_on_makers: what to know of questions that programs made; empty without any.
+        values: as `report.json` has them, with intervals in the place of their JSON, and None for
+            what a run has not. Among them: `passages`, the number of different passages that hold
+            the answers, or of sources, pages or topics where these were left out (where questions
+            share one, the intervals are too narrow: they take questions for independent);
+            `duplicates`, questions that repeat an earlier one, case and white space aside, and
+            `duplicates_apart`, those of them that count as evidence of their own all the same,
+            since they name other sources; `auroc`, in-KB against left-out cases, retrieval misses
+            included, and `auroc_found_only` without these; `shared_words`, the mean share of a
+            question's content words that its own passage holds.
     """
 
     def __init__(self, run: MeasuredRun) -> None:
-        self.run = run
-        self.every = every = scored_cases(run)
+        self.run, every = run, scored_cases(run)
         self.scored = [case for case in every if case.row.kind in CaseKind.twins()]
-        self.scored_unanswerable = [
-            case for case in every if case.row.kind is CaseKind.UNANSWERABLE
-        ]
-        answerable = {row.question_id for row in run.rows if row.kind in CaseKind.twins()}
+        kinds = grouped(every, lambda case: case.row.kind)
+        self.scored_unanswerable = kinds.get(CaseKind.UNANSWERABLE, [])
+        in_kb, found = kinds.get(CaseKind.IN_KB, []), [case for case in every if case.found]
+        asked = {
+            kind: {row.question_id for row in run.rows if row.kind is kind} for kind in CaseKind
+        }
+        answerable = asked[CaseKind.IN_KB] | asked[CaseKind.LEFT_OUT]
         evidence = {run.questions[name].evidence for name in answerable - run.unmatched}
-        self.passages = len(evidence)
-        self.errors_by_type = error_types(run.rows)
-        self.duplicates, self.duplicates_apart = count_duplicates(run)
-        in_kb = [case for case in self.scored if case.in_kb]
-        found = [case for case in self.scored if case.found]
-        self.auroc, self.auroc_found_only = (_auroc(of, self.scored) for of in (in_kb, found))
-        self.left_out, self.in_kb = (
-            kind_counts(run, kind, every) for kind in (CaseKind.LEFT_OUT, CaseKind.IN_KB)
-        )
-        self.echo: dict[str, Any] | None = None
-        self.unanswerable: dict[str, Any] | None = None
-        self.auroc_unanswerable: Interval | None = None
-        if any(row.kind is CaseKind.ECHO for row in run.rows):
-            self.echo = kind_counts(run, CaseKind.ECHO, every)
-        if run.unanswerable:
-            self.unanswerable = kind_counts(run, CaseKind.UNANSWERABLE, every)
-            self.auroc_unanswerable = _auroc(found, self.scored_unanswerable)
-        self.retrieval_misses = len(in_kb) - len(found)
-        self.retrieval_miss_rate = Interval.wilson(self.retrieval_misses, len(in_kb))
-        self.policy = None if run.calibration is None else policy_values(run.calibration)
-        is_served = run.manifest.settings.retrieval == SERVED
-        self.served = served_counts(run) if is_served else None
-        self.shared_words = QuestionRecord.mean_shared_words(
-            (one.question, one.passage) for one in run.questions.values() if one.passage
-        )
-        self.made_by = dict(Counter(one.made_by for one in run.questions.values() if one.made_by))
-        alone = {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
-        self.questions = len({row.question_id for row in run.rows} - alone)
-        self.cases, self.errors = len(run.rows), sum(self.errors_by_type.values())
-        found_by: dict[str, int] = self.served["sources_found_by"] if self.served else {}
-        self.live = set(found_by) == {"unknown"}
-        self.known_questions = self.questions - found_by.get("unknown", 0) - len(run.unmatched)
-        self.note_on_makers = QuestionRecord.note_on_makers(self.made_by, self.questions)
+        questions = len(set().union(*asked.values()) - asked[CaseKind.UNANSWERABLE])
+        errors, duplicates = error_types(run.rows), count_duplicates(run)
+        served = served_counts(run) if run.manifest.settings.retrieval == SERVED else None
+        unknown = served["sources_found_by"] if served else {}
+        self.live = set(unknown) == {"unknown"}
+        self.known_questions = questions - unknown.get("unknown", 0) - len(run.unmatched)
+        counts = {kind: kind_counts(run, kind, every) for kind in _COUNTED}
+        misses, known = len(in_kb) - len(found), run.questions.values()
+        of_nothing = _auroc(found, self.scored_unanswerable)
+        reviews = {name: n for name, n in run.review_counts().items() if name in _REVIEWED}
+        self.values: dict[str, Any] = {
+            "questions": questions,
+            "passages": len(evidence),
+            "cases": len(run.rows),
+            "errors": sum(errors.values()),
+            "errors_by_type": errors,
+            "duplicates": duplicates[0],
+            "duplicates_apart": duplicates[1],
+            "policy": None if run.calibration is None else policy_values(run.calibration),
+            "cases_planned": run.manifest.cases,
+            "leave_out": run.manifest.settings.leave_out,
+            "unmatched": len(run.unmatched),
+            "left_out": counts[CaseKind.LEFT_OUT],
+            "in_kb": {
+                **counts[CaseKind.IN_KB],
+                "retrieval_misses": misses,
+                "retrieval_miss_rate": Interval.wilson(misses, len(in_kb)),
+            },
+            "echo": counts[CaseKind.ECHO] if asked[CaseKind.ECHO] else None,
+            "unanswerable": counts[CaseKind.UNANSWERABLE] if run.unanswerable else None,
+            "auroc": _auroc(in_kb, self.scored),
+            "auroc_found_only": _auroc(found, self.scored),
+            "auroc_unanswerable": of_nothing if run.unanswerable else None,
+            "served": served,
+            "shared_words": QuestionRecord.mean_shared_words(
+                (one.question, one.passage) for one in known if one.passage
+            ),
+            "made_by": dict(Counter(one.made_by for one in known if one.made_by)) or None,
+            "reviews": reviews if reviews["reviewed"] else None,
+            "refusal": run.refusal,
+        }
 
     @classmethod
     def read(cls, run_dir: str | os.PathLike[str]) -> SignalsSummary:
@@ -317,72 +313,37 @@ class SignalsSummary:
         """
         return cls(MeasuredRun.read(run_dir, unfinished=True))
 
-    @property
-    def reviews(self) -> dict[str, int]:
-        """How many left-out cases were reviewed, and with which verdict; empty without any."""
-        said = Counter(review.verdict for review in self.run.reviews.values())
-        verdicts = {verdict.value: said[verdict] for verdict in Review.Verdict}
-        return {"reviewed": said.total(), **verdicts} if said else {}
-
-    def note(self, rate: Interval, *, by_policy: bool = True) -> str:
+    def note(self, name: str, rate: Interval) -> str:
         """Say why a rate is undefined; empty where it is not.
 
         Args:
+            name: its key in `values`.
             rate: of this summary.
-            by_policy: it is about what the policy does.
         """
         if rate.value is not None:
             return ""
-        if not by_policy:
-            return _NOTHING_MEASURED
-        return _NOT_CALIBRATED if self.policy is None else _NOTHING_HELD_OUT
-
-    def _kind(
-        self, kind: dict[str, Any], count: str = "abstained", rate: str = "abstention_rate"
-    ) -> dict[str, Any]:
-        counts = {name: kind[name] for name in ("cases", "errors", "tested", count)}
-        return {**counts, rate: self._noted(kind[rate])}
-
-    def _noted(self, rate: Interval, *, by_policy: bool = True) -> dict[str, Any]:
-        note = self.note(rate, by_policy=by_policy)
-        return {**rate.to_dict(), **({"note": note} if note else {})}
+        if not name.endswith(("abstention_rate", "pass_rate")):
+            return "no case of this kind could be measured"
+        if self.run.calibration is None:
+            return "'knowgate calibrate' on this run gives it"
+        return "no question that the rates are about could be measured"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        run, manifest = self.run, self.run.manifest
-        in_kb = self._kind(self.in_kb)
-        in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
-        in_kb["retrieval_misses"] = self.retrieval_misses
-        in_kb["retrieval_miss_rate"] = self._noted(self.retrieval_miss_rate, by_policy=False)
-        names = ("questions", "passages", "cases", "errors", "errors_by_type", "duplicates")
-        value = {name: getattr(self, name) for name in (*names, "duplicates_apart", "policy")}
-        aurocs = ("auroc", "auroc_found_only", "auroc_unanswerable")
-        # What only some runs have.
-        further = {
-            "served": self.served,
-            "shared_words": self.shared_words,
-            "made_by": self.made_by or None,
-            "reviews": self.reviews or None,
-            "echo": self.echo and self._kind(self.echo, "passed", "pass_rate"),
-            "unanswerable": self.unanswerable and self._kind(self.unanswerable),
-            "refusal": run.refusal
-            and {"problems": run.refusal.problems, "advice": run.refusal.advice},
-            **{
-                name: self._noted(rate, by_policy=False)
-                for name in aurocs
-                if (rate := getattr(self, name)) is not None
-            },
+        values = {
+            name: self._json(name, value)
+            for name, value in self.values.items()
+            if value is not None or name == "policy"
         }
-        value |= {
-            "cases_planned": manifest.cases,
-            "leave_out": manifest.settings.leave_out,
-            "unmatched": len(run.unmatched),
-            "left_out": self._kind(self.left_out),
-            "in_kb": in_kb,
-            **{name: part for name, part in further.items() if part is not None},
-        }
-        own = {name: as_json(part) for name, part in value.items()}
-        return {**run_values(manifest, own), "settings": dict(run.settings)}
+        return {**run_values(self.run.manifest, values), "settings": dict(self.run.settings)}
+
+    def _json(self, name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._json(key, item) for key, item in value.items()}
+        if not isinstance(value, Interval):
+            return as_json(value)
+        note = self.note(name, value)
+        return {**value.to_dict(), **({"note": note} if note else {})}
 
 
 def count_duplicates(run: MeasuredRun) -> tuple[int, int]:

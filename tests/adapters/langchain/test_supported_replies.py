@@ -22,7 +22,7 @@ from knowgate.adapters.langchain import AbstainedError, RagOptions
 from knowgate.guard import DecisionLog, Guard, GuardMetrics, GuardOptions, Policy
 from knowgate.guard.signals.support import Support, SupportCheck
 from knowgate.guard.testing import FakeScorer
-from knowgate.offline_eval.policies.shadow import ShadowLog
+from knowgate.offline_eval.policies import shadow_report
 from tests.adapters.langchain.agents import agent, asking, call, streamed
 from tests.adapters.langchain.fakes import run
 
@@ -237,7 +237,7 @@ def test_checked_replies_are_logged_without_text_unless_asked(tmp_path: Path, te
     assert {line["question_id"] for line in lines} == {log.question_id("When?")}
     assert len(replies[0]["sentences"]) == 2
     assert (GOOD in json.dumps(replies)) is text
-    assert len(ShadowLog.read([tmp_path]).decisions) == 2
+    assert shadow_report([tmp_path]).values["decisions"] == 2
 
 
 class OneAtATime:

@@ -122,7 +122,7 @@ def test_what_cannot_be_mixed_is_refused(knowgate: Knowgate, folder: Path) -> No
     refused(measure(knowgate, "mix:lexical"), "no mix of two to 5")
     refused(knowgate("check", "--questions", "q.jsonl", "--scorer", mix), "two commands")
     assert measure(knowgate, mix, "--limit", "12").code in (0, 1)
-    refused(calibrate(knowgate, "--mix", "--promise", "selective"), "--mix", "leak")
+    refused(calibrate(knowgate, "--mix", "--promise", "selective"), "--mix", "selective")
     refused(calibrate(knowgate, "--mix"), "too few to fit a mix")
     run = next(folder.glob("runs/*/"))
     alone = ("calibrate", "--run", run, "--out", "p.json", "--mix")

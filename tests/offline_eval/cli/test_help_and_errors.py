@@ -16,8 +16,11 @@ import pytest
 from knowgate.offline_eval.cli._app import COMMANDS
 from knowgate.offline_eval.cli._console import print_table
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.suites import test_own_suite
 from tests.support.commands import command
 from tests.support.paths import ROOT
+
+NEEDY = f"python:{test_own_suite.__name__}:Needy"
 
 
 def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
@@ -36,6 +39,7 @@ def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
         (["apply", "--bogus"], "No such option"),
         (["apply"], "Missing option '--input'"),
         (["measure", "--out", "x"], "Missing option '--questions'"),
+        (["eval", NEEDY, "--out", "x"], "Missing option '--most'"),
         (["measure", "--questions", "x", "--out", "y", "--top-k", "many"], "'--top-k'"),
         (["calibrate", "--run", "x", "--out", "y", "--risk", "lots"], "'--risk'"),
     ],

@@ -13,8 +13,8 @@ import pytest
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.offline_eval.run import CallLimits
-from knowgate.offline_eval.run._rows import UnstorableRowError
 from knowgate.offline_eval.run.calls import Calls, Progress
+from knowgate.offline_eval.run.rows import UnstorableRowError
 from knowgate.offline_eval.run.table import Table
 from tests.support.any_rows import any_rows, any_table
 from tests.support.deadlines import awith_enough_time

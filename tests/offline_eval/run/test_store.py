@@ -15,8 +15,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import Run
-from knowgate.offline_eval.run._rows import UnstorableRowError, stored_rows
 from knowgate.offline_eval.run.manifest import Manifest
+from knowgate.offline_eval.run.rows import UnstorableRowError, stored_rows
 from knowgate.offline_eval.run.table import TableSpec
 from tests.support.any_rows import AnyRow, any_rows, any_table
 

@@ -134,6 +134,26 @@ def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -
     assert all(row.right for row in found)
 
 
+class Needy(Sums):
+    """Asks for a number, and fails."""
+
+    class settings(Settings):  # noqa: N801
+        most: int
+
+    name = "needy"
+
+    def answer(self, cases: Sequence[Sum], system: System) -> list[Row]:
+        """Raise an error that quotes a question."""
+        raise KeyError(cases[0].question)
+
+
+def test_an_error_of_the_suite_says_which_function_raised_it(tmp_path: Path) -> None:
+    run_suite(Needy(), Needy.settings(upto=1, most=1), tmp_path, [System("model", Calculator())])
+
+    (row,) = read_suite_run(tmp_path, Needy()).rows
+    assert row.error.detail == f"KeyError was raised in {__name__}.Needy.answer"
+
+
 def test_a_model_that_hangs_is_a_row(tmp_path: Path) -> None:
     options = RunOptions(CallLimits(timeout=0.02))
 

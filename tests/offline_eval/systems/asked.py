@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -18,11 +20,17 @@ from knowgate.offline_eval.policies import calibrate_run
 from knowgate.offline_eval.suites import SuiteSettings, run_suite
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.suites.parts import RunOptions
-from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 
 _DOOR = re.compile(r"When does the (\w+) open\?")
+
+
+Comparison = partial(
+    SimpleNamespace, models=(), prompts=("basic",), retrievals=("basic_rag",), guards=("off",),
+    replay=(), scorer=None, writer=None,
+)  # fmt: skip
+"""What is compared."""
 
 
 def read_the_passages(messages: Sequence[BaseMessage]) -> str:
@@ -62,7 +70,7 @@ def calibrated_run(folder: Path, questions: int = 40) -> Path:
 def run(
     questions: Path | Sequence[Path],
     out: Path,
-    comparison: Comparison,
+    comparison: Any,
     *,
     settings: SuiteSettings | None = None,
     encoder: Callable[[], Encoder] = ToyEncoder,

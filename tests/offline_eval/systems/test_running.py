@@ -17,9 +17,9 @@ from knowgate.offline_eval.run import CallLimits, RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplyRow
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems.comparison import Comparison
 from knowgate.offline_eval.systems.plan import load_system_prompt
 from tests.offline_eval.systems.asked import (
+    Comparison,
     GreedyReader,
     answering_policy,
     calibrated_run,

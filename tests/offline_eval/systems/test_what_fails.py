@@ -17,10 +17,9 @@ from knowgate.guard import Decision, Reason, Route
 from knowgate.offline_eval.run import CallLimits, RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import replying as _contexts
-from knowgate.offline_eval.systems.comparison import Comparison
+from tests.offline_eval.cli.commands import read_lines
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
-from tests.offline_eval.systems.asked import reader, run
+from tests.offline_eval.systems.asked import Comparison, reader, run
 from tests.support.deadlines import with_enough_time
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
 
@@ -99,8 +98,8 @@ def test_embedding_the_knowledge_base_takes_no_case_over_its_deadline(tmp_path: 
             limits=CallLimits(timeout=seconds, max_attempts=1),
         )
 
-        contexts = _contexts.read_contexts(out)
-        assert all(found.error is None for found in contexts.values())
+        contexts = read_lines(out / "contexts.jsonl")
+        assert all(found["error"] is None for found in contexts)
         assert done.totals.failed == 0
 
     with_enough_time(check)

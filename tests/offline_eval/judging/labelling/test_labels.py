@@ -153,7 +153,7 @@ def test_settling_makes_the_consensus(run: RepliesRun) -> None:
 
 def test_settling_does_not_change_agreement_and_can_go_on_later(run: RepliesRun) -> None:
     disagreeing(run)
-    before = Agreement.of(Labels.read(run.folder), "abstention")
+    before = Agreement.of(Labels.read(run.folder), "abstention").to_dict()
     session = LabelSession.consensus(run, "carol")
     session.label(
         0,
@@ -161,7 +161,7 @@ def test_settling_does_not_change_agreement_and_can_go_on_later(run: RepliesRun)
         "no" if session.item(0)["steps"][0]["criterion"] == "abstention" else "tier_1",
     )
 
-    assert Agreement.of(Labels.read(run.folder), "abstention") == before
+    assert Agreement.of(Labels.read(run.folder), "abstention").to_dict() == before
     again = LabelSession.consensus(run, "dora")
     assert len(again) == 3
     assert again.state()["statuses"].count("done") == 1

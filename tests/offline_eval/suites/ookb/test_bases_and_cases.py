@@ -11,10 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint, InputError
+from knowgate.offline_eval.data.bases import read_bases
 from knowgate.offline_eval.data.embedding import embed_all
 from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run.questions import CaseKind
-from knowgate.offline_eval.suites.ookb._cases import build_cases, left_out_check, read_bases
+from knowgate.offline_eval.suites.ookb import MEASURE
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.systems.leaving_out import left_out_check
 
 
 def write_document(path: Path, name: str | None, ids: list[str]) -> Path:
@@ -66,15 +69,13 @@ def test_two_bases_of_one_name_are_refused(tmp_path: Path) -> None:
         read_bases([one, two])
 
 
-_RECORDS = [
-    QuestionRecord("a", "Who?", "Ann.", passage="About Ann."),
-    QuestionRecord("b", "When?", "At nine.", passage="About\n Ann. "),
-    QuestionRecord("c", "Where?", " Ann.\n", passage="About towns."),
-]
+def test_each_question_is_asked_twice_in_the_order_of_the_file(tmp_path: Path) -> None:
+    asked = [("a", "Who?", "Ann."), ("b", "When?", "At nine."), ("c", "Where?", " Ann.\n")]
+    rows = [dict(zip(("id", "question", "answer"), one, strict=True)) for one in asked]
+    file = tmp_path / "q.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
-
-def test_each_question_is_asked_twice_in_the_order_of_the_file() -> None:
-    cases = build_cases(_RECORDS, KnowledgeBase.of(_RECORDS, PassageKind.ANSWER, where="kb"))
+    cases = MEASURE.cases(MeasureSettings(questions=file))
 
     assert [case.case_id for case in cases] == [
         f"{name}/{kind}" for name in "abc" for kind in ("in_kb", "left_out")

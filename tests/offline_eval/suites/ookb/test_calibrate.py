@@ -69,9 +69,9 @@ def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others
     )
     abstention = _rates(found).left_out_abstention
     assert (abstention.value, abstention.n) == (kept / 60, 60)
-    summary = SignalsSummary.read(toy / "run")
-    assert summary.left_out["abstained"] == kept
-    assert summary.left_out["tested"] == 60
+    summary = SignalsSummary.read(toy / "run").values
+    assert summary["left_out"]["abstained"] == kept
+    assert summary["left_out"]["tested"] == 60
 
 
 def test_a_left_out_passage_that_was_retrieved_is_not_calibrated_on(toy: Path) -> None:
@@ -132,10 +132,10 @@ def test_the_question_stands_first_and_its_passage_is_left_out(measured: Path) -
 
 
 def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Path) -> None:
-    before = SignalsSummary.read(measured)
-    assert before.echo is not None
-    assert (before.echo["cases"], before.echo["tested"], before.echo["passed"]) == (COUNT, 0, None)
-    assert (before.left_out["cases"], before.in_kb["cases"]) == (COUNT, COUNT)
+    before = SignalsSummary.read(measured).values
+    echo = before["echo"]
+    assert (echo["cases"], echo["tested"], echo["passed"]) == (COUNT, 0, None)
+    assert (before["left_out"]["cases"], before["in_kb"]["cases"]) == (COUNT, COUNT)
     assert {record.case for record in CalibrationSet.of_run(measured).records} == {
         "in_kb",
         "left_out",
@@ -144,8 +144,7 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     calibrate_run(measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True)
 
     summary = SignalsSummary.read(measured)
-    assert summary.echo is not None
-    passed, tested = summary.echo["passed"], summary.echo["tested"]
+    passed, tested = summary.values["echo"]["passed"], summary.values["echo"]["tested"]
     assert passed is not None
     assert tested == COUNT
     rate = summary.to_dict()["echo"]["pass_rate"]

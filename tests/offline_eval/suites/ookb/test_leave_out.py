@@ -18,7 +18,7 @@ from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
-from knowgate.offline_eval.suites.ookb.leaving_out import sizes_of_units
+from knowgate.offline_eval.systems.leaving_out import sizes_of_units
 from knowgate.offline_eval.systems.served import ServedChain
 
 # The page of plans is repeated in that of prices; nothing else is alike.

@@ -20,9 +20,9 @@ from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
-from knowgate.offline_eval.suites.ookb.leaving_out import find_source, overlap, same_source
 from knowgate.offline_eval.suites.ookb.signals import SignalsSummary
 from knowgate.offline_eval.suites.parts import RunOptions
+from knowgate.offline_eval.systems.leaving_out import find_source, overlap, same_source
 from knowgate.offline_eval.systems.served import ServedChain
 from tests.support.tables import table
 

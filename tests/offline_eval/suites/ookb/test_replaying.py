@@ -20,8 +20,7 @@ from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings, OokbSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
-from knowgate.offline_eval.systems.comparison import Comparison
-from tests.offline_eval.systems.asked import answering_policy, calibrated_run, run
+from tests.offline_eval.systems.asked import Comparison, answering_policy, calibrated_run, run
 from tests.support.scripted_chat import ScriptedTextChat
 
 

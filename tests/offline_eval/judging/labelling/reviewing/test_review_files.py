@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from knowgate.guard.errors import InputError
 from knowgate.offline_eval.judging.labelling.review_session import (
     ReviewCase,
-    ReviewPassage,
     ReviewSession,
     _place,
 )
 from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
+from knowgate.offline_eval.run.questions import CaseKind, MeasuredRow, Question
 from tests.offline_eval.cli.commands import read_lines
 
 
@@ -84,7 +84,7 @@ def verdicts(run: Path) -> dict[str, str]:
 def test_the_probably_answered_case_comes_first_then_the_highest_relevance(
     session: ReviewSession,
 ) -> None:
-    assert [case.case_id for case in session.cases] == [
+    assert [case.row.case_id for case in session.cases] == [
         "fee/left_out",
         "tour/left_out",
         "dogs/left_out",
@@ -101,8 +101,13 @@ def test_any_cases_have_one_order(
 ) -> None:
     cases = [
         ReviewCase(
-            str(at), "q", "a", relevance, None, None,
-            (ReviewPassage("p", "t", "", 0.1, 0.9 if probable else 0.1),),
+            MeasuredRow(
+                case_id=str(at), question_id="q", kind=CaseKind.LEFT_OUT, retrieval_miss=False,
+                retrieved=("p",) * (relevance is not None), raw_relevance=relevance,
+                scores=(relevance,) * (relevance is not None), error=None,
+            ),
+            Question(question_id="q", question="q"),
+            probable=probable,
         )
         for at, (relevance, probable) in enumerate(drawn)
     ]  # fmt: skip

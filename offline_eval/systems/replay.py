@@ -6,19 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....guard.decision import Route
-from ...data.formats.replay import read_logs
-from ...run import Question
-from ...run.grouping import grouped
-from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
-from ...systems.comparison import Systems
-from ...systems.plan import Replayed, SystemUnderTest
-from ._cases import AskedBase, question_case
+from ...guard.decision import Route
+from ..data.formats.replay import read_logs
+from ..judging.run import GUARDS_OWN, OF_GUARD
+from ..run import Question
+from ..run.grouping import grouped
+from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from .comparison import Systems
+from .plan import Case, Replayed
 
-# What is known of a reply that a guard gave in the model's place, and why.
-OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
-GUARDS_OWN = "the guard's own reply"
 _NONE = ReplyContext(kind="none")
+Base = tuple[str, Mapping[str, Question], Mapping[str, StoredPassage]]
+"""A knowledge base: its name, its questions by the id in their file, and its passages by id."""
 
 
 class Replay:
@@ -46,12 +45,12 @@ class Replay:
     def __init__(
         self,
         paths: Sequence[str | os.PathLike[str]],
-        bases: Sequence[AskedBase],
+        bases: Sequence[Base],
         systems: Systems,
         *,
         limit: int | None = None,
     ) -> None:
-        self.systems: list[SystemUnderTest] = []
+        self.systems: list[ReplySystem] = []
         self.items: list[Replayed] = []
         self.questions: list[Question] = []
         self.passages: list[StoredPassage] = []
@@ -60,7 +59,7 @@ class Replay:
         if not paths:
             return
         found, known = read_logs(
-            paths, [(base.name, dict(base.questions), dict(base.passages)) for base in bases]
+            paths, [(name, dict(questions), dict(texts)) for name, questions, texts in bases]
         )
         asked = {
             question.question_id: question
@@ -80,18 +79,13 @@ class Replay:
                 self.systems.append(replayed)
                 for row in own:
                     case = cases[row.case_id]
-                    question, model, own_id = (
-                        asked[case.question_id],
-                        system.model,
-                        case.question_id,
-                    )
-                    by_model = memory.get((model, None, own_id))
+                    question, key = asked[case.question_id], (system.model, case.question_id)
                     item = Replayed(
                         system=replayed,
-                        case=question_case(question, case.kind, question.own_passage),
+                        case=Case.of(question, case.kind, question.own_passage),
                         base=case.knowledge_base,
                         logged=row,
-                        closed_book=memory.get((model, system.prompt, own_id)) or by_model,
+                        closed_book=memory.get((system.prompt, *key)) or memory.get((None, *key)),
                     )
                     self.items.append(item)
         answered = dict.fromkeys(case.question_id for case in cases.values())
@@ -133,12 +127,12 @@ class Replay:
 
 def _closed_book(
     logged: Mapping[str, ReplySystem], rows: Sequence[ReplyRow], cases: Mapping[str, ReplyCase]
-) -> dict[tuple[str, str | None, str], ReplyRow]:
-    """Logged replies without context by model, prompt and question; None for any prompt."""
-    found: dict[tuple[str, str | None, str], ReplyRow] = {}
+) -> dict[tuple[str | None, str, str], ReplyRow]:
+    """Logged replies without context by prompt, model and question; None for any prompt."""
+    found: dict[tuple[str | None, str, str], ReplyRow] = {}
     for row in rows:
         if row.context == _NONE and row.response is not None:
             system, question = logged[row.system_id], cases[row.case_id].question_id
-            found[system.model, system.prompt, question] = row
-            found.setdefault((system.model, None, question), row)
+            found[system.prompt, system.model, question] = row
+            found.setdefault((None, system.model, question), row)
     return found

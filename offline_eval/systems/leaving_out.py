@@ -2,11 +2,14 @@
 
 passages of questions ─► pages of each ─► with the pages on its topic ─► units of evidence
 documents of a chain ─► source of each question (or unmatched) ─► pages, topic ─► units
+
+`left_out_check` tells whether an answer stands elsewhere all the same.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,18 +19,22 @@ from itertools import compress
 from pathlib import Path
 
 from langchain_core.documents import Document
+from pydantic import BaseModel, ConfigDict
 
-from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, KnowgateError
-from ...data.diversity.uniqueness import words_of
-from ...data.embedding import embed_all
-from ...data.labels import Label, units
-from ...data.questions import KnowledgeBase, PassageKind, QuestionRecord
-from ...run import RowError
-from ...run.questions import FoundBy, LeaveOut, SourceRow
-from ...systems.served import ServedChain
-from ._cases import MeasuredCase
-from ._settings import DEFAULT_KEY, MeasureSettings
+from ...guard.engine import BiEncoderScorer
+from ...guard.errors import InputError, KnowgateError
+from ...guard.files import write_text
+from ...guard.read_models import read_models
+from ..data.diversity.uniqueness import words_of
+from ..data.embedding import embed_all
+from ..data.labels import Label, units
+from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
+from ..run import RowError
+from ..run.questions import FoundBy, LeaveOut, SourceRow
+from .served import ServedChain
+
+# Field of the metadata of documents that names their source.
+DEFAULT_KEY = "source"
 
 # Chunks are cut elsewhere than the passage that a question names: they share part of it.
 _GRAM, _SHARED = 4, 0.5
@@ -233,33 +240,6 @@ def _pages(records: Sequence[QuestionRecord], base: KnowledgeBase) -> dict[str, 
     }
 
 
-def left_out_together(
-    cases: Sequence[MeasuredCase], settings: MeasureSettings
-) -> list[MeasuredCase]:
-    """Say in each case which passages of the questions are left out with its own.
-
-    Raises:
-        InputError: all questions are on one page or topic, so that nothing is left.
-    """
-    base = next(one.knowledge_base for one in cases if one.case.passage_id)
-    assert base is not None
-    # All of the file: the pages of passages whose questions are not asked count, too.
-    records = QuestionRecord.read(settings.questions)
-    left_out, unit = passages_together(records, base, settings.leave_out)
-    if all(len(gone) == len(base.passages) for gone in left_out.values()):
-        raise InputError(
-            f"all questions are on one {settings.leave_out}",
-            where=str(settings.questions),
-            hint="leaving one out needs at least two: leave out less, or name other questions",
-        )
-    return [
-        replace(one, left_out=left_out[own], unit=unit[own])
-        if (own := one.case.passage_id)
-        else one
-        for one in cases
-    ]
-
-
 def sizes_of_units(
     path: Path, leave_out: LeaveOut, kind: PassageKind | None, *, served: bool
 ) -> list[int]:
@@ -312,7 +292,6 @@ class SourceSearch:
         chain: finds the documents.
         key: of their metadata.
         leave_out: what goes in a left-out case.
-        labels: of all documents, where they are known.
 
     Attributes:
         served: the most documents that the chain found for a question, as it serves them.
@@ -322,13 +301,11 @@ class SourceSearch:
         unit: by question, the source whose evidence it is.
     """
 
-    def __init__(
-        self, chain: ServedChain, key: str, leave_out: LeaveOut, labels: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, chain: ServedChain, key: str, leave_out: LeaveOut) -> None:
         self._chain, self._key, self._leave_out = chain, key, leave_out
         self._labels: dict[str, list[Label]] = defaultdict(list)
         self._spelled: dict[str, None] = {}
-        self._add_labels(labels)
+        self._add_labels(chain.labels)
         self._wide: dict[str, list[Document]] = {}
         self.served = 0
         self.sources: dict[str, Source] = {}
@@ -460,3 +437,77 @@ class SourceSearch:
 
 def _known(source: Source | None) -> bool:
     return source is not None and source.found_by is not FoundBy.UNKNOWN
+
+
+LEFT_OUT_FILE = "left_out_check.jsonl"
+
+
+class AnswerElsewhere(BaseModel):
+    """A passage that holds the whole answer of a question whose own passage is left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question_id: str
+    passage_id: str
+
+
+def left_out_check(
+    questions: Sequence[QuestionRecord], knowledge_base: KnowledgeBase
+) -> list[AnswerElsewhere]:
+    """Find passages besides the question's own that contain its whole answer word for word.
+
+    A left-out case whose answer stands elsewhere is none: a system that answers it is right.
+    Answers of fewer than four words are not looked for, nor what is said in other words.
+    """
+    words = {name: words_of(text) for name, text in knowledge_base.passages.items()}
+    plain = {name: f" {' '.join(found)} " for name, found in words.items()}
+    holders: dict[str, list[str]] = defaultdict(list)
+    for name, of_passage in words.items():
+        for word in dict.fromkeys(of_passage):
+            holders[word].append(name)
+    found: list[AnswerElsewhere] = []
+    for record in questions:
+        own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
+        if len(answer) < _GRAM:
+            continue
+        # Passages in which the whole answer stands have its rarest word.
+        rarest = min((holders.get(word, []) for word in answer), key=len)
+        found += [
+            AnswerElsewhere(question_id=record.question_id, passage_id=name)
+            for name in rarest
+            if name != own and f" {' '.join(answer)} " in plain[name]
+        ]
+    return found
+
+
+def note_left_out_check(
+    folder: Path, asked: Sequence[tuple[Sequence[QuestionRecord], KnowledgeBase]]
+) -> None:
+    """Write which other passages may answer a question whose own was taken out.
+
+    Nothing is written where the file is there already, or where nothing was taken out of a known
+    knowledge base.
+
+    Args:
+        folder: of the run.
+        asked: by knowledge base, the questions whose passage was taken out.
+    """
+    path = folder / LEFT_OUT_FILE
+    if path.exists() or not any(records for records, _ in asked):
+        return
+    found = [one for of_base in asked for one in left_out_check(*of_base)]
+    lines = (json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in found)
+    write_text(path, "".join(lines))
+
+
+def read_left_out_check(folder: Path) -> tuple[AnswerElsewhere, ...] | None:
+    """Read what the check found, in the order of the file; None where it was not made.
+
+    Raises:
+        InputError: a line of the file is broken; names file and line.
+    """
+    path = folder / LEFT_OUT_FILE
+    if not path.exists():
+        return None
+    hint = "remove the file, or make the check again"
+    return tuple(one for _, one in read_models(path, AnswerElsewhere, hint=hint, links=False))

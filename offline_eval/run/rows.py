@@ -79,21 +79,29 @@ def whole_lines(content: bytes, path: Path) -> Iterator[RawRow]:
         yield where, value
 
 
+def stored_bytes(path: Path) -> bytes:
+    """Return the content of a file; nothing where there is no file.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return read_bytes(path, links=False)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
+        ) from None
+
+
 def stored_rows(path: Path) -> list[RawRow]:
     """Return all whole rows of a file in their order; none where there is no file.
 
     Raises:
         InputError: the file cannot be read, or a row is damaged.
     """
-    try:
-        content = read_bytes(path, links=False)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
-        ) from None
-    return list(whole_lines(content, path))
+    return list(whole_lines(stored_bytes(path), path))
 
 
 DIGEST = "chain_digest"
@@ -185,19 +193,21 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(stem: Path) -> Iterator[None]:
+def locked(stem: Path, *, wait: bool = False) -> Iterator[None]:
     """Keep other processes out while this lasts, or until this process ends.
 
     The lock is a hidden file beside what it locks, so that a file can be replaced under it.
 
     Args:
-        stem: path of what is locked; the lock is `.<name>.lock` beside it.
+        stem: path of what is locked; the lock is `.<name>.lock` beside it, in a folder that is
+            made where missing.
+        wait: for a process that holds it.
 
     Raises:
         InputError: another process holds it, or the folder cannot be written.
     """
     path = stem.with_name(f".{stem.name}.lock")
-    while (held := _lock(path)) is None:
+    while (held := _lock(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
         pass  # its last holder removed the file this very moment: take the new one
     try:
         yield
@@ -207,15 +217,16 @@ def locked(stem: Path) -> Iterator[None]:
         os.close(held)
 
 
-def _lock(path: Path) -> int | None:
+def _lock(path: Path, how: int) -> int | None:
     """Open and lock the file; None where it is no longer under its name."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         file = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise unwritable(path.parent, error.strerror) from None
     failure: InputError | None = None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, how)
         if os.fstat(file).st_ino == path.stat().st_ino:
             return file
     except BlockingIOError:
