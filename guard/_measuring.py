@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -36,7 +36,7 @@ from .errors import (
 )
 from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
 from .process import cpu_count
-from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, at_once
 from .text import Request, TextWithMetadata
 
 # The passages of several questions.
@@ -313,16 +313,6 @@ def as_score(value: Any) -> float:
 _Result = TypeVar("_Result")
 
 
-def _run_now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-    """What a coroutine that waits for nothing returns."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        found: _Result = stop.value
-        return found
-    raise RuntimeError("a coroutine of the sync forms waits")
-
-
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 # No veto may have one of these names.
 _ROUTING = frozenset(map(str, SignalName))
@@ -357,7 +347,7 @@ class SignalRunner:
 
     def measure(self, need: Measure) -> Outcome:
         """The outcome of one need."""
-        return _run_now(self._single(need, None, awaits=False))
+        return at_once(self._single(need, None, awaits=False))
 
     async def ameasure(self, need: Measure) -> Outcome:
         """As `measure`, without blocking the event loop."""
@@ -365,7 +355,7 @@ class SignalRunner:
 
     def measure_batch(self, needs: Sequence[Measure], batch: dict[str, Patience]) -> list[Outcome]:
         """The outcomes of many needs, in order; those of one signal together where it can."""
-        return _run_now(self._batch(needs, batch, awaits=False))
+        return at_once(self._batch(needs, batch, awaits=False))
 
     async def ameasure_batch(
         self, needs: Sequence[Measure], batch: dict[str, Patience]
@@ -530,7 +520,7 @@ class SignalRunner:
 
         def here(context: contextvars.Context, job: tuple[int, Patience]) -> Outcome:
             index, patience = job
-            return context.run(_run_now, self._single(needs[index], patience, awaits=False))
+            return context.run(at_once, self._single(needs[index], patience, awaits=False))
 
         if awaits:
             found = await asyncio.gather(*(one(*job) for job in jobs))

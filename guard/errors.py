@@ -28,7 +28,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import time
 from collections.abc import Callable, Iterable, Iterator
+from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -233,6 +235,7 @@ def require_extra(extra: str) -> None:
 # Request timeout, too early, too many requests, and servers that are down or overloaded.
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 _MAX_CAUSES = 16
+_YEAR = 365 * 86_400.0
 
 
 def is_transient(error: BaseException) -> bool:
@@ -256,6 +259,23 @@ def is_transient(error: BaseException) -> bool:
         isinstance(cause, TimeoutError | ConnectionError | DeadlineExceededError)
         for cause in _causes(error)
     )
+
+
+def seconds_to_wait(header: str) -> float | None:
+    """Seconds in a `Retry-After` header, at most a year; None without a number or date.
+
+    Example:
+        >>> seconds_to_wait("7"), seconds_to_wait("9" * 400), seconds_to_wait("soon")
+        (7.0, 31536000.0, None)
+    """
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return min(seconds, _YEAR) if seconds >= 0 else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

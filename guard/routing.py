@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -464,6 +464,16 @@ class Measure:
 _Asked = TypeVar("_Asked")
 _Sent = TypeVar("_Sent")
 _Returned = TypeVar("_Returned")
+
+
+def at_once(body: Coroutine[Any, Any, _Returned]) -> _Returned:
+    """What a coroutine returns that waits for nothing, without an event loop."""
+    try:
+        body.send(None)
+    except StopIteration as stop:
+        found: _Returned = stop.value
+        return found
+    raise RuntimeError("the sync form of a call waits for an event loop")
 
 
 def drive(

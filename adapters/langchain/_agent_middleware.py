@@ -26,10 +26,9 @@ from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
-from ...guard.routing import adrive, drive
+from ...guard.routing import adrive, at_once, drive
 from ..shadow import ShadowDecider
 from ._answer import RetrievalError, document_again, told_values
-from ._both import at_once
 from ._documents import kept_documents, read_documents, readers, shown_text
 from ._planning import OnRetrieverError
 from ._replies import Replies

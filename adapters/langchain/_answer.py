@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
@@ -23,9 +23,6 @@ from ...guard.errors import KnowgateError
 from ...guard.signals.support.contracts import SentenceSupport, Support
 from ...guard.text import passage_text
 from ..shadow import LateDecision
-
-if TYPE_CHECKING:
-    pass
 
 
 class AbstainedError(KnowgateError):

@@ -6,23 +6,15 @@ waits for nothing else, so that it can be run without an event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...guard.routing import at_once
 
 if TYPE_CHECKING:
     from ...guard import Decision, Guard
 
 T = TypeVar("T")
-
-
-def at_once(body: Coroutine[Any, Any, T]) -> T:
-    """The result of a body in its sync form."""
-    try:
-        body.send(None)
-    except StopIteration as stop:
-        found: T = stop.value
-        return found
-    raise RuntimeError("the sync form of a call waits for an event loop")
 
 
 def each_at_once(body: AsyncGenerator[T, None]) -> Iterator[T]:

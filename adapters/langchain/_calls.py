@@ -6,13 +6,10 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import math
 import re
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
@@ -39,6 +36,7 @@ from ...guard.errors import (
     LanguageModelTimeoutError,
     PromptTooLongError,
     is_transient,
+    seconds_to_wait,
 )
 from ...guard.read_models import CheckedSettings
 
@@ -162,19 +160,11 @@ def retry_after(error: BaseException | None) -> float | None:
     while error is not None:
         headers = getattr(getattr(error, "response", None), "headers", None)
         if isinstance(headers, Mapping):
-            return _header_seconds(headers)
+            for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+                if (seconds := seconds_to_wait(headers.get(name, ""))) is not None:
+                    return seconds * unit
+            return None
         error = error.__cause__
-    return None
-
-
-def _header_seconds(headers: Mapping[str, str]) -> float | None:
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        value = headers.get(name, "")
-        with contextlib.suppress(ValueError):
-            seconds = float(value) * unit
-            return seconds if 0 <= seconds < math.inf else None
-        with contextlib.suppress(ValueError, TypeError):
-            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return None
 
 

@@ -22,8 +22,8 @@ from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
+from ...guard.routing import at_once
 from ._answer import GuardedAnswer
-from ._both import at_once
 from ._calls import (
     ChatLimits,
     Draws,

@@ -30,9 +30,10 @@ from ...guard.errors import (
     InputTooLargeError,
     PassageError,
 )
+from ...guard.routing import at_once
 from ...guard.text import passage_text
 from ._answer import RetrievalError
-from ._both import at_once, decided
+from ._both import decided
 
 if TYPE_CHECKING:
     from ...guard import InputLimits

@@ -10,7 +10,8 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError, KnowgateError
-from ._both import at_once, decided
+from ...guard.routing import at_once
+from ._both import decided
 from ._documents import kept_documents, read_found
 from ._planning import required
 from ._replies import Replies

@@ -21,9 +21,10 @@ from langchain_core.utils.aiter import aclosing
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
+from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer
-from ._both import at_once, each_at_once
+from ._both import each_at_once
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
 from ._guard_runnable import decide_all

@@ -16,11 +16,9 @@ import json
 import logging
 import math
 import re
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -34,7 +32,7 @@ from tenacity import (
 )
 from tenacity.wait import wait_random_exponential
 
-from ...guard.errors import InputError, is_transient
+from ...guard.errors import InputError, is_transient, seconds_to_wait
 from ._bodies import ServeError
 
 EVENT_STREAM = "text/event-stream"
@@ -43,7 +41,6 @@ _COMPLETION, _MODELS = "a chat completion", "a list of models"
 _MOST_ERROR_BYTES = 64 * 2**10
 _MOST_REPLY_BYTES = 32 * 2**20
 _MOST_WAIT = 5.0
-_YEAR = 365 * 86_400.0
 _CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 # The last event of a stream that is whole.
 _WHOLE = re.compile(rb"[\r\n]data: ?\[DONE\]\s*\Z")
@@ -292,7 +289,7 @@ async def _rejection(response: httpx.Response) -> ServeError:
     _logger.warning("the upstream answered %d", status)
     if status in (401, 403):
         return ServeError("upstream_key")
-    seconds = _retry_after(response.headers.get("retry-after", ""))
+    seconds = seconds_to_wait(response.headers.get("retry-after", ""))
     error = ServeError("upstream_failed", status=status)
     if status == 429:
         wait = str(max(1, math.ceil(seconds or 1)))
@@ -303,22 +300,6 @@ async def _rejection(response: httpx.Response) -> ServeError:
         code = await _code(response)
         return ServeError("upstream_rejected", named=f" ({code})" if code else "")
     return error
-
-
-def _retry_after(header: str) -> float | None:
-    """Seconds in a `Retry-After` header, at most a year; None without a number or date.
-
-    Example:
-        >>> _retry_after("7"), _retry_after("9" * 400), _retry_after("soon")
-        (7.0, 31536000.0, None)
-    """
-    seconds: float | None = None
-    if re.fullmatch(r"\d+(\.\d+)?", header, re.ASCII):
-        seconds = float(header)
-    else:
-        with suppress(ValueError, OverflowError):
-            seconds = max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    return None if seconds is None else min(seconds, _YEAR)
 
 
 async def _code(response: httpx.Response) -> str:

@@ -103,7 +103,8 @@ def fit_policy(
         The policy with its guarantee, and the test that it rests on.
 
     Raises:
-        ValueError: a record or an argument is out of its range.
+        InputError: an argument is out of its range.
+        ValueError: a record is, or the arguments do not go together.
 
     Source: fixed-sequence testing, Angelopoulos et al. 2021 (Learn then Test).
 
@@ -115,7 +116,7 @@ def fit_policy(
         ('follow_context', 'abstain')
     """
     bound = binding or PolicyBinding()
-    settings = FitSettings(delta, attempt, allowed_routes, conflict_between, bound)
+    settings = FitSettings(delta, attempt, tuple(allowed_routes), conflict_between, bound)
     if bound.cascade is not None and not isinstance(risk, Leak):
         raise ValueError("a cascade is fitted to a Leak")
     if bound.candidates > 1 and not isinstance(risk, Leak):

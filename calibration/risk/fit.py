@@ -6,21 +6,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, InstanceOf
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.artefacts import Guarantee, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
+from ...guard.errors import InputError
 from ...guard.fingerprint import CascadeRule, Fingerprint
 from ...guard.policy import IdentityCalibrator, Policy
+from ...guard.read_models import CheckedSettings
 from ...guard.routing import Calibrator
 from .. import CalibrationRecord, Interval, SelectiveCurve
 from ..monitoring import calibration_histograms
 from ..records import records_sha256
-from ..statistics import SMALLEST_PROBABILITY
 from ._statement import percent, say
 from .certificate import Certificate
-from .risks import Leak, PathPoint, Risk, Uncertified
+from .risks import CHECKED, Leak, PathPoint, Probability, Risk, Uncertified
 
 _MOST_MISSES = 1 / 3
 _RESAMPLES = 400
@@ -127,10 +131,11 @@ def separation(
 
 
 OnJudgeFailure = Literal["abstain", "cheap"]
+_Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True, slots=True)
-class Cascade:
+@checked_dataclass(frozen=True, config=CHECKED)
+class Cascade(CheckedSettings):
     """A costly scorer behind the cheap one, what it costs, and what its failures lead to.
 
     Costs are relative to one question of the cheap scorer.
@@ -146,18 +151,10 @@ class Cascade:
     """
 
     costly: Fingerprint
-    judge_cost: float = 200.0
-    abstention_cost: float = 20_000.0
+    judge_cost: _Cost = 200.0
+    abstention_cost: _Cost = 20_000.0
     on_failure: OnJudgeFailure = "abstain"
     strict: Fingerprint | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("judge_cost", "abstention_cost"):
-            value = getattr(self, name)
-            if not 0.0 <= value < math.inf:
-                raise ValueError(f"{name} must be at least 0 and finite, not {value}")
-        if self.on_failure not in get_args(OnJudgeFailure):
-            raise ValueError(f"on_failure must be 'abstain' or 'cheap', not {self.on_failure!r}")
 
 
 # A width of the band; the share of questions that the costly scorer would be asked about; of the
@@ -251,32 +248,19 @@ class PolicyBinding:
     candidates: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class FitSettings:
+@checked_dataclass(frozen=True, config=CHECKED)
+class FitSettings(CheckedSettings):
     """What does not depend on the kind of risk; see the arguments of `fit_policy`."""
 
-    delta: float
-    attempt: int | None
-    allowed_routes: Sequence[Route]
+    delta: Probability
+    attempt: Annotated[int, Field(strict=True, ge=1)] | None
+    allowed_routes: tuple[Route, ...]
     conflict_between: ConflictBetween
-    binding: PolicyBinding
+    binding: InstanceOf[PolicyBinding]
 
     def __post_init__(self) -> None:
-        if not SMALLEST_PROBABILITY <= self.delta <= 1 - SMALLEST_PROBABILITY:
-            raise ValueError(f"delta must be between 0 and 1, not {self.delta}")
-        number = self.attempt
-        if number is not None and (type(number) is not int or number < 1):
-            raise ValueError(f"attempt must be a whole number, 1 or more, not {number!r}")
-        if self.conflict_between not in get_args(ConflictBetween):
-            raise ValueError(
-                "conflict_between must be 'memory', 'passages' or 'both', not "
-                f"{self.conflict_between!r}"
-            )
         if self.binding.candidates < 1:
-            raise ValueError(f"candidates must be 1 or more, not {self.binding.candidates}")
-        if isinstance(self.allowed_routes, str):
-            raise ValueError("allowed_routes must be a sequence of routes")
-        object.__setattr__(self, "allowed_routes", tuple(map(Route, self.allowed_routes)))
+            raise InputError(f"candidates must be 1 or more, not {self.binding.candidates}")
 
     @property
     def level(self) -> float:

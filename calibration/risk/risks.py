@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
-from typing import Literal, get_args
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from ...guard.artefacts import Missing
+from ...guard.read_models import CheckedSettings
 from ..statistics import SMALLEST_PROBABILITY
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Closer to 0 no number of questions helps, and closer to 1 nothing is left to certify.
+Probability = Annotated[
+    float, Field(ge=SMALLEST_PROBABILITY, le=1 - SMALLEST_PROBABILITY, allow_inf_nan=False)
+]
+CHECKED = ConfigDict(extra="forbid")
 
 RiskKind = Literal[
     "selective", "follow", "answer", "false_abstention", "cost", "abstention", "leak"
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class LossTable:
+@dataclass(frozen=True, config=CHECKED)
+class LossTable(CheckedSettings):
     """What each error costs, in [0, 1]; everything else costs nothing.
 
     Attributes:
@@ -26,15 +38,9 @@ class LossTable:
         false_abstention: abstaining where the context or memory would have been right.
     """
 
-    wrong_follow: float = 1.0
-    wrong_answer: float = 1.0
-    false_abstention: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("wrong_follow", "wrong_answer", "false_abstention"):
-            value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"{name} must be within [0, 1], not {value}")
+    wrong_follow: _Share = 1.0
+    wrong_answer: _Share = 1.0
+    false_abstention: _Share = 0.0
 
     @property
     def all_or_nothing(self) -> bool:
@@ -42,8 +48,8 @@ class LossTable:
         return {self.wrong_follow, self.wrong_answer, self.false_abstention} <= {0.0, 1.0}
 
 
-@dataclass(frozen=True, slots=True)
-class RiskTarget:
+@dataclass(frozen=True, config=CHECKED)
+class RiskTarget(CheckedSettings):
     """A bound on one risk.
 
     Attributes:
@@ -58,14 +64,8 @@ class RiskTarget:
     """
 
     kind: RiskKind
-    bound: float
+    bound: Probability
     losses: LossTable = field(default_factory=LossTable)
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(RiskKind):
-            raise ValueError(f"unknown kind of risk {self.kind!r}")
-        if not SMALLEST_PROBABILITY <= self.bound <= 1 - SMALLEST_PROBABILITY:
-            raise ValueError(f"risk must be between 0 and 1, not {self.bound}")
 
     @classmethod
     def of_errors(
@@ -88,8 +88,8 @@ class RiskTarget:
         return (first, cls("follow", bound), cls("answer", bound))
 
 
-@dataclass(frozen=True, slots=True)
-class Leak:
+@dataclass(frozen=True, config=CHECKED)
+class Leak(CheckedSettings):
     """At most this share of the questions whose answer is missing passes as covered.
 
     Fitted on the raw relevance of records whose `case` is `in_kb`, or one of `MISSING_CASES`. The
@@ -103,12 +103,8 @@ class Leak:
             hold.
     """
 
-    bound: float
+    bound: Probability
     missing: Missing | None = None
-
-    def __post_init__(self) -> None:
-        _ = self.target
-        _require_missing(self.missing)
 
     @property
     def target(self) -> RiskTarget:
@@ -134,19 +130,15 @@ class Leak:
         return found if found < 1.0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+@dataclass(frozen=True, config=CHECKED)
+class Coverage(CheckedSettings):
     """At least this share of the questions is let through, with a bound on its risk.
 
     Attributes:
         share: in (0, 1).
     """
 
-    share: float
-
-    def __post_init__(self) -> None:
-        if not SMALLEST_PROBABILITY <= self.share <= 1 - SMALLEST_PROBABILITY:
-            raise ValueError(f"coverage must be between 0 and 1, not {self.share}")
+    share: Probability
 
     @property
     def target(self) -> RiskTarget:
@@ -154,8 +146,8 @@ class Coverage:
         return RiskTarget("abstention", 1.0 - self.share)
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+@dataclass(frozen=True, config=CHECKED)
+class Costs(CheckedSettings):
     """What errors cost against each other: the threshold that costs least, without a guarantee.
 
     Fitted on the same records as a `Leak`.
@@ -167,18 +159,10 @@ class Costs:
         missing: as for `Leak`; of both kinds each counts the same.
     """
 
-    leak: float
-    abstention: float = 1.0
-    missing_share: float = 0.5
+    leak: _Cost
+    abstention: _Cost = 1.0
+    missing_share: Probability = 0.5
     missing: Missing | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("leak", "abstention"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must cost more than 0, not {getattr(self, name)}")
-        if not 0.0 < self.missing_share < 1.0:
-            raise ValueError(f"missing_share must be between 0 and 1, not {self.missing_share}")
-        _require_missing(self.missing)
 
     def of(self, leak: float, false_abstention: float) -> float:
         """Mean cost per question at these rates.
@@ -203,8 +187,8 @@ class Costs:
         return f"for costs (a leak costs {self.leak:g}, an abstention {self.abstention:g}{mixed})"
 
 
-@dataclass(frozen=True, slots=True)
-class MaxAbstention:
+@dataclass(frozen=True, config=CHECKED)
+class MaxAbstention(CheckedSettings):
     """The strictest threshold that abstains from no more than a share, without a guarantee.
 
     Fitted on the same records as a `Leak`.
@@ -214,23 +198,13 @@ class MaxAbstention:
         missing: as for `Leak`.
     """
 
-    share: float
+    share: Probability
     missing: Missing | None = None
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.share < 1.0:
-            raise ValueError(f"share must be between 0 and 1, not {self.share}")
-        _require_missing(self.missing)
 
     @property
     def words(self) -> str:
         """What a threshold was chosen for."""
         return f"to abstain from at most {100 * self.share:.3g}% of answerable questions"
-
-
-def _require_missing(missing: object) -> None:
-    if missing not in (None, *get_args(Missing)):
-        raise ValueError(f"missing must be one of {', '.join(get_args(Missing))}, not {missing!r}")
 
 
 Uncertified = Costs | MaxAbstention
@@ -290,8 +264,8 @@ def questions_to_test(rule: LearningRule, testing: int) -> float:
 ConflictRule = Literal["ignore", "abstain"]
 
 
-@dataclass(frozen=True, slots=True)
-class PathPoint:
+@dataclass(frozen=True, config=CHECKED)
+class PathPoint(CheckedSettings):
     """Thresholds of the three routes.
 
     Attributes:
@@ -302,17 +276,9 @@ class PathPoint:
             (`ignore`; conflict then need not be measured), or the guard abstains.
     """
 
-    relevance: float | None
-    confidence: float | None
+    relevance: _Share | None
+    confidence: _Share | None
     on_conflict: ConflictRule = "ignore"
-
-    def __post_init__(self) -> None:
-        for name in ("relevance", "confidence"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value <= 1.0:
-                raise ValueError(f"{name} must be within [0, 1] or None, not {value}")
-        if self.on_conflict not in ("ignore", "abstain"):
-            raise ValueError(f"on_conflict must be 'ignore' or 'abstain', not {self.on_conflict!r}")
 
     @classmethod
     def grid(cls, relevance: Sequence[float], confidence: Sequence[float]) -> tuple[PathPoint, ...]:

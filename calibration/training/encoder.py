@@ -11,9 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...guard.engine.causal_model import choose_device, load_causal
 from ...guard.engine.embedded import save_embedded
 from ...guard.engine.model_folder import quiet_loading
@@ -187,20 +184,6 @@ class TrainableEncoder:
         mask = tokens["attention_mask"].bool()
         return output.last_hidden_state.float(), tokens["input_ids"], mask
 
-    def embed(self, texts: Sequence[str], *, batch_size: int = 32) -> NDArray[np.float32]:
-        """Unit-length mean embeddings of shape (len(texts), dimensions), for neighbours."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        found: NDArray[np.float32] | None = None
-        for start in range(0, len(order), batch_size):
-            places = order[start : start + batch_size]
-            with self._torch.no_grad():
-                encoded = self.encode([texts[i] for i in places], MAX_PASSAGE_PIECES)
-                rows = _mean(encoded).numpy()
-            if found is None:
-                found = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
-            found[places] = rows
-        return np.zeros((0, 1), dtype=np.float32) if found is None else found
-
     def save(self, folder: Path) -> None:
         """Write adapter_config.json and adapter_model.safetensors (float16) into a folder."""
         base = "sentence-transformers/all-MiniLM-L6-v2"
@@ -239,7 +222,7 @@ def similarities(
     torch: Any = optional_import("torch")
     functional = torch.nn.functional
 
-    cosine = _mean(questions) @ _mean(passages).T
+    cosine = mean_embeddings(questions) @ mean_embeddings(passages).T
     (asked, ids, asks), (told, told_ids, tells) = questions, passages
     asked, told = functional.normalize(asked, dim=-1), functional.normalize(told, dim=-1)
     pairs = torch.einsum("aid,bjd->abij", asked, told)
@@ -258,7 +241,8 @@ def similarities(
     return found
 
 
-def _mean(encoded: Encoded) -> Any:
+def mean_embeddings(encoded: Encoded) -> Any:
+    """Unit-length mean embeddings of shape (texts, dimensions)."""
     vectors, _, mask = encoded
     summed = (vectors * mask[..., None]).sum(1)
     return optional_import("torch").nn.functional.normalize(summed, dim=-1)

@@ -141,7 +141,7 @@ def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
             return tuple(targets)
         if guarantee.loss == _SELECTIVE:
             return RiskTarget("selective", guarantee.risk)
-    except (TypeError, ValueError):  # an unknown kind of risk or loss, or a bound out of range
+    except InputError:  # an unknown kind of risk or loss, or a bound out of range
         what = "the policy's guarantee has a bound that is not known here"
     raise InputError(what, where=where, hint="make one with `knowgate calibrate`")
 

@@ -20,7 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration.training.cases import TopicBatches
-from knowgate.calibration.training.encoder import TrainableEncoder
+from knowgate.calibration.training.encoder import (
+    MAX_PASSAGE_PIECES,
+    TrainableEncoder,
+    mean_embeddings,
+)
 from knowgate.calibration.training.sufficiency import train_on
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import optional_import
@@ -38,6 +42,7 @@ SOURCE_WEIGHTS = {
     "fairytaleqa": 0.7,
 }
 SEED = 0
+_TEXTS_AT_ONCE = 32
 _REPORT_EVERY = 50
 
 
@@ -74,6 +79,19 @@ def main() -> None:
     encoder.save(arguments.out)
 
 
+def embeddings(encoder: TrainableEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Unit-length mean embeddings of shape (len(texts), dimensions), for neighbours."""
+    torch: Any = optional_import("torch")
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    rows = []
+    with torch.no_grad():
+        for start in range(0, len(order), _TEXTS_AT_ONCE):
+            chosen = [texts[i] for i in order[start : start + _TEXTS_AT_ONCE]]
+            rows.append(mean_embeddings(encoder.encode(chosen, MAX_PASSAGE_PIECES)))
+    found: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(order)]
+    return found
+
+
 def _cached(
     encoder: TrainableEncoder, texts: Sequence[str], cache: Path | None
 ) -> NDArray[np.float32]:
@@ -84,7 +102,7 @@ def _cached(
         if key in kept:
             found: NDArray[np.float32] = kept[key].astype(np.float32)
             return found
-    found = encoder.embed(texts)
+    found = embeddings(encoder, texts)
     if cache is not None:
         library.save_file({key: found.astype(np.float16)}, cache)
     return found

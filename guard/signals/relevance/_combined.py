@@ -15,6 +15,7 @@ import logging
 import math
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from ...deadlines import (
 from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskBrokeOffError
 from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule, strict_kind
 from ...policy import default_calibrator
-from ...routing import Calibrator, adrive, drive
+from ...routing import Calibrator, adrive, at_once
 
 _logger = logging.getLogger("knowgate.guard")
 # Costly calls under way at once, stuck ones included.
@@ -106,25 +107,25 @@ class CombinedScorer(AwaitedScorer):
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """The first scorer's scores of each question's passages, and the value of all."""
-        return drive(self._values(questions, passages), self._answer)
+        return at_once(
+            adrive(self._values(questions, passages), partial(self._answer, is_async=False))
+        )
 
     async def ascore_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
-        return await adrive(self._values(questions, passages), self._aanswer)
+        return await adrive(self._values(questions, passages), partial(self._answer, is_async=True))
 
     @abstractmethod
     def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
         """Yields what to ask of which scorer, is sent its scores, returns the values of all."""
 
-    def _answer(self, asked: _Asked) -> Any:
+    async def _answer(self, asked: _Asked, *, is_async: bool) -> Any:
         reader, questions, passages = asked
+        if is_async:
+            return await reader.ameasure(questions, passages)
         return reader.measure(questions, passages)
-
-    async def _aanswer(self, asked: _Asked) -> Any:
-        reader, questions, passages = asked
-        return await reader.ameasure(questions, passages)
 
 
 def strict_reading(scorer: RelevanceScorer) -> RelevanceScorer:
@@ -409,35 +410,26 @@ class CascadeScorer(CombinedScorer):
         )
         return verdicts
 
-    def _answer(self, asked: _Asked) -> Any:
+    async def _answer(self, asked: _Asked, *, is_async: bool) -> Any:
         """Scores of the cheap scorer; verdicts of the costly one, or what was raised instead."""
         reader, questions, passages = asked
         if reader is not self._costly:
-            return reader.measure(questions, passages)
-        try:
-            found = self._runner.call(
-                lambda: reader.measure(questions, passages), self._time(len(questions))
-            )
-            return self._levels(found)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
-            return _excused(error)
-
-    async def _aanswer(self, asked: _Asked) -> Any:
-        reader, questions, passages = asked
-        if reader is not self._costly:
-            return await reader.ameasure(questions, passages)
+            return await super()._answer(asked, is_async=is_async)
         seconds = self._time(len(questions))
+        measure = partial(reader.measure, questions, passages)
         try:
-            if reader.awaited:
-                return self._levels(await within(reader.ameasure(questions, passages), seconds))
-            return self._levels(
-                await self._runner.acall(lambda: reader.measure(questions, passages), seconds)
-            )
+            if not is_async:
+                found = self._runner.call(measure, seconds)
+            elif reader.awaited:
+                found = await within(reader.ameasure(questions, passages), seconds)
+            else:
+                found = await self._runner.acall(measure, seconds)
+            return self._levels(found)
         except asyncio.CancelledError as error:
-            if asked_to_stop():
+            if not is_async or asked_to_stop():
                 raise  # the caller cancelled this question, not the scorer itself
             return _excused(TaskBrokeOffError(type(error).__name__))
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
             return _excused(error)
 
     def _time(self, questions: int) -> float | None:

@@ -78,7 +78,7 @@ def test_what_cannot_be_compared_is_rejected() -> None:
         calibrate_records([strong, strong], 0.1, delta=DELTA)
     with pytest.raises(ValueError, match="for a Leak"):
         fit_policy(strong.records, 0.1, delta=DELTA, binding=PolicyBinding(candidates=2))
-    with pytest.raises(ValueError, match="candidates must be 1 or more"):
+    with pytest.raises(InputError, match="candidates must be 1 or more"):
         fit_policy(strong.records, RISK, delta=DELTA, binding=PolicyBinding(candidates=0))
 
 

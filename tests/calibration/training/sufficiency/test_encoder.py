@@ -18,6 +18,7 @@ from knowgate.calibration.training.sufficiency import train_on
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.signals.relevance.late_interaction import word_piece_idf
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
+from tools.sufficiency.train import embeddings
 
 TEXTS = ["When does the library open?", "No.", "", "A ferry ticket is 12 euros. " * 80]
 
@@ -55,7 +56,7 @@ def test_a_fresh_adapter_changes_nothing_and_is_all_that_is_trained() -> None:
     assert all(p.dtype == torch.float32 for p in encoder.parameters())
     base = TokenEncoder(device="cpu").encode_first(TEXTS[:3])
     expected = np.stack([text.embedding for text in base])
-    assert encoder.embed(TEXTS[:3]) == pytest.approx(expected, abs=0.02)
+    assert embeddings(encoder, TEXTS[:3]) == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.slow
@@ -76,7 +77,7 @@ def test_a_saved_adapter_is_half_precision_names_no_place_and_goes_on_where_it_w
     again = TrainableEncoder(folder)
     for one, two in zip(encoder.parameters(), again.parameters(), strict=True):
         assert torch.allclose(one, two, atol=1e-3)
-    assert again.embed(TEXTS) == pytest.approx(encoder.embed(TEXTS), abs=0.01)
+    assert embeddings(again, TEXTS) == pytest.approx(embeddings(encoder, TEXTS), abs=0.01)
 
 
 def test_loading_and_saving_changes_no_weight_and_says_and_asks_nothing(
