@@ -18,8 +18,7 @@ from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import RepliesAsked, ReplyCase, ReplySystem, StoredPassage
 from ...systems.comparison import SystemRun, Systems
-from ...systems.estimate import COUNTED, estimated_costs
-from ...systems.plan import Asked, Case
+from ...systems.plan import COUNTED, Asked, Case, estimated_costs
 from ...systems.replay import Replay
 from ..parts import DryRun
 from ._settings import OokbSettings
@@ -172,7 +171,7 @@ def cost_table(prepared: Prepared) -> DryRun:
     settings = prepared.settings
     bases = {base.name: base for base in prepared.bases}
     sizes: Any = {"top_k": settings.top_k, "characters": settings.context_chars}
-    found = estimated_costs(prepared.systems, prepared, bases, **sizes)
+    found = estimated_costs(prepared, bases, prepared.systems.prompts, **sizes)
     guarded = {one.system_id for one in prepared.systems.live if one.guarded}
     lines = []
     for name, one in found.items():
