@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sufficiency_cases import Builder, Case, top_sets
 from sufficiency_measures import aggregator_of, progress, scored
 
-from knowgate.calibration.selective_metrics import OperatingPoint
+from knowgate.calibration.selective_metrics import SelectiveCurve
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json, write_json, write_text
 from knowgate.guard.signals.relevance import load_scorer
@@ -73,7 +73,7 @@ class Paired:
             for value in own:
                 above = (value > rest) + 0.5 * (value == rest)
                 wins[row] += np.bincount(owner, above, minlength=len(bad))
-        lost = OperatingPoint.false_abstention(np.concatenate(good).tolist(), rest.tolist(), LEAK)
+        lost = SelectiveCurve.false_abstention(np.concatenate(good).tolist(), rest.tolist(), LEAK)
         counts = (np.asarray([float(len(one)) for one in side]) for side in (good, bad))
         return cls(wins, *counts, float("nan") if lost is None else lost)
 

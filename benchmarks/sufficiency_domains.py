@@ -17,7 +17,6 @@ from sufficiency_cases import FAQ, Case, CaseSet
 from sufficiency_measures import LEAKS, Cell, Judgement, by_question, cell, judge, source_of
 
 from knowgate.calibration import Interval, SelectiveCurve
-from knowgate.calibration.selective_metrics import OperatingPoint
 from knowgate.calibration.training.cases import MixExample, fit_match_model
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
@@ -64,7 +63,7 @@ def figures_of(questions: Sequence[tuple[list[float], list[float]]]) -> list[flo
     positives = [value for above, _ in questions for value in above]
     negatives = [value for _, below in questions for value in below]
     found = [SelectiveCurve.auroc(positives, negatives)]
-    found += [OperatingPoint.false_abstention(positives, negatives, leak) for leak in LEAKS]
+    found += [SelectiveCurve.false_abstention(positives, negatives, leak) for leak in LEAKS]
     return [float("nan") if value is None else value for value in found]
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from sufficiency_cases import Case, CaseSet
 
 from knowgate.calibration import Interval, ReliabilityDiagram, SelectiveCurve
-from knowgate.calibration.selective_metrics import OperatingPoint
 from knowgate.calibration.training.cases import TrainingQuestion
 from knowgate.calibration.training.sufficiency import tune_relevance
 from knowgate.guard import RelevanceScorer
@@ -244,7 +243,7 @@ def cell(
         set_name=case_set.name,
         auroc=SelectiveCurve.bootstrap_auroc(by_question(judgements)),
         false_abstention={
-            leak: OperatingPoint.false_abstention(positives, negatives, leak) for leak in LEAKS
+            leak: SelectiveCurve.false_abstention(positives, negatives, leak) for leak in LEAKS
         },
         ece=ReliabilityDiagram.expected_error(
             [one.relevance for one in judgements], [one.sufficient for one in judgements]

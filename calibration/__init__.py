@@ -3,7 +3,7 @@
 CalibrationRecord                          what policies are fitted on
 fit_platt, CalibratorChoice                scores → probabilities
 ReliabilityDiagram                         how good probabilities are
-SelectiveCurve, OperatingPoint             how well scores tell cases apart, risk against coverage
+SelectiveCurve                             how well scores tell cases apart, risk against coverage
 PairedScores                               several scorers on the same cases, compared
 Interval, QuestionResamples, mcnemar …     intervals and paired tests
 fit_cascade_bands, fit_hidden_state_probe  parts of confidence estimators

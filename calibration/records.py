@@ -204,13 +204,10 @@ _HASHED = attrgetter(
 )  # fmt: skip
 
 
-_MOST = float(np.finfo(np.float64).max)
-
-
 def as_calibration_records(
     records: Iterable[object], *, raw: bool = False
 ) -> list[CalibrationRecord]:
-    """Check the records; those of other kinds or types are copied.
+    """Check the records, and copy them.
 
     Args:
         records: of any kind that has the attributes.
@@ -223,9 +220,6 @@ def as_calibration_records(
     model = _AnyScale if raw else _Probabilities
     found = []
     for number, record in enumerate(records):
-        if type(record) is CalibrationRecord and _is_sound(record, raw=raw):
-            found.append(record)
-            continue
         try:
             checked = model.model_validate(record, from_attributes=True)
         except ValidationError as error:
@@ -242,24 +236,6 @@ def records_sha256(records: Sequence[CalibrationRecord]) -> str:
 def lines_sha256(lines: Iterable[str]) -> str:
     """Hash of the lines, independent of their order."""
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
-
-
-def _is_sound(record: CalibrationRecord, *, raw: bool) -> bool:
-    """Whether validating would change nothing; far faster than the model."""
-    low, high = (-_MOST, _MOST) if raw else (0.0, 1.0)
-    signals = (
-        *((one, low, high) for one in (record.relevance, record.confidence, record.strict)),
-        (record.verdict, 0.0, 1.0),
-    )
-    outcomes = record.context_right, record.closed_book_right, record.conflict
-    return (
-        type(record.question_id) is type(record.group) is type(record.case) is str
-        and record.question_id != ""
-        and type(record.nothing_retrieved) is bool
-        and (type(record.weight) is float and 0.0 < record.weight < math.inf)
-        and all(one is None or type(one) is bool for one in outcomes)
-        and all(one is None or (type(one) is float and a <= one <= b) for one, a, b in signals)
-    )
 
 
 def _plain(value: Any) -> Any:

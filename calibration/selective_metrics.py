@@ -16,91 +16,6 @@ from numpy.typing import NDArray
 
 from .statistics import Floats, Interval, Numbers, QuestionResamples
 
-
-@dataclass(frozen=True, slots=True)
-class OperatingPoint:
-    """One threshold and what it would do.
-
-    Attributes:
-        threshold: pass from this score on (inclusive).
-        coverage: share of cases that may pass and do.
-        risk: share of cases that must not pass and do.
-    """
-
-    threshold: float
-    coverage: float
-    risk: float
-
-    @classmethod
-    def curve(
-        cls, may_pass: Sequence[float], must_not_pass: Sequence[float]
-    ) -> list[OperatingPoint]:
-        """Operating points at every distinct score, the strictest first.
-
-        Empty where either kind is missing.
-
-        Raises:
-            ValueError: a score is NaN.
-
-        Example:
-            >>> [(p.coverage, p.risk) for p in OperatingPoint.curve([0.9, 0.4], [0.5])]
-            [(0.5, 0.0), (0.5, 1.0), (1.0, 1.0)]
-        """
-        if not len(may_pass) or not len(must_not_pass):
-            return []
-        good = np.sort(np.asarray(may_pass, dtype=np.float64))
-        bad = np.sort(np.asarray(must_not_pass, dtype=np.float64))
-        if np.isnan(good).any() or np.isnan(bad).any():
-            raise ValueError("scores must not be NaN")
-        thresholds = np.unique(np.concatenate([good, bad]))[::-1]
-        coverage = 1 - np.searchsorted(good, thresholds, side="left") / len(good)
-        risk = 1 - np.searchsorted(bad, thresholds, side="left") / len(bad)
-        return [
-            cls(float(t), float(c), float(r))
-            for t, c, r in zip(thresholds, coverage, risk, strict=True)
-        ]
-
-    @staticmethod
-    def false_abstention(
-        positives: Sequence[float], negatives: Sequence[float], leak: float
-    ) -> float | None:
-        """Share of positives abstained from where at most `leak` of the negatives pass.
-
-        A case passes from the threshold on. The threshold is the most lenient one at which
-        `leak · len(negatives)` negatives, rounded down, or fewer pass; a positive that ties with
-        a negative passes only where that negative may pass too.
-
-        Args:
-            positives: scores of the cases that should pass.
-            negatives: scores of the cases that should not.
-            leak: share of negatives that may pass, in [0, 1].
-
-        Returns:
-            A share in [0, 1]; None where either kind is missing. Positives and negatives that
-            cannot be told apart give about `1 - leak`.
-
-        Raises:
-            ValueError: a score is NaN, or `leak` is out of range.
-
-        Example:
-            >>> OperatingPoint.false_abstention([0.9, 0.6, 0.4, 0.2], [0.5, 0.3, 0.1, 0.0], 0.25)
-            0.25
-        """
-        if not 0.0 <= leak <= 1.0:
-            raise ValueError(f"leak must be between 0 and 1, not {leak}")
-        good = np.asarray(positives, dtype=np.float64)
-        bad = np.sort(np.asarray(negatives, dtype=np.float64))[::-1]
-        if np.isnan(good).any() or np.isnan(bad).any():
-            raise ValueError("scores must not be NaN")
-        if not len(good) or not len(bad):
-            return None
-        may_pass = math.floor(leak * len(bad) + ROUNDING)
-        if may_pass >= len(bad):
-            return 0.0
-        # The best negative that must not pass: the threshold is the next score above it.
-        return float(np.mean(good <= bad[may_pass]))
-
-
 # A product such as 0.29 · 100 falls short of the whole number that it means.
 ROUNDING = 1e-9
 
@@ -281,6 +196,46 @@ class SelectiveCurve:
             return None
         weights = np.ones((1, len(positives)), dtype=np.float64), np.ones((1, len(negatives)))
         return float(weighted_auroc(np.asarray(positives), np.asarray(negatives), *weights)[0])
+
+    @staticmethod
+    def false_abstention(
+        positives: Sequence[float], negatives: Sequence[float], leak: float
+    ) -> float | None:
+        """Share of positives abstained from where at most `leak` of the negatives pass.
+
+        A case passes from the threshold on. The threshold is the most lenient one at which
+        `leak · len(negatives)` negatives, rounded down, or fewer pass; a positive that ties with
+        a negative passes only where that negative may pass too.
+
+        Args:
+            positives: scores of the cases that should pass.
+            negatives: scores of the cases that should not.
+            leak: share of negatives that may pass, in [0, 1].
+
+        Returns:
+            A share in [0, 1]; None where either kind is missing. Positives and negatives that
+            cannot be told apart give about `1 - leak`.
+
+        Raises:
+            ValueError: a score is NaN, or `leak` is out of range.
+
+        Example:
+            >>> SelectiveCurve.false_abstention([0.9, 0.6, 0.4, 0.2], [0.5, 0.3, 0.1, 0.0], 0.25)
+            0.25
+        """
+        if not 0.0 <= leak <= 1.0:
+            raise ValueError(f"leak must be between 0 and 1, not {leak}")
+        good = np.asarray(positives, dtype=np.float64)
+        bad = np.sort(np.asarray(negatives, dtype=np.float64))[::-1]
+        if np.isnan(good).any() or np.isnan(bad).any():
+            raise ValueError("scores must not be NaN")
+        if not len(good) or not len(bad):
+            return None
+        may_pass = math.floor(leak * len(bad) + ROUNDING)
+        if may_pass >= len(bad):
+            return 0.0
+        # The best negative that must not pass: the threshold is the next score above it.
+        return float(np.mean(good <= bad[may_pass]))
 
     @staticmethod
     def bootstrap_auroc(
@@ -467,7 +422,7 @@ class PairedScores:
     def false_abstention(self, scorer: str, leak: float) -> Interval:
         """Share of positives abstained from where at most `leak` of the negatives pass.
 
-        The threshold is chosen anew in each draw, see `OperatingPoint.false_abstention`.
+        The threshold is chosen anew in each draw, see `SelectiveCurve.false_abstention`.
         """
         return Interval.of_draws(*self._false_abstention(scorer, leak), self.count)
 
@@ -491,7 +446,7 @@ class PairedScores:
         """The value, and that of each draw; NaN where a case of a kind is missing."""
         if (scorer, leak) not in self._kept:
             good, bad = self._scores(scorer)
-            found = OperatingPoint.false_abstention(good.tolist(), bad.tolist(), leak)
+            found = SelectiveCurve.false_abstention(good.tolist(), bad.tolist(), leak)
             draws = [np.zeros(0)]
             if found is not None:
                 draws = [_false_abstentions(good, bad, *both, leak) for both in self._weights()]
@@ -534,7 +489,7 @@ class PairedScores:
 def _false_abstentions(
     good: Floats, bad: Floats, good_weights: Floats, bad_weights: Floats, leak: float
 ) -> Floats:
-    """`OperatingPoint.false_abstention` of each draw; NaN where one has no case of a kind."""
+    """`SelectiveCurve.false_abstention` of each draw; NaN where one has no case of a kind."""
     order = np.argsort(-bad, kind="stable")
     passing = np.cumsum(bad_weights[:, order], axis=1)
     allowed = np.floor(leak * passing[:, -1] + ROUNDING)

@@ -10,8 +10,9 @@ scorer loads what it needs when it is made.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .registry import names_on_use
 
 if TYPE_CHECKING:
     from ._guard import Guard
@@ -80,30 +81,20 @@ __all__ = [
 ]
 
 # Imported on first use: the command line and the adapters need a part of them only.
-_MODULES = {
-    name: module
-    for module, names in {
-        "_observers": "DecisionLog",
+__getattr__, __dir__ = names_on_use(
+    __name__,
+    {
         "_guard": "Guard",
         "_metrics": "GuardMetrics",
+        "_observers": "DecisionLog",
         "_options": "GuardOptions",
         "_signal": "Signal Veto",
         "contracts": "Confidence ConfidenceEstimator ConflictDetector Generation LanguageModel "
         "RelevanceScorer",
         "decision": "Decision Mode OnError Reason Route Scenario",
+        "errors": "FingerprintMismatchError InputError KnowgateError LanguageModelError "
+        "MissingDependencyError PolicyError QuestionError SignalError SignalTimeoutError",
         "policy": "Fingerprint Guarantee Policy",
         "text": "InputLimits Request",
-    }.items()
-    for name in names.split()
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module that holds `name` (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    },
+)

@@ -149,7 +149,6 @@ class Failures:
 
     def typed(self, signal: str, error: BaseException) -> KnowgateError:
         """What a guard raises, and counts, for an error of a signal."""
-        """The error of the guard for what a signal raised."""
         if isinstance(error, DeadlineExceededError):
             detail = f"not done by its deadline ({self._deadline_option(signal)})"
             return SignalTimeoutError(signal, detail)

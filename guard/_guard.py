@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, cached_property
+from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
@@ -31,7 +31,7 @@ from .routing import Flow, FlowSettings, Measure, Outcome, adrive, decision_flow
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
-    from ._tracing import DecisionSpan, GuardSpans
+    from ._tracing import DecisionSpan
     from .signals.support.contracts import ReplyVerdict
 
     _Begin = Callable[[int], Sequence[DecisionSpan]]
@@ -41,7 +41,6 @@ _MAX_READERS = 16
 _MAX_CHECKERS = 16
 _UNNAMED = "default"
 _Read = TypeVar("_Read")
-_READING = "too many earlier inputs are still being read"
 
 
 class _Parts(TypedDict, total=False):
@@ -103,12 +102,15 @@ class Guard:
         names = [*SignalName, *(one.veto.name for one in bound)]
         measured = [*signals.values(), *(one.veto for one in bound)]
         self._policy, self._scorer = policy, scorer
-        self._settings = FlowSettings(
-            policy, signals, bound, options.actions(names, measured), Mode(options.mode)
-        )
+        actions, seconds, turns = options.resolved(names, measured)
+        self._settings = FlowSettings(policy, signals, bound, actions, Mode(options.mode))
         self._limits = options.limits
         name = options.name or _UNNAMED
-        self._name = name
+        self._attributes = {
+            "knowgate.guard": name,
+            "knowgate.policy.fingerprint": policy.sha256[:12],
+            "knowgate.policy.calibrated": policy.state,
+        }
         self._readers = DeadlineRunner(_MAX_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
@@ -116,13 +118,8 @@ class Guard:
             own = {one.veto.name: str(one.reason) for one in bound}
             self._metrics = shared.of(name, vetoes=own, reasons=self.veto_reasons)
         self._observers = Observers(observers, policy, name, self._metrics).or_none()
-        self._runner = SignalRunner(
-            options.seconds(names, measured),
-            options.turns(names, measured),
-            DeadlineRunner(options.most_threads),
-            self._metrics,
-            options.max_concurrency,
-        )
+        pool, most = DeadlineRunner(options.most_threads), options.max_concurrency
+        self._runner = SignalRunner(seconds, turns, pool, self._metrics, most)
         self._replies = self._reply_checker(options)
         if self._metrics is not None:
             self._metrics.count("guards", policy.state)
@@ -335,7 +332,12 @@ class Guard:
         """As `decide`, without blocking the event loop."""
         started = time.perf_counter()
         with self._span() as span:
-            request = await self._aread(question, passages)
+            request: Request | QuestionError
+            try:
+                asked = (question,), (passages,), question, passages
+                request = await self._aread(read_request, *asked)
+            except InputError as error:
+                request = QuestionError(error.what)
             flow = self._flow(request, span)
             decision = await adrive(flow, self._runner.ameasure)
             return self._finish(decision, started, request, span)
@@ -384,7 +386,7 @@ class Guard:
         """As `decide_each`, without blocking the event loop."""
         started, patience = time.perf_counter(), dict[str, Patience]()
         with self._batch_span() as begin:
-            requests = await self._aread_batch(questions, passages)
+            requests = await self._aread(read_requests, questions, passages, questions, passages)
             spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
             decided = await adrive(
@@ -444,41 +446,32 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_turn(turn)
 
-    async def _aread(self, question: object, passages: object) -> Request | QuestionError:
-        """Read one input; on another thread where that may take long."""
-        try:
-            return await self._read_by(read_request, (question,), (passages,), question, passages)
-        except AllWorkersBusyError:
-            return QuestionError(_READING)
-
-    async def _aread_batch(
-        self, questions: Iterable[object], passages: Iterable[object]
-    ) -> list[Request | QuestionError]:
-        try:
-            return await self._read_by(read_requests, questions, passages, questions, passages)
-        except AllWorkersBusyError:
-            raise InputError(_READING) from None
-
-    async def _read_by(
+    async def _aread(
         self, read: Callable[..., _Read], questions: Any, passages: Any, *given: object
     ) -> _Read:
+        """Read input; on another thread where that may take long."""
         if InputLimits.reads_quickly(questions, passages):
             return read(*given, self._limits)
-        return await self._readers.acall(lambda: read(*given, self._limits), None)
+        try:
+            return await self._readers.acall(lambda: read(*given, self._limits), None)
+        except AllWorkersBusyError:
+            raise InputError("too many earlier inputs are still being read") from None
 
     def _span(self) -> AbstractContextManager[DecisionSpan | None]:
         """The span around one decision, if the application exports spans."""
-        return _UNTRACED if _is_untraced() else self._spans.decision()
+        if _is_untraced():
+            return _UNTRACED
+        from ._tracing import decision_span
+
+        return decision_span(self._attributes)
 
     def _batch_span(self) -> AbstractContextManager[_Begin | None]:
         """The span around a batch, if the application exports spans."""
-        return _UNTRACED if _is_untraced() else self._spans.batch()
+        if _is_untraced():
+            return _UNTRACED
+        from ._tracing import batch_span
 
-    @cached_property
-    def _spans(self) -> GuardSpans:
-        from ._tracing import GuardSpans
-
-        return GuardSpans(self._name, self._policy)
+        return batch_span(self._attributes)
 
     def _flows(
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]

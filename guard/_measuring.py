@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
 from ._signal import RoutingSignal, Signal, plain
-from .contracts import Confidence, RelevanceScorer, SetScore
+from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
 from .deadlines import (
     DeadlineRunner,
     Turns,
@@ -35,9 +35,12 @@ from .errors import (
     UnsupportedLanguageError,
 )
 from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
-from .process import Budget, cpu_count
+from .process import cpu_count
 from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
 from .text import Request, TextWithMetadata
+
+# The passages of several questions.
+_TextSets = Sequence[Sequence[str]]
 
 
 def has_methods(part: object, *names: str) -> bool:
@@ -83,18 +86,14 @@ class SetReader:
         joint = default_aggregator(scorer.fingerprint.kind) == JOINT
         return cls(scorer, joint=joint and has_methods(scorer, "score_sets"))
 
-    def measure(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
+    def measure(self, questions: Sequence[str], passages: _TextSets) -> list[SetScore]:
         """The scores and the value of each question; those of sets as they come."""
         if not questions:
             return []
         ask = getattr(self.scorer, "score_sets" if self.joint else "score_pairs")
         return self._read(ask(*self._asked(questions, passages)), passages)
 
-    async def ameasure(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
+    async def ameasure(self, questions: Sequence[str], passages: _TextSets) -> list[SetScore]:
         """As `measure`, without blocking the event loop."""
         if not self.awaited:
             return await call_on_thread(lambda: self.measure(questions, passages))
@@ -103,15 +102,13 @@ class SetReader:
         ask = getattr(self.scorer, "ascore_sets" if self.joint else "ascore_pairs")
         return self._read(await ask(*self._asked(questions, passages)), passages)
 
-    def _asked(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> tuple[Sequence[Any], ...]:
+    def _asked(self, questions: Sequence[str], passages: _TextSets) -> tuple[Sequence[Any], ...]:
         if self.joint:
             return questions, passages
         pairs = zip(questions, passages, strict=True)
         return ([(question, text) for question, texts in pairs for text in texts],)
 
-    def _read(self, found: Any, passages: Sequence[Sequence[str]]) -> list[SetScore]:
+    def _read(self, found: Any, passages: _TextSets) -> list[SetScore]:
         if self.joint:
             values = list(found)
             if len(values) != len(passages):
@@ -161,10 +158,10 @@ class RelevanceSignal(RoutingSignal[SetScore]):
     concurrent = False
 
     def __init__(self, policy: PolicyFields, scorer: RelevanceScorer) -> None:
-        found = scorer.fingerprint
+        joint = policy.aggregator == JOINT
+        found = checked_scorer(scorer, () if joint else ("score_pairs",)).fingerprint
         policy.require_scorer(found.probed(scorer) if policy.scorer.is_probed else found)
         self.on_unread: Callable[[str], None] | None = None
-        joint = policy.aggregator == JOINT
         if joint and policy.may_follow and not has_methods(scorer, "score_set", "score_sets"):
             raise PolicyError(
                 f"the policy judges passages together (aggregator {JOINT!r}), and a "
@@ -199,14 +196,12 @@ class RelevanceSignal(RoutingSignal[SetScore]):
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
         self._prepare(request)
-        [found] = self._reader.measure([request.question], [self._passages(request)])
-        return found
+        return self._reader.measure([request.question], [self._passages(request)])[0]
 
     async def ameasure(self, request: Request) -> SetScore:
         """As `measure`, without blocking the event loop."""
         self._prepare(request)
-        [found] = await self._reader.ameasure([request.question], [self._passages(request)])
-        return found
+        return (await self._reader.ameasure([request.question], [self._passages(request)]))[0]
 
     def measure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """The scores of several questions, in one call of the scorer."""
@@ -328,6 +323,7 @@ def _run_now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
     raise RuntimeError("a coroutine of the sync forms waits")
 
 
+_UNTRACED: AbstractContextManager[None] = nullcontext()
 # No veto may have one of these names.
 _ROUTING = frozenset(map(str, SignalName))
 # Indices of needs to be measured singly.
@@ -377,95 +373,71 @@ class SignalRunner:
         """As `measure_batch`, without blocking the event loop."""
         return await self._batch(needs, batch, awaits=True)
 
-    # -- one call -------------------------------------------------------------------
-
-    def _run(
-        self, signal: Signal[Any], task: Callable[[], _Result], patience: Patience | None
-    ) -> _Result:
-        """What a signal returns, once its turn has come.
-
-        Args:
-            signal: one that checks its deadline is called on the caller's own thread.
-            task: calls it.
-            patience: of the batch that it is called for; None for a single decision.
-        """
-        by = call_here if signal.checks_deadline else self._pool.call
-        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
-
-        def timed(patience: Patience) -> _Result:
-            with patience.measured(seconds) as left:
-                return by(task, left)
-
-        run = partial(by, task, seconds) if patience is None else partial(timed, patience)
-        return run() if turns is None else turns.call(run, *_terms(seconds, patience))
-
-    async def _arun(
+    async def _called(
         self,
         signal: Signal[Any],
-        task: Callable[[], _Result],
-        patience: Patience | None,
-        native: Callable[[], Awaitable[_Result]] | None,
-    ) -> _Result:
-        """As `_run`, without blocking the event loop; `native` awaits the signal, if it can be."""
-        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
-
-        async def timed() -> _Result:
-            block = nullcontext(seconds) if patience is None else patience.measured(seconds)
-            with block as left:
-                if native is not None:
-                    return await within(native(), left)
-                return await self._pool.acall(task, left)
-
-        return await (timed() if turns is None else turns.acall(timed, *_terms(seconds, patience)))
-
-    # -- one question ---------------------------------------------------------------
-
-    def _single(
-        self, need: Measure, patience: Patience | None, *, awaits: bool
-    ) -> Coroutine[Any, Any, Outcome]:
-        """Measure one need, under its span where the decision is traced."""
-        one = self._measured if need.span is None else self._traced
-        return one(need, patience, awaits=awaits)
-
-    async def _traced(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
-        assert need.span is not None
-        with need.span.signal(need.signal) as record:
-            return await self._measured(need, patience, awaits=awaits, record=record)
-
-    async def _measured(
-        self,
-        need: Measure,
+        form: str,
+        asked: Any,
+        check: Callable[[Any, Any], _Result],
         patience: Patience | None,
         *,
         awaits: bool,
-        record: Callable[[object], None] | None = None,
-    ) -> Outcome:
+    ) -> _Result:
+        """What a signal measured, checked, once its turn has come.
+
+        Args:
+            signal: one that checks its deadline is called on the caller's own thread.
+            form: of its methods, `measure` or `measure_many`.
+            asked: a request, or several.
+            check: takes what was measured, and what was asked.
+            patience: of the batch that it is called for; None for a single decision.
+            awaits: whether the event loop goes on meanwhile.
+        """
+        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
+        # What a batch takes tells nothing of one question.
+        told, waiting = (seconds, None) if patience is None else (None, patience.waiting)
+
+        def task() -> _Result:
+            return check(getattr(signal, form)(asked), asked)
+
+        by = call_here if signal.checks_deadline else self._pool.call
+        if not awaits and turns is None and patience is None:
+            return by(task, seconds)
+
+        async def native() -> _Result:
+            return check(await getattr(signal, f"a{form}")(asked), asked)
+
+        if turns is not None:
+            await turns.atake(waiting) if awaits else turns.take(waiting)
+        with (
+            nullcontext() if turns is None else turns.turn(told),
+            nullcontext(seconds) if patience is None else patience.measured(seconds) as left,
+        ):
+            if awaits and signal.has(f"a{form}"):
+                return await within(native(), left)
+            return await self._pool.acall(task, left) if awaits else by(task, left)
+
+    async def _single(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
+        """Measure one need, under its span where the decision is traced."""
         signal, request = need.signal, need.request
         started = time.perf_counter()
-
-        async def native() -> Any:
-            return signal.check(await signal.ameasure(request), request)
-
-        def task() -> Any:
-            return signal.check(signal.measure(request), request)
-
         value: Any
-        try:
-            if patience is not None and patience.over:
-                value = self._failures.not_asked(signal, patience)
-            elif awaits:
-                form = native if signal.has("ameasure") else None
-                value = await self._arun(signal, task, patience, form)
-            else:
-                value = self._run(signal, task, patience)
-        except (Exception, asyncio.CancelledError) as error:
-            if _is_the_callers(error, awaits=awaits):
-                raise
-            if patience is not None and isinstance(error, DeadlineExceededError):
-                patience.missed += 1
-            value = self._failures.of(signal, error, request)
-        if record is not None:
-            record(value)
+        with _UNTRACED if need.span is None else need.span.signal(signal) as record:
+            try:
+                if patience is not None and patience.over:
+                    value = self._failures.not_asked(signal, patience)
+                else:
+                    value = await self._called(
+                        signal, "measure", request, signal.check, patience, awaits=awaits
+                    )
+            except (Exception, asyncio.CancelledError) as error:
+                if _is_the_callers(error, awaits=awaits):
+                    raise
+                if patience is not None and isinstance(error, DeadlineExceededError):
+                    patience.missed += 1
+                value = self._failures.of(signal, error, request)
+            if record is not None:
+                record(value)
         return self._outcome(need, value, time.perf_counter() - started)
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
@@ -582,19 +554,12 @@ class SignalRunner:
         signal, requests = needs[0].signal, [need.request for need in needs]
         started, begun = time.perf_counter(), time.time_ns()
 
-        async def native() -> list[Any]:
-            return _all_checked(signal, await signal.ameasure_many(requests), requests)
-
-        def task() -> list[Any]:
-            return _all_checked(signal, signal.measure_many(requests), requests)
-
         values: list[Any]
         try:
-            if awaits:
-                form = native if signal.has("ameasure_many") else None
-                values = await self._arun(signal, task, patience, form)
-            else:
-                values = self._run(signal, task, patience)
+            check = partial(_all_checked, signal)
+            values = await self._called(
+                signal, "measure_many", requests, check, patience, awaits=awaits
+            )
         except AllWorkersBusyError as error:
             values = [error] * len(needs)
         except (Exception, asyncio.CancelledError) as error:
@@ -612,14 +577,6 @@ class SignalRunner:
                 need.span.measured_jointly(signal, begun, checked)
             found.append(self._outcome(need, checked, share))
         return found
-
-
-def _terms(seconds: float | None, patience: Patience | None) -> tuple[float | None, Budget | None]:
-    """The deadline of a single decision, and what a batch may wait for turns.
-
-    What a batch takes tells nothing of one question.
-    """
-    return (seconds, None) if patience is None else (None, patience.waiting)
 
 
 def _is_the_callers(error: BaseException, *, awaits: bool) -> bool:

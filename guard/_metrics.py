@@ -114,16 +114,14 @@ class GuardMetrics:
     """
 
     _by_registry: ClassVar[WeakKeyDictionary[CollectorRegistry, GuardMetrics]] = WeakKeyDictionary()
-    _lock = threading.Lock()
+    lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.families = {name: _family(about) for name, about in _FAMILIES.items()}
-        self._logged: set[type[Exception]] = set()
-        # Not the lock below, which is held while metrics are made, when counting may fail.
-        self._logging = threading.Lock()
+        self._logged: dict[type[Exception], object] = {}
         self._guards = _LabelValues(_MAX_GUARDS)
-        self._policies = _LabelValues(_MAX_POLICIES)
-        self._shown: dict[str, tuple[str, ...]] = {}
+        self.policies = _LabelValues(_MAX_POLICIES)
+        self.shown: dict[str, tuple[str, ...]] = {}
         self.stages = _LabelValues(_MAX_STAGES)
         self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
         self.signals = _LabelValues(_MAX_OF_VETOES, (*SignalName, "support"))
@@ -150,14 +148,12 @@ class GuardMetrics:
 
     def lost(self, error: Exception) -> None:
         """Log that something could not be counted, once by the type of the error."""
-        with self._logging:
-            if type(error) in self._logged:
-                return
-            self._logged.add(type(error))
-        _logger.warning(
-            "metrics: counting raised %s; answers go on, and this is logged once",
-            type(error).__name__,
-        )
+        own = object()
+        if self._logged.setdefault(type(error), own) is own:
+            _logger.warning(
+                "metrics: counting raised %s; answers go on, and this is logged once",
+                type(error).__name__,
+            )
 
     def show_process_count(
         self, family: process.Family, labels: tuple[str, ...], amount: int
@@ -169,25 +165,6 @@ class GuardMetrics:
         except Exception as error:  # noqa: BLE001 - counting must not cost an answer
             self.lost(error)
 
-    def show_policy(self, guard: str, policy: Policy) -> None:
-        """Show which policy the guards with this label serve by: the latest one's."""
-        promise = policy.guarantee
-        certified = promise is not None and promise.certified and not policy.changed
-        fingerprint = policy.sha256[:_FINGERPRINT_LENGTH]
-        self._policies.admit(fingerprint)
-        shown = (
-            guard,
-            self._policies.label(fingerprint),
-            policy.state,
-            f"{promise.risk:g}" if promise is not None and certified else "",
-            f"{promise.delta:g}" if promise is not None and certified else "",
-        )
-        with self._logging:
-            before = self._shown.get(guard, shown)
-            self._shown[guard] = shown
-        self.families["policy"].labels(*before).set(0)
-        self.families["policy"].labels(*shown).set(1)
-
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
         """The metrics of `registry`, by default of prometheus-client's own.
@@ -196,7 +173,7 @@ class GuardMetrics:
             InputError: other metrics are registered there under the same names.
         """
         chosen = REGISTRY if registry is None else registry
-        with cls._lock:
+        with cls.lock:
             found = cls._by_registry.get(chosen)
             if found is None:
                 found = cls._by_registry[chosen] = cls(chosen)
@@ -272,8 +249,18 @@ class MetricsOfGuard:
 
     @_quietly
     def show_policy(self, policy: Policy) -> None:
-        """Show which policy the guard serves by."""
-        self._shared.show_policy(self._label, policy)
+        """Show which policy the guards with this label serve by: the latest one's."""
+        promise, bounds, shared = policy.guarantee, ("", ""), self._shared
+        fingerprint = policy.sha256[:_FINGERPRINT_LENGTH]
+        if promise is not None and promise.certified and not policy.changed:
+            bounds = f"{promise.risk:g}", f"{promise.delta:g}"
+        shared.policies.admit(fingerprint)
+        shown = (self._label, shared.policies.label(fingerprint), policy.state, *bounds)
+        with shared.lock:
+            before = shared.shown.get(self._label, shown)
+            shared.shown[self._label] = shown
+        shared.families["policy"].labels(*before).set(0)
+        shared.families["policy"].labels(*shown).set(1)
 
     @_quietly
     def show_policy_file(self, path: str | os.PathLike[str]) -> None:

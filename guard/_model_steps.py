@@ -19,15 +19,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from .contracts import (
-    Generation,
-    HiddenStateLanguageModel,
-    LanguageModel,
-    PartialGenerationsError,
-    ScoringLanguageModel,
-)
+from .contracts import Generation, LanguageModel, PartialGenerationsError
 from .deadlines import call_on_thread, check_deadline
 from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
 from .routing import adrive, drive
@@ -80,73 +75,72 @@ class Compute:
 
 Request = Draw | Score | HiddenState | Compute
 Steps = Generator[Request, Any, Result]
+# The first of several requests that differ in their prompt only, and the prompts of all of them:
+# one per answer; none for local work.
+JointCall = tuple[Request, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class JointCall:
-    """Requests that differ in their prompt only, as one call.
-
-    Attributes:
-        request: the first of them.
-        prompts: one per answer; empty for local work.
-    """
-
-    request: Request
-    prompts: tuple[str, ...]
-
-    def run(self, model: LanguageModel) -> list[Any]:
-        """One answer per prompt.
-
-        Raises:
-            KnowgateError: the model failed, or cannot do what is asked.
-        """
-        request = self.request
+def _run(model: LanguageModel, call: JointCall) -> list[Any] | KnowgateError:
+    """One answer per prompt, or the error that the model raised."""
+    check_deadline()
+    request, prompts = call
+    try:
         if isinstance(request, Draw):
-            rows = model.generate(
-                self.prompts, n=request.n, temperature=request.temperature, seed=request.seed
-            )
-            return self._checked(rows, request.n)
-        return self._without_drawing(model)
+            n, temperature, seed = request.n, request.temperature, request.seed
+            return _checked(model.generate(prompts, n=n, temperature=temperature, seed=seed), call)
+        return _without_drawing(model, call)
+    except KnowgateError as error:
+        return error
 
-    async def arun(self, model: LanguageModel) -> list[Any]:
-        """As `run`, without blocking the event loop."""
-        request = self.request
+
+async def _arun(model: LanguageModel, call: JointCall) -> list[Any] | KnowgateError:
+    """As `_run`, without blocking the event loop."""
+    check_deadline()
+    request, prompts = call
+    try:
         if isinstance(request, Draw):
-            rows = await model.agenerate(
-                self.prompts, n=request.n, temperature=request.temperature, seed=request.seed
-            )
-            return self._checked(rows, request.n)
-        return await call_on_thread(lambda: self._without_drawing(model))
-
-    def alone(self) -> list[JointCall]:
-        """The same, one prompt at a time."""
-        return [JointCall(self.request, (prompt,)) for prompt in self.prompts]
-
-    def _without_drawing(self, model: LanguageModel) -> list[Any]:
-        request = self.request
-        if isinstance(request, Compute):
-            return [request.task()]
-        if isinstance(request, Score):
-            if not isinstance(model, ScoringLanguageModel):
-                raise _lacks(model, "score_options")
-            scores = model.score_options(self.prompts, request.options)
-            return [[float(score) for score in row] for row in scores]
-        if isinstance(request, HiddenState):
-            if not isinstance(model, HiddenStateLanguageModel):
-                raise _lacks(model, "hidden_states")
-            return list(model.hidden_states(self.prompts, request.layer))
-        raise TypeError(f"an estimator's step asked for a {type(request).__name__}")
-
-    def _checked(self, rows: Sequence[Sequence[Generation]], n: int) -> list[list[Generation]]:
-        if len(rows) != len(self.prompts):
-            raise LanguageModelError(f"answers to {len(rows)} prompts of {len(self.prompts)}")
-        for row in rows:
-            if len(row) != n:
-                raise LanguageModelError(f"{len(row)} generations where {n} were asked for")
-        return [list(row) for row in rows]
+            n, temperature, seed = request.n, request.temperature, request.seed
+            rows = await model.agenerate(prompts, n=n, temperature=temperature, seed=seed)
+            return _checked(rows, call)
+        return await call_on_thread(lambda: _without_drawing(model, call))
+    except KnowgateError as error:
+        return error
 
 
-def joint_calls(
+def _without_drawing(model: LanguageModel, call: JointCall) -> list[Any]:
+    request, prompts = call
+    if isinstance(request, Compute):
+        return [request.task()]
+    if isinstance(request, Score):
+        scores = _method(model, "score_options")(prompts, request.options)
+        return [[float(score) for score in row] for row in scores]
+    if isinstance(request, HiddenState):
+        return list(_method(model, "hidden_states")(prompts, request.layer))
+    raise TypeError(f"an estimator's step asked for a {type(request).__name__}")
+
+
+def _method(model: LanguageModel, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] | None = getattr(model, name, None)
+    if found is None:
+        raise InputError(
+            f"a {type(model).__name__} has no {name}",
+            where="language_model",
+            hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
+        )
+    return found
+
+
+def _checked(rows: Sequence[Sequence[Generation]], call: JointCall) -> list[list[Generation]]:
+    prompts, n = call[1], getattr(call[0], "n", 0)
+    if len(rows) != len(prompts):
+        raise LanguageModelError(f"answers to {len(rows)} prompts of {len(prompts)}")
+    for row in rows:
+        if len(row) != n:
+            raise LanguageModelError(f"{len(row)} generations where {n} were asked for")
+    return [list(row) for row in rows]
+
+
+def _joint_calls(
     requests: Mapping[int, Request], batch_size: int
 ) -> Iterator[tuple[JointCall, list[list[int]]]]:
     """Combine requests into joint calls where possible.
@@ -161,36 +155,20 @@ def joint_calls(
     """
     groups: dict[Hashable, dict[Hashable, list[int]]] = {}
     for number, request in requests.items():
-        group = groups.setdefault(_kind(request, number), {})
-        group.setdefault(_share(request, number), []).append(number)
+        kind: Hashable = number
+        share: Hashable = number
+        if not isinstance(request, Compute):
+            kind = replace(request, prompt="")
+            unlike = isinstance(request, Draw) and request.temperature > 0 and request.seed is None
+            share = number if unlike else request.prompt
+        groups.setdefault(kind, {}).setdefault(share, []).append(number)
     for group in groups.values():
         shares = list(group.values())
         for start in range(0, len(shares), batch_size):
             part = shares[start : start + batch_size]
             asked = [requests[numbers[0]] for numbers in part]
             prompts = tuple(r.prompt for r in asked if not isinstance(r, Compute))
-            yield JointCall(asked[0], prompts), part
-
-
-def _kind(request: Request, number: int) -> Hashable:
-    """A key that is equal for requests that may go into one call."""
-    if isinstance(request, Compute):
-        return (Compute, number)
-    return (type(request), replace(request, prompt=""))
-
-
-def _share(request: Request, number: int) -> Hashable:
-    """A key that is equal for requests of one call that share an answer."""
-    unlike = isinstance(request, Draw) and request.temperature > 0 and request.seed is None
-    return number if isinstance(request, Compute) or unlike else request.prompt
-
-
-def _lacks(model: LanguageModel, method: str) -> InputError:
-    return InputError(
-        f"a {type(model).__name__} has no {method}",
-        where="language_model",
-        hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
-    )
+            yield (asked[0], prompts), part
 
 
 def run_steps(
@@ -209,30 +187,14 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-
-    def answers(call: JointCall) -> list[Any] | KnowgateError:
-        check_deadline()
-        try:
-            return call.run(model)
-        except KnowgateError as error:
-            return error
-
-    return drive(_together(steps, batch_size, raising=raising), answers)
+    return drive(_together(steps, batch_size, raising=raising), partial(_run, model))
 
 
 async def arun_steps(
     model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
 ) -> list[Result | KnowgateError]:
     """As `run_steps`, without blocking the event loop."""
-
-    async def answers(call: JointCall) -> list[Any] | KnowgateError:
-        check_deadline()
-        try:
-            return await call.arun(model)
-        except KnowgateError as error:
-            return error
-
-    return await adrive(_together(steps, batch_size, raising=raising), answers)
+    return await adrive(_together(steps, batch_size, raising=raising), partial(_arun, model))
 
 
 def _together(
@@ -261,63 +223,50 @@ def _together(
         advance(number, one.__next__)
     while waiting:
         asked, waiting = waiting, {}
-        for call, owners in joint_calls(asked, batch_size):
+        for call, owners in _joint_calls(asked, batch_size):
             answers = yield from _fulfilled(call)
             for answer, numbers in zip(answers, owners, strict=True):
                 for number in numbers:
-                    advance(number, _resume(steps[number], answer))
+                    one = steps[number]
+                    # A list of its own: two questions may share one answer.
+                    own = list(answer) if isinstance(answer, list) else answer
+                    failed = isinstance(answer, KnowgateError)
+                    advance(number, partial(one.throw if failed else one.send, own))
     return [found[number] for number in range(len(steps))]
 
 
-def _resume(steps: Steps[Any], answer: Any) -> Callable[[], Request]:
-    if isinstance(answer, KnowgateError):
-        return lambda: steps.throw(answer)
-    # A list of its own: two questions may share one answer.
-    return lambda: steps.send(list(answer) if isinstance(answer, list) else answer)
-
-
-def _fulfilled(
-    call: JointCall,
-) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
+def _fulfilled(call: JointCall) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
     """The answer or error of each prompt; one that fails does not fail the others."""
     answers = yield call
+    request, prompts = call
     if not isinstance(answers, KnowgateError):
         return answers
-    if isinstance(answers, PartialGenerationsError) and _fits(answers, call):
-        return _parted(answers)
-    if len(call.prompts) <= 1:
+    if isinstance(answers, PartialGenerationsError) and (
+        len(answers.generations) == len(answers.errors) == len(prompts)
+    ):
+        return [*map(_part, answers.generations, answers.errors)]
+    if len(prompts) <= 1:
         return [answers]
     alone: list[Any] = []
-    for part in call.alone():
-        if _hangs(alone):  # else an outage would cost a deadline for every question
+    for prompt in prompts:
+        # Two that hang in a row: else an outage would cost a deadline for every question.
+        last = [isinstance(one, LanguageModelTimeoutError) for one in alone[-2:]]
+        if last == [True, True]:
             alone.append(alone[-1])
         else:
-            alone.extend((yield from _fulfilled(part)))
+            alone.extend((yield from _fulfilled((request, (prompt,)))))
     return alone
 
 
-def _fits(error: PartialGenerationsError, call: JointCall) -> bool:
-    return len(error.generations) == len(error.errors) == len(call.prompts)
-
-
-def _parted(error: PartialGenerationsError) -> list[Any]:
-    """The generations of each prompt, or the error where there are too few."""
-    parts: list[Any] = []
-    for row, why in zip(error.generations, error.errors, strict=True):
-        if why is None:
-            parts.append(list(row))
-        elif not row:
-            parts.append(why)
-        else:
-            part = PartialGenerationsError(str(why), [row], [why])
-            part.__cause__ = why
-            parts.append(part)
-    return parts
-
-
-def _hangs(answers: Sequence[Any]) -> bool:
-    last = answers[-2:]
-    return len(last) == 2 and all(isinstance(a, LanguageModelTimeoutError) for a in last)
+def _part(row: Sequence[Generation], why: LanguageModelError | None) -> Any:
+    """The generations of one prompt, or the error where there are too few."""
+    if why is None:
+        return list(row)
+    if not row:
+        return why
+    part = PartialGenerationsError(str(why), [row], [why])
+    part.__cause__ = why
+    return part
 
 
 _YES = re.compile(r"\W*(?:(?:yes|true|right|correct)(?![a-z])|是|对|對|正确|正確)", re.IGNORECASE)
@@ -326,8 +275,15 @@ _NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|�
 
 def score_yes(prompt: str, yes: Sequence[str], no: Sequence[str]) -> Steps[float]:
     """P(yes) / (P(yes) + P(no)) over the spellings of words for both."""
-    forms = [spelt for word in yes for spelt in spellings(word)]
-    others = [spelt for word in no for spelt in spellings(word)]
+    forms, others = (
+        # With and without a capital, and with and without a space before it.
+        [
+            *dict.fromkeys(
+                sp + form for w in words for sp in (" ", "") for form in (w, w.capitalize())
+            )
+        ]
+        for words in (yes, no)
+    )
     scores = yield Score(prompt, (*forms, *others))
     return share_of_yes(scores[: len(forms)], scores[len(forms) :])
 
@@ -342,8 +298,7 @@ def draw_some(draw: Draw) -> Steps[tuple[list[Generation], PartialGenerationsErr
 
 def verdicts_of(replies: Iterable[Generation]) -> list[bool]:
     """What replies say that say yes or no."""
-    said = (says_yes(reply.text) for reply in replies)
-    return [verdict for verdict in said if verdict is not None]
+    return [said for reply in replies if (said := says_yes(reply.text)) is not None]
 
 
 def share_of_yes(yes: Sequence[float], no: Sequence[float]) -> float:
@@ -388,12 +343,6 @@ def first_token_share(reply: Generation) -> float:
         raise no_verdict()
     probability = math.exp(min(0.0, reply.token_logprobs[0]))
     return probability if verdict else 1 - probability
-
-
-def spellings(word: str) -> tuple[str, ...]:
-    """`word` with and without a capital, and with and without a space before it."""
-    forms = (word, word.capitalize())
-    return tuple(dict.fromkeys(space + form for space in (" ", "") for form in forms))
 
 
 def no_verdict() -> LanguageModelError:

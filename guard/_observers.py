@@ -88,8 +88,7 @@ class Observers:
                 )
             called = getattr(observer, "__qualname__", type(observer).__qualname__)
             self._observers.append((called, partial(_told, observer)))
-        self._logged: set[tuple[int, type[BaseException]]] = set()
-        self._lock = threading.Lock()
+        self._logged: dict[tuple[int, type[BaseException]], object] = {}
 
     def or_none(self) -> Observers | None:
         """Return them, or None where there are none: a decision then costs no call."""
@@ -119,18 +118,15 @@ class Observers:
         except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
             if self._metrics is not None:
                 self._metrics.count("observer_errors")
-            self._log_once(position, error)
-
-    def _log_once(self, position: int, error: BaseException) -> None:
-        with self._lock:
-            if (position, type(error)) in self._logged:
-                return
-            self._logged.add((position, type(error)))
-        _logger.warning(
-            "observer %s raised %s; it is called with further decisions, and this is logged once",
-            self._observers[position][0],
-            type(error).__name__,
-        )
+            own = object()
+            # What comes first of a kind stays, whichever thread it is on.
+            if self._logged.setdefault((position, type(error)), own) is own:
+                _logger.warning(
+                    "observer %s raised %s; it is called with further decisions, and this is "
+                    "logged once",
+                    self._observers[position][0],
+                    type(error).__name__,
+                )
 
 
 def _told(observer: Callable[[Decision], object], decision: Decision, _: Request | None) -> None:
@@ -224,6 +220,12 @@ class DecisionLog:
     `knowgate_observer_errors_total`, and in the next line that can be written. Lines survive
     the end of the process, not that of the machine: nothing waits for the disk.
 
+    Attributes:
+        folder: where the files are.
+        written: number of decisions that this process has written.
+        lost: number of decisions that this process could not write.
+        identify: makes the id of a question as lines have it.
+
     Args:
         folder: made where missing; on a local disk, because a decision waits for each write.
         text: also write question, passages (the first 4,000 characters of each),
@@ -264,9 +266,9 @@ class DecisionLog:
     ) -> None:
         if max_bytes < 1 or max_files < 1:
             raise InputError("must be at least 1", where="max_bytes, max_files")
-        self._folder = Path(folder).absolute()
+        self.folder = Path(folder).absolute()
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
                 f"cannot be made ({error.strerror})",
@@ -276,7 +278,7 @@ class DecisionLog:
         self.text, self._max_bytes, self._max_files = text, max_bytes, max_files
         # BLAKE2 takes keys of at most 64 bytes.
         self._key = hashlib.blake2b(key).digest() if key else b""
-        self._identify = identify
+        self.identify = identify or (lambda request: self.question_id(request.question))
         self._policies: dict[str, str] = {}
         self._file: int | None = None
         self.begin()
@@ -286,22 +288,7 @@ class DecisionLog:
         """Begin with a file of this process and counts of zero; called after a fork."""
         self._lock = threading.Lock()
         self._close()
-        self._bytes = self._written = self._lost = self._lost_before = 0
-
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        return self._folder
-
-    @property
-    def written(self) -> int:
-        """Number of decisions that this process has written."""
-        return self._written
-
-    @property
-    def lost(self) -> int:
-        """Number of decisions that this process could not write."""
-        return self._lost
+        self._bytes = self.written = self.lost = self._told_lost = 0
 
     def question_id(self, question: str) -> str:
         """Return the id of a question in the log, e.g. to store a user's feedback under it.
@@ -309,12 +296,6 @@ class DecisionLog:
         It is that of the clean text that the guard reads, and not what `identify` makes.
         """
         return _hash(question, self._key)
-
-    def id_of(self, request: Request | None) -> str | None:
-        """Return the id of a question that was read, as lines have it."""
-        if request is None:
-            return None
-        return (self._identify or (lambda one: self.question_id(one.question)))(request)
 
     @staticmethod
     def plain_question_id(question: str) -> str:
@@ -348,15 +329,15 @@ class DecisionLog:
         try:
             fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **made()}
             with self._lock:
-                if self._lost > self._lost_before:
-                    fields["lost"] = self._lost - self._lost_before
-                lost = self._lost
+                if self.lost > self._told_lost:
+                    fields["lost"] = self.lost - self._told_lost
+                lost = self.lost
                 self._append(json.dumps(fields, allow_nan=False, separators=(",", ":")) + "\n")
-                self._written += 1
-                self._lost_before = lost
+                self.written += 1
+                self._told_lost = lost
         except BaseException:
             with self._lock:
-                self._lost += 1
+                self.lost += 1
             raise
 
     def _append(self, line: str) -> None:
@@ -380,9 +361,9 @@ class DecisionLog:
             raise
 
     def _open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         began = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-        path = self._folder / f"decisions-{began}-{os.getpid()}-{uuid4().hex[:6]}.jsonl"
+        path = self.folder / f"decisions-{began}-{os.getpid()}-{uuid4().hex[:6]}.jsonl"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         self._file, self._bytes = os.open(path, flags, 0o640), 0
         self._store_policies()
@@ -397,7 +378,7 @@ class DecisionLog:
     def _store_policies(self) -> None:
         """Store the policies that are not there; without one the lines are there all the same."""
         for policy_id, text in self._policies.items():
-            path = self._folder / f"policy-{policy_id}.json"
+            path = self.folder / f"policy-{policy_id}.json"
             with contextlib.suppress(OSError, InputError):
                 if not path.exists():
                     write_text(path, text)
@@ -405,7 +386,7 @@ class DecisionLog:
     def _remove_oldest(self) -> None:
         # By when they were written last: a quiet process may have begun its file long ago.
         with contextlib.suppress(OSError):
-            found = sorted(self._folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
+            found = sorted(self.folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
             for path in found[: -self._max_files]:
                 path.unlink(missing_ok=True)
 
@@ -426,7 +407,7 @@ class _LinesOfGuard:
         text = {"text": _texts(decision, request)} if self._log.text else {}
         self._log.write(
             lambda: {
-                "question_id": self._log.id_of(request),
+                "question_id": request and self._log.identify(request),
                 **self._made_by,
                 **_fields(decision),
                 "passages": None if request is None else request.given,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -96,8 +96,10 @@ class GuardOptions(CheckedSettings):
         found = re.sub(r"^[^a-z]+", "", words)[:40].rstrip("-")
         return replace(self, name=found) if self.name is None and found else self
 
-    def actions(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, OnError]:
-        """What each failure leads to.
+    def resolved(
+        self, names: Sequence[str], signals: Sequence[Signal[Any]]
+    ) -> tuple[dict[str, OnError], dict[str, float | None], dict[str, Turns]]:
+        """What failures lead to, the deadlines, and the turns of signals that wait for each other.
 
         Args:
             names: of all signals that options may name.
@@ -113,31 +115,18 @@ class GuardOptions(CheckedSettings):
             own = {signal.name: signal.on_error for signal in signals}
             named: Any = _known(self.on_error, known, "on_error names")
             actions = {name: named.get(name, own.get(name, OnError.ABSTAIN)) for name in known}
-        if self.mode is Mode.SHADOW:  # which changes nothing, so it raises nothing
-            return {
-                name: OnError.ABSTAIN if action is OnError.RAISE else action
-                for name, action in actions.items()
-            }
-        return actions
-
-    def seconds(
-        self, names: Iterable[str], signals: Iterable[Signal[Any]]
-    ) -> dict[str, float | None]:
-        """The deadline of each signal; arguments and errors as for `actions`."""
-        own = {signal.name: signal.deadline for signal in signals}
-        return own | dict(_known(self.deadlines, [*names, SUPPORT], "deadlines name"))
-
-    def turns(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, Turns]:
-        """The turns of signals whose questions wait for each other; errors as for `actions`."""
-        given = _known(self.at_once, list(names), "at_once names")
-        seconds = self.seconds(names, signals)
-        found = {}
+        # Shadow mode changes nothing, so it raises nothing.
+        raises = OnError.ABSTAIN if self.mode is Mode.SHADOW else OnError.RAISE
+        actions = {name: raises if one is OnError.RAISE else one for name, one in actions.items()}
+        seconds = {signal.name: signal.deadline for signal in signals}
+        seconds |= _known(self.deadlines, [*names, SUPPORT], "deadlines name")
+        given, turns = _known(self.at_once, names, "at_once names"), {}
         for signal in signals:
             if signal.name in given:
-                found[signal.name] = Turns(given[signal.name], self.max_wait, fixed=True)
+                turns[signal.name] = Turns(given[signal.name], self.max_wait, fixed=True)
             elif signal.computes_here and seconds[signal.name] is not None:
-                found[signal.name] = Turns(signal.at_once or self.most_threads, self.max_wait)
-        return found
+                turns[signal.name] = Turns(signal.at_once or self.most_threads, self.max_wait)
+        return actions, seconds, turns
 
     @property
     def most_threads(self) -> int:
@@ -145,12 +134,8 @@ class GuardOptions(CheckedSettings):
         return max(64, 2 * self.max_concurrency)
 
 
-def _known(given: Any, names: list[str], what: str) -> Mapping[str, Any]:
-    unknown = set(given) - set(names)
-    if unknown:
-        raise InputError(
-            f"{what} no signal: {', '.join(sorted(map(str, unknown)))}",
-            hint=f"one of: {', '.join(names)}",
-        )
+def _known(given: Any, names: Sequence[str], what: str) -> Mapping[str, Any]:
+    if unknown := ", ".join(sorted(map(str, set(given) - set(names)))):
+        raise InputError(f"{what} no signal: {unknown}", hint=f"one of: {', '.join(names)}")
     found: Mapping[str, Any] = given
     return found

@@ -63,7 +63,18 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
 
     def __init__(self, policy: PolicyFields, estimator: ConfidenceEstimator) -> None:
         policy.require_estimator(estimator.fingerprint)
-        self._estimator: Any = _stopping_at_threshold(policy, estimator)
+        self._estimator: Any = estimator
+        threshold, deciding_at = (
+            policy.confidence_threshold,
+            getattr(estimator, "deciding_at", None),
+        )
+        raw = isinstance(policy.confidence_calibrator, IdentityCalibrator)
+        # It stops sampling where this policy's decision is fixed: seven of the first seven samples
+        # fix "at least 0.7", but not yet "at least 0.9". One that the policy was calibrated on, or
+        # whose values are calibrated again, stays as it is: the threshold then refers to its own
+        # values.
+        if deciding_at is not None and threshold and policy.estimator is None and raw:
+            self._estimator = deciding_at(threshold)
         self.checks_deadline = checks_its_deadline(self._estimator)
         self._calibrator = policy.confidence_calibrator
 
@@ -88,15 +99,13 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
 
     def measure_many(self, requests: Sequence[Request]) -> Any:
         """The confidence for several questions; an error in place of one that failed."""
-        return self._estimator.estimate_many(
-            [request.question for request in requests], on_error="return"
-        )
+        asked = [request.question for request in requests]
+        return self._estimator.estimate_many(asked, on_error="return")
 
     async def ameasure_many(self, requests: Sequence[Request]) -> Any:
         """As `measure_many`, without blocking the event loop."""
-        return await self._estimator.aestimate_many(
-            [request.question for request in requests], on_error="return"
-        )
+        asked = [request.question for request in requests]
+        return await self._estimator.aestimate_many(asked, on_error="return")
 
     def check(self, value: Any, request: Request) -> Confidence:
         """The confidence, its value a float within [0, 1], its answer clean text."""
@@ -119,24 +128,6 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
         return {"closed_book_answer": value.answer}
 
 
-def _stopping_at_threshold(
-    policy: PolicyFields, estimator: ConfidenceEstimator
-) -> ConfidenceEstimator:
-    """`estimator`, made to stop sampling where this policy's decision is fixed.
-
-    Seven of the first seven samples fix "at least 0.7", but not yet "at least 0.9".
-    An estimator that the policy was calibrated on, or whose values are calibrated
-    again, stays as it is: the threshold then refers to its own values.
-    """
-    threshold = policy.confidence_threshold
-    deciding_at = getattr(estimator, "deciding_at", None)
-    raw = isinstance(policy.confidence_calibrator, IdentityCalibrator)
-    if deciding_at is None or not threshold or policy.estimator is not None or not raw:
-        return estimator
-    found: ConfidenceEstimator = deciding_at(threshold)
-    return found
-
-
 # -- conflict -------------------------------------------------------------------------
 
 
@@ -151,20 +142,16 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         self.checks_deadline = checks_its_deadline(detector)
         self._between = policy.conflict_between
         self._shows_views = policy.on_conflict == "show_both"
-        if policy.check_conflict and policy.may_follow:
-            self._require_fit(policy)
-
-    def _require_fit(self, policy: PolicyFields) -> None:
-        name = type(self._detector).__name__
-        needs_views = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
-        if needs_views and not self._examines:
+        if not (policy.check_conflict and policy.may_follow):
+            return
+        name, among_passages = type(detector).__name__, policy.conflict_between != "memory"
+        if (among_passages or self._shows_views) and not self._examines:
             raise PolicyError(
                 "the policy needs a conflict detector that tells which answers there are, "
                 f"and a {name} has no examine and aexamine",
                 hint="pass conflict_detector=PassageConflict(…), for instance",
             )
-        compares = getattr(self._detector, "compares_passages", True)
-        if policy.conflict_between != "memory" and not compares:
+        if among_passages and not getattr(detector, "compares_passages", True):
             raise PolicyError(
                 f"a {name} does not compare passages with each other, as the policy asks",
                 hint="pass conflict_detector=PassageConflict(…)",
@@ -178,16 +165,12 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     def measure(self, request: Request) -> Any:
         """What the detector finds about one question."""
         find = self._detector.examine if self._examines else self._detector.detect
-        return find(*self._asked(request))
+        return find(request.question, request.closed_book_answer, request.passages)
 
     async def ameasure(self, request: Request) -> Any:
         """As `measure`, without blocking the event loop."""
         find = self._detector.aexamine if self._examines else self._detector.adetect
-        return await find(*self._asked(request))
-
-    @staticmethod
-    def _asked(request: Request) -> tuple[str, str, Sequence[str]]:
-        return request.question, request.closed_book_answer, request.passages
+        return await find(request.question, request.closed_book_answer, request.passages)
 
     def check(self, value: Any, request: Request) -> ConflictFinding | bool:
         """The finding with its answers as clean text, or the flag."""

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from .artefacts import require_fingerprint
 from .deadlines import call_on_thread
 from .decision import OnError, Reason, SignalName
 from .errors import InputError, KnowgateError, PolicyError, SignalValueError
@@ -240,25 +241,22 @@ def bound_vetoes(
         raise InputError("vetoes are not a collection", hint="pass vetoes=(veto,)")
     given: dict[str, Veto[Any]] = {}
     for veto in vetoes:
-        _require_usable(veto)
+        require_usable(veto)
         if veto.name in given:
             raise InputError(f"two vetoes are named {veto.name!r}", where="vetoes")
         given[veto.name] = veto
     bound = {binding.name: binding for binding in bindings}
     if len(given) > _MAX_VETOES:
         raise InputError(f"{len(given)} vetoes", where="vetoes", hint=f"at most {_MAX_VETOES}")
-    if unbound := sorted(set(given) - set(bound)):
-        raise PolicyError(
-            f"the policy is not bound to the veto {', '.join(unbound)}",
-            hint="bind it with policy.with_veto(veto, threshold=…)",
-        )
-    if missing := sorted(set(bound) - set(given)):
-        raise PolicyError(
-            f"the policy needs the veto {', '.join(missing)}", hint="pass vetoes=(veto,)"
-        )
+    if unbound := ", ".join(sorted(set(given) - set(bound))):
+        hint = "bind it with policy.with_veto(veto, threshold=…)"
+        raise PolicyError(f"the policy is not bound to the veto {unbound}", hint=hint)
+    if missing := ", ".join(sorted(set(bound) - set(given))):
+        raise PolicyError(f"the policy needs the veto {missing}", hint="pass vetoes=(veto,)")
     found = []
     for name, veto in given.items():
-        bound[name].require(veto.fingerprint)
+        hint = f"pass the veto {name} that the policy is bound to, or bind this one"
+        require_fingerprint(bound[name].fingerprint, veto.fingerprint, f"veto {name}", hint)
         reasons = _reason(veto.reason), _reason(f"{name}_failed")
         found.append(BoundVeto(veto, bound[name].threshold, *reasons))
     return tuple(sorted(found, key=lambda one: one.veto.cost))
@@ -268,7 +266,12 @@ def _reason(text: str) -> Reason | str:
     return Reason(text) if text in set(Reason) else text
 
 
-def _require_usable(veto: object) -> None:
+def require_usable(veto: object) -> None:
+    """Reject what is not a veto, or has a name or reason that cannot be used.
+
+    Raises:
+        InputError: naming what is wrong.
+    """
     if not isinstance(veto, Veto):
         raise InputError(
             f"a {type(veto).__name__} is not a veto", where="vetoes", hint="derive it from Veto"

@@ -12,7 +12,7 @@ is only imported where the application has set a provider of spans.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -29,77 +29,65 @@ from .text import Request
 
 if TYPE_CHECKING:
     from .decision import Decision
-    from .policy import Policy
 
 _logger = logging.getLogger("knowgate.guard")
 
 
-class GuardSpans:
-    """The spans of one guard.
+@contextmanager
+def decision_span(attributes: Mapping[str, str]) -> Iterator[DecisionSpan]:
+    """The span of one decision, the current one inside.
 
     Args:
-        name: of the guard.
-        policy: of the guard.
+        attributes: of the guard.
     """
+    found = DecisionSpan(attributes)
+    try:
+        with found.current():
+            yield found
+    except BaseException as error:
+        found.fail(error)
+        raise
+    finally:
+        found.end()
 
-    def __init__(self, name: str, policy: Policy) -> None:
-        self._attributes = {
-            "knowgate.guard": name,
-            "knowgate.policy.fingerprint": policy.sha256[:12],
-            "knowgate.policy.calibrated": policy.state,
-        }
 
-    @contextmanager
-    def decision(self) -> Iterator[DecisionSpan]:
-        """The span of one decision, the current one inside."""
-        found = self._begin()
+@contextmanager
+def batch_span(
+    attributes: Mapping[str, str],
+) -> Iterator[Callable[[int], Sequence[DecisionSpan]]]:
+    """The span of a batch, the current one inside.
+
+    Yields:
+        What begins the spans of so many decisions, none of them the current one.
+    """
+    decisions: list[DecisionSpan] = []
+    with _current_span("knowgate.decide_batch") as span:
+
+        def begin(count: int) -> Sequence[DecisionSpan]:
+            span.set_attribute("knowgate.questions", count)
+            decisions.extend(DecisionSpan(attributes) for _ in range(count))
+            return decisions
+
         try:
-            with found.current():
-                yield found
+            yield begin
         except BaseException as error:
-            found.fail(error)
+            _mark_failed(span, error)
             raise
         finally:
-            found.end()
-
-    @contextmanager
-    def batch(self) -> Iterator[Callable[[int], Sequence[DecisionSpan]]]:
-        """The span of a batch, the current one inside.
-
-        Yields:
-            What begins the spans of so many decisions, none of them the current one.
-        """
-        decisions: list[DecisionSpan] = []
-        with _current_span("knowgate.decide_batch") as span:
-
-            def begin(count: int) -> Sequence[DecisionSpan]:
-                span.set_attribute("knowgate.questions", count)
-                decisions.extend(self._begin() for _ in range(count))
-                return decisions
-
-            try:
-                yield begin
-            except BaseException as error:
-                _mark_failed(span, error)
-                raise
-            finally:
-                for decision in decisions:
-                    decision.end()
-
-    def _begin(self) -> DecisionSpan:
-        return DecisionSpan(_start("knowgate.decide", attributes=self._attributes))
+            for decision in decisions:
+                decision.end()
 
 
 class DecisionSpan:
-    """The span of one decision.
+    """The span of one decision, which begins with it.
 
     Args:
-        span: just begun.
+        attributes: of the guard.
     """
 
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        self._context = trace.set_span_in_context(span)
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        self._span = _start("knowgate.decide", attributes=attributes)
+        self._context = trace.set_span_in_context(self._span)
 
     def current(self) -> AbstractContextManager[Span]:
         """Make it the current span."""
@@ -166,20 +154,14 @@ def _record(span: Span, signal: Signal[Any], value: object) -> None:
     if isinstance(value, Confidence):
         span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
         span.set_attribute("knowgate.samples.saved", value.samples_saved)
+    graded: Any = signal
     try:
-        level = _level(signal, value)
+        level = (graded.level if hasattr(signal, "level") else graded.strength)(value)
     except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
         return
     if isinstance(level, bool):
         span.set_attribute("gen_ai.evaluation.score.label", str(level).lower())
     span.set_attribute("gen_ai.evaluation.score.value", float(level))
-
-
-def _level(signal: Any, value: Any) -> float | bool:
-    """The calibrated level of a routing signal, or the strength of a veto."""
-    level = signal.level if hasattr(signal, "level") else signal.strength
-    found: float | bool = level(value)
-    return found
 
 
 def _mark_failed(span: Span, error: BaseException) -> None:
@@ -196,7 +178,8 @@ def _mark_failed(span: Span, error: BaseException) -> None:
 def _start(name: str, **options: Any) -> Span:
     """Begin a span; one that records nothing where that fails."""
     try:
-        return _tracer().start_span(name, **options)
+        tracer = _tracer_of(trace.get_tracer_provider())
+        return tracer.start_span(name, **options)
     except Exception as error:  # noqa: BLE001 - of any processor
         _tell_failed(type(error).__name__)
         return trace.INVALID_SPAN
@@ -230,10 +213,6 @@ def _current_span(name: str, **options: Any) -> Iterator[Span]:
 def _tell_failed(kind: str) -> None:
     """Log each kind of error once; its message may quote a user."""
     _logger.warning("a span could not be begun or ended: %s", kind)
-
-
-def _tracer() -> trace.Tracer:
-    return _tracer_of(trace.get_tracer_provider())
 
 
 @lru_cache(maxsize=1)

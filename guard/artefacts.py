@@ -280,27 +280,17 @@ def require_schema_version(value: Any, newest: int, *, where: str) -> None:
     Raises:
         PolicyError: a newer knowgate wrote it, it is no object, or names no version.
     """
+    hint = "write it with `knowgate calibrate`"
     if not isinstance(value, dict):
-        raise PolicyError(
-            f"expected a JSON object, found {type(value).__name__}",
-            where=where,
-            hint="write it with `knowgate calibrate`",
-        )
+        what = f"expected a JSON object, found {type(value).__name__}"
+        raise PolicyError(what, where=where, hint=hint)
     version = value.get("schema_version")
-    if isinstance(version, bool):
-        version = None
-    if isinstance(version, int) and version > newest:
-        raise PolicyError(
-            f"policy schema {version} is newer than {newest}, the newest known here",
-            where=where,
-            hint="upgrade knowgate or calibrate again",
-        )
-    if not isinstance(version, int) or version < 1:
-        raise PolicyError(
-            "field 'schema_version' is missing or not a positive number",
-            where=where,
-            hint="write it with `knowgate calibrate`",
-        )
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        what = "field 'schema_version' is missing or not a positive number"
+        raise PolicyError(what, where=where, hint=hint)
+    if version > newest:
+        what = f"policy schema {version} is newer than {newest}, the newest known here"
+        raise PolicyError(what, where=where, hint="upgrade knowgate or calibrate again")
 
 
 class VetoBinding(Artefact):
@@ -315,15 +305,6 @@ class VetoBinding(Artefact):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     fingerprint: Fingerprint
     threshold: FiniteFloat
-
-    def require(self, fingerprint: Fingerprint) -> None:
-        """Reject a veto other than the bound one.
-
-        Raises:
-            FingerprintMismatchError: naming the fields that differ.
-        """
-        hint = f"pass the veto {self.name} that the policy is bound to, or bind this one"
-        require_fingerprint(self.fingerprint, fingerprint, f"veto {self.name}", hint)
 
 
 class Retrieval(Artefact):
@@ -549,25 +530,14 @@ class Guarantee(Artefact):
     measured_by: str = ""
 
     @property
+    def kinds(self) -> frozenset[str]:
+        """Of all its risks."""
+        return frozenset(risk.kind for risk in self.risks)
+
+    @property
     def level(self) -> float:
         """The level of the test: δ, or this attempt's part of it, divided among the candidates."""
         return self.level_of(self.delta, self.attempt) / self.candidates
-
-    @staticmethod
-    def leak_test(sizes: Iterable[int], bound: float) -> LeakTest:
-        """Choose the test of a leak by the questions of each passage, and the bound."""
-        return LeakTest.of(sizes, bound)
-
-    @staticmethod
-    def group_test(groups: int, largest: int, bound: float) -> LeakTest:
-        """Choose the test of so many groups, each by its share of what it lets through.
-
-        Args:
-            groups: that let anything through.
-            largest: most questions that a group has.
-            bound: on the mean share.
-        """
-        return LeakTest.of_groups(groups, largest, bound)
 
     @staticmethod
     def level_of(delta: float, attempt: int | None) -> float:

@@ -14,13 +14,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from .errors import InputError, LanguageModelError
-from .fingerprint import RelevanceStage
+from .fingerprint import Fingerprint, RelevanceStage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from .fingerprint import Fingerprint
 
 # Further names of this module are listed by the package.
 
@@ -151,15 +149,19 @@ def checked_language_model(model: LanguageModel) -> LanguageModel:
     Raises:
         InputError: it lacks a part of `LanguageModel`.
     """
-    nowhere = object()
-    for name in ("fingerprint", "generate", "agenerate"):
-        # Looked up without asking for it: a fingerprint may hash gigabytes of weights.
-        if inspect.getattr_static(model, name, nowhere) is nowhere and not hasattr(model, name):
-            raise InputError(
-                f"a {type(model).__name__} is not a language model of the guard (it has no {name})",
-                hint="wrap a LangChain model in knowgate.adapters.langchain.ChatModelLM",
-            )
+    names, hint = ("fingerprint", "generate", "agenerate"), "wrap a LangChain model in "
+    hint += "knowgate.adapters.langchain.ChatModelLM"
+    _require_parts(model, "language model", names, hint)
     return model
+
+
+def _require_parts(part: object, what: str, names: Sequence[str], hint: str) -> None:
+    nowhere = object()
+    for name in names:
+        # Looked up without asking for it: a fingerprint may hash gigabytes of weights.
+        if inspect.getattr_static(part, name, nowhere) is nowhere and not hasattr(part, name):
+            fault = f"a {type(part).__name__} is not a {what} of the guard (it has no {name})"
+            raise InputError(fault, hint=hint)
 
 
 @runtime_checkable
@@ -211,6 +213,27 @@ class RelevanceScorer(Protocol):
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Scores of shape (len(pairs),) for (question, passage) pairs."""
+
+
+def checked_scorer(
+    scorer: RelevanceScorer, methods: Sequence[str] = ("score_pairs",)
+) -> RelevanceScorer:
+    """`scorer`, rejected here rather than at each question.
+
+    Args:
+        scorer: what was given as one.
+        methods: that will be called.
+
+    Raises:
+        InputError: it lacks a method or its fingerprint.
+    """
+    hint = "derive it from knowgate.guard.RelevanceScorer, with a fingerprint and score_pairs"
+    _require_parts(scorer, "relevance scorer", ("fingerprint", *methods), hint)
+    if not isinstance(scorer.fingerprint, Fingerprint):
+        kind = type(scorer.fingerprint).__name__
+        fault = f"the fingerprint of a {type(scorer).__name__} is a {kind}, not a Fingerprint"
+        raise InputError(fault, hint=hint)
+    return scorer
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,13 +313,9 @@ class DeadlineRunner:
         context.run(_current.set, None)
         call = context.run(_WorkerCall, lambda: context.run(task), None)
         context.run(_current.set, call)
-        call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
+        pool.start(call, most_waiting)
         pool.unattended.add(call)
-        try:
-            pool.start(call, most_waiting)
-        except AllWorkersBusyError:
-            pool.unattended.discard(call)
-            raise
+        call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
 
     def call(self, task: Callable[[], T], seconds: float | None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).
@@ -336,10 +332,8 @@ class DeadlineRunner:
         """
         if seconds is None:
             return task()
-        with self._started(task, seconds) as call:
-            with when_abandoned(call.abandon):
-                in_time = call.wait()
-            if not in_time:
+        with self._started(task, seconds) as call, when_abandoned(call.abandon):
+            if not call.wait():
                 raise _late(call)
         result: T = call.result()
         return result
@@ -521,36 +515,11 @@ class Turns:
         """How many wait."""
         return len(self._waiting)
 
-    def call(
-        self, run: Callable[[], T], deadline: float | None, waiting: Budget | None = None
-    ) -> T:
-        """What `run` returns, once its turn has come.
+    def take(self, waiting: Budget | None = None) -> None:
+        """Wait for a turn, which `turn` or `end` ends.
 
         Args:
-            run: measures; no longer than its deadline.
-            deadline: seconds for one question; None where it tells nothing.
             waiting: what may be waited, where several calls have it together.
-
-        Raises:
-            NoTurnError: its turn did not come in time.
-        """
-        self.take(waiting)
-        with self._turn(deadline):
-            return run()
-
-    async def acall(
-        self,
-        run: Callable[[], Awaitable[T]],
-        deadline: float | None,
-        waiting: Budget | None = None,
-    ) -> T:
-        """As `call`, without blocking the event loop."""
-        await self.atake(waiting)
-        with self._turn(deadline):
-            return await run()
-
-    def take(self, waiting: Budget | None = None) -> None:
-        """Wait for a turn; `waiting` as for `call`.
 
         Raises:
             NoTurnError: it did not come in time.
@@ -588,8 +557,12 @@ class Turns:
             self._admit()
 
     @contextmanager
-    def _turn(self, deadline: float | None) -> Iterator[None]:
-        """End the turn after the block, which measures, by how much of its deadline it took."""
+    def turn(self, deadline: float | None) -> Iterator[None]:
+        """End a turn that was taken after the block, which measures.
+
+        Args:
+            deadline: seconds for one question; None where what it takes tells nothing.
+        """
         started, tells = time.perf_counter(), False
         try:
             yield

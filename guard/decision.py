@@ -127,10 +127,7 @@ class Found(BaseModel):
         over, and a page that was retrieved in several passages is named once.
         """
         names = filter(None, map(passage_name, self.documents))
-        return tuple(dict.fromkeys(names))[:_MAX_SUGGESTIONS]
-
-
-_MAX_SUGGESTIONS = 3
+        return tuple(dict.fromkeys(names))[:3]
 
 
 class Decision(BaseModel):

@@ -249,21 +249,13 @@ def is_transient(error: BaseException) -> bool:
     retryable = getattr(error, "is_retryable", None)
     if isinstance(retryable, bool):
         return retryable
-    status = _status(error)
-    if status is not None:
-        return status in _STATUSES
+    for holder in (error, getattr(error, "response", None)):
+        if isinstance(status := getattr(holder, "status_code", None), int):
+            return status in _STATUSES
     return any(
         isinstance(cause, TimeoutError | ConnectionError | DeadlineExceededError)
         for cause in _causes(error)
     )
-
-
-def _status(error: BaseException) -> int | None:
-    for holder in (error, getattr(error, "response", None)):
-        status = getattr(holder, "status_code", None)
-        if isinstance(status, int):
-            return status
-    return None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -32,9 +32,7 @@ _STANDARD_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _LINK = OSError(errno.ELOOP, "is a link")
 
 
-def open_regular(
-    path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, links: bool = False
-) -> int:
+def open_regular(path: AnyPath, flags: int = os.O_RDONLY, *, links: bool = False) -> int:
     """Open a regular file and return its descriptor, which the caller closes.
 
     Args:
@@ -67,13 +65,11 @@ _NOT_REGULAR = OSError(errno.EINVAL, "is no ordinary file")
 _FOLDER = OSError(errno.EISDIR, "is a folder")
 
 
-def _named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+def _named(error: OSError, path: AnyPath) -> OSError:
     return OSError(error.errno, error.strerror, os.fsdecode(path))
 
 
-def read_bytes(
-    path: str | os.PathLike[str], *, links: bool = True, most_bytes: int | None = None
-) -> bytes:
+def read_bytes(path: AnyPath, *, links: bool = True, most_bytes: int | None = None) -> bytes:
     """Read a regular file.
 
     Args:
@@ -95,9 +91,7 @@ def read_bytes(
         raise OSError(errno.EFBIG, f"has more than {most_bytes:,} bytes", os.fsdecode(path))
 
 
-def read_text(
-    path: str | os.PathLike[str], *, most_bytes: int | None = None, links: bool = True
-) -> str:
+def read_text(path: AnyPath, *, most_bytes: int | None = None, links: bool = True) -> str:
     """Read the UTF-8 text of a file, without a byte order mark.
 
     Args:
@@ -136,7 +130,7 @@ _FAULTS = {
 
 
 def read_json(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     unique: bool = False,
     most_bytes: int | None = None,
@@ -178,9 +172,7 @@ def _unique(where: str, hint: str, pairs: list[tuple[str, Any]]) -> dict[str, An
     return found
 
 
-def read_jsonl(
-    path: str | os.PathLike[str], *, links: bool = True
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(path: AnyPath, *, links: bool = True) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers (from 1) and objects of a JSON-lines file; blank lines are skipped.
 
     Args:
@@ -208,7 +200,7 @@ def read_jsonl(
 
 
 @contextlib.contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+def atomic_writer(path: AnyPath) -> Iterator[IO[str]]:
     """A UTF-8 text file that appears under `path` whole, or not at all.
 
     A file that is replaced keeps its permissions; a device, a pipe that somebody reads,
@@ -261,7 +253,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         raise
 
 
-def _special(path: str | os.PathLike[str]) -> int:
+def _special(path: AnyPath) -> int:
     """Open a device or a pipe for writing, without waiting for somebody to read it."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -281,7 +273,7 @@ def _mode(path: Path) -> int:
         return stat.S_IFREG
 
 
-def _inherited_descriptor(path: str | os.PathLike[str]) -> int | None:
+def _inherited_descriptor(path: AnyPath) -> int | None:
     """The open descriptor that `/dev/stdout` and the like stand for.
 
     Opened anew, a log that standard output is redirected to would be overwritten.
@@ -293,18 +285,18 @@ def _inherited_descriptor(path: str | os.PathLike[str]) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: AnyPath, text: str) -> None:
     """Write `text` atomically."""
     with atomic_writer(path) as stream:
         stream.write(text)
 
 
-def write_json(path: str | os.PathLike[str], value: Any) -> None:
+def write_json(path: AnyPath, value: Any) -> None:
     """Write `value` atomically as indented JSON; NaN and infinity are rejected."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
-def require_new_folder(folder: str | os.PathLike[str]) -> None:
+def require_new_folder(folder: AnyPath) -> None:
     """Check that a new folder can be made, before anything that takes long.
 
     Raises:
@@ -324,7 +316,7 @@ def require_new_folder(folder: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Path]:
+def new_folder(folder: AnyPath, *, last: str = "") -> Iterator[Path]:
     """Yield a folder to write in whose files are in `folder` in the end; none after an error.
 
     An empty folder that is there already is filled and not replaced: it may be a mount.
@@ -363,7 +355,7 @@ def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Pa
         shutil.rmtree(work, ignore_errors=True)
 
 
-def file_sha256(path: str | os.PathLike[str]) -> str:
+def file_sha256(path: AnyPath) -> str:
     """Hexadecimal sha256 of a file's bytes."""
     with os.fdopen(open_regular(path, links=True), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

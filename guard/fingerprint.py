@@ -158,7 +158,7 @@ class Fingerprint(Artefact):
             mine[_PROBED], theirs[_PROBED] = self.probe.scores, other.probe.scores
         found = [
             f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
-            for name in dict.fromkeys([*mine, *theirs])
+            for name in {**mine, **theirs}
             # A setting that is not there is not one that is None.
             if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
         ]
@@ -396,44 +396,32 @@ def aggregator(name: str) -> Aggregator:
     Raises:
         InputError: there is none of that name.
     """
-    if name == JOINT:
-        return aggregate_joint
-    try:
-        return AGGREGATORS[name]
-    except KeyError:
-        raise InputError(
-            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
-        ) from None
+    if name not in AGGREGATOR_NAMES:
+        hint = f"one of: {', '.join(AGGREGATOR_NAMES)}"
+        raise InputError(f"unknown aggregator {name!r}", hint=hint)
+    return AGGREGATORS.get(name, aggregate_joint)
 
 
 # `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
 Scale = Literal["share", "cosine", "log_odds"]
-_SCALES: dict[str, Scale] = {
-    "bi_encoder": "cosine",
-    "cross_encoder": "log_odds",
-    "judge": "share",
-    "late_interaction": "cosine",
-    "lexical": "share",
-    MIX: "log_odds",
-    MS_MARCO: "log_odds",
-    "multilingual": "log_odds",
-    "sufficiency": "log_odds",
-    "sufficiency_cross": "log_odds",
-    "sufficiency_strict": "log_odds",
+# Of each bundled scorer the scale of its scores, and whether it has a joint value that is meant to
+# be used; the best passage counts for the others. None: it is not known, or may be used.
+_KINDS: dict[str, tuple[Scale | None, bool | None]] = {
+    "bi_encoder": ("cosine", False),
+    CASCADE: (None, True),
+    "cross_encoder": ("log_odds", False),
+    "judge": ("share", True),
+    "late_interaction": ("cosine", None),
+    "lexical": ("share", False),
+    METADATA: (None, False),
+    MIX: ("log_odds", True),
+    MS_MARCO: ("log_odds", False),
+    "multilingual": ("log_odds", True),
+    "sufficiency": ("log_odds", True),
+    "sufficiency_cross": ("log_odds", True),
+    "sufficiency_strict": ("log_odds", True),
 }
-# Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset(
-    {
-        CASCADE,
-        MIX,
-        "judge",
-        "multilingual",
-        "sufficiency",
-        "sufficiency_cross",
-        "sufficiency_strict",
-    }
-)
-_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", METADATA, MS_MARCO})
+_UNKNOWN = (None, None)
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:
@@ -441,7 +429,7 @@ def output_scale(fingerprint: Fingerprint) -> Scale | None:
     if fingerprint.kind == CASCADE and fingerprint.stages:
         # What a verdict takes away may lead below 0.
         return "log_odds" if output_scale(fingerprint.stages[0]) == "log_odds" else "cosine"
-    return _SCALES.get(fingerprint.kind)
+    return _KINDS.get(fingerprint.kind, _UNKNOWN)[0]
 
 
 def default_aggregator(kind: str) -> str:
@@ -454,7 +442,7 @@ def default_aggregator(kind: str) -> str:
         >>> default_aggregator("sufficiency"), default_aggregator("lexical")
         ('joint', 'max')
     """
-    return JOINT if kind in _JOINT_KINDS else "max"
+    return JOINT if _KINDS.get(kind, _UNKNOWN)[1] else "max"
 
 
 _STRICT = "_strict"
@@ -509,7 +497,7 @@ def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
         ''
     """
     kind, scale = fingerprint.kind, output_scale(fingerprint)
-    if aggregator == JOINT and kind in _WITHOUT_JOINT:
+    if aggregator == JOINT and _KINDS.get(kind, _UNKNOWN)[1] is False:
         return f"aggregator 'joint' does not fit the scorer {kind!r}, which has no joint value"
     if kind == CASCADE and aggregator != JOINT:
         return f"aggregator {aggregator!r} does not fit a cascade, which judges passages together"

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from sys import getsizeof
@@ -223,16 +222,14 @@ def normalise_answer(text: str) -> str:
 def _normalised_once(text: str) -> str:
     folded = _THOUSANDS.sub("", _folded(text)).replace("'", "")
     kept = [
-        " " if _is_punctuation(character) and not _belongs_to_number(folded, index) else character
-        for index, character in enumerate(folded)
+        " "
+        if unicodedata.category(one)[0] == "P" and not _belongs_to_number(folded, index)
+        else one
+        for index, one in enumerate(folded)
     ]
     words = "".join(kept)
     # An article alone is the answer itself: "A" of a multiple choice.
     return " ".join((_ARTICLES.sub(" ", words).strip() or words).split())
-
-
-def _is_punctuation(character: str) -> bool:
-    return unicodedata.category(character).startswith("P")
 
 
 def canonical_answer(text: str) -> str:
@@ -410,7 +407,3 @@ class SentenceMatcher:
 def _each_has_its_own(one: set[str], other: set[str]) -> bool:
     """Whether each has something that the other lacks."""
     return bool(one - other) and bool(other - one)
-
-
-def _numbers(text: str) -> Counter[str]:
-    return Counter(_NUMBER.findall(text))

@@ -12,11 +12,12 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from .._version import __version__
+from ._signal import Veto, require_usable
 from .artefacts import (
     LATER_FIELDS,
     Guarantee,
@@ -29,10 +30,10 @@ from .artefacts import (
     require_schema_version,
     whole,
 )
-from .contracts import RelevanceScorer
+from .contracts import RelevanceScorer, checked_scorer
 from .decision import Route
 from .errors import PolicyError, first_fault
-from .files import read_json, write_text
+from .files import AnyPath, read_json, write_text
 from .fingerprint import (
     AGGREGATOR_NAMES,
     Content,
@@ -52,9 +53,6 @@ from .routing import (
     decide_route,
     kept_reference,
 )
-
-if TYPE_CHECKING:
-    from ._signal import Veto
 
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
@@ -116,7 +114,7 @@ def _serves(policy: PolicyFields, chosen: PolicyPoint) -> bool:
 
 
 def _is_leak(guarantee: Guarantee | None) -> bool:
-    return guarantee is not None and any(risk.kind in _LEAKS for risk in guarantee.risks)
+    return guarantee is not None and not guarantee.kinds.isdisjoint(_LEAKS)
 
 
 def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
@@ -132,7 +130,7 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
             return "its counts by passage do not add up to its questions and errors"
     if not all(_add_up(risk.groups, risk) for risk in risks if risk.kind != "cost"):
         return "its counts by group do not add up to its questions and errors"
-    covers = _covers(guarantee)
+    covers = "abstention" in guarantee.kinds
     tested = [
         risk.p_value
         for risk in risks
@@ -158,10 +156,10 @@ def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> b
 
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """The level at which one bound has to pass."""
-    if any(one.kind == _FIRST_STAGE for one in guarantee.risks):
+    if _FIRST_STAGE in guarantee.kinds:
         first = _FIRST_STAGE_SHARE * guarantee.level
         return first if risk.kind == _FIRST_STAGE else guarantee.level - first
-    if not _covers(guarantee):
+    if "abstention" not in guarantee.kinds:
         return guarantee.level
     # Half for the coverage, half for the bounds on the risk of all points.
     half = guarantee.level / 2
@@ -198,7 +196,7 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
 def _by_group(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """P-value of the test in which each group counts once."""
     groups = sum(count for _, _, count in risk.groups)
-    if risk.kind != "abstention" and _covers(guarantee):
+    if risk.kind != "abstention" and "abstention" in guarantee.kinds:
         # The bound is the smallest that this test bears out, as it falls when the bound rises.
         total = math.fsum(count * wrong / size for size, wrong, count in risk.groups)
         return hoeffding_bentkus(total, groups, risk.bound)
@@ -211,10 +209,6 @@ def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, in
         "unanswerable": guarantee.unanswerable_topics,
         _FIRST_STAGE: guarantee.first_stage_passages,
     }
-
-
-def _covers(guarantee: Guarantee) -> bool:
-    return any(risk.kind == "abstention" for risk in guarantee.risks)
 
 
 def _same(one: float, other: float) -> bool:
@@ -416,7 +410,7 @@ class Policy(PolicyFields):
             >>> Policy.for_scorer(LexicalScorer(), threshold=0.6).relevance_threshold
             0.6
         """
-        fingerprint = scorer.fingerprint
+        fingerprint = checked_scorer(scorer, ()).fingerprint
         bundled = bundled_default(fingerprint, content) if threshold is None else None
         if bundled is not None:
             slope, intercept, threshold = bundled
@@ -457,9 +451,16 @@ class Policy(PolicyFields):
         Args:
             veto: what a guard with this policy must be given.
             threshold: the guard abstains from this strength on; the veto's own by default.
+
+        Raises:
+            InputError: it is not a veto, or its name, reason or threshold cannot be used.
         """
+        require_usable(veto)
         chosen = veto.threshold if threshold is None else threshold
-        bound = VetoBinding(name=veto.name, fingerprint=veto.fingerprint, threshold=chosen)
+        try:
+            bound = VetoBinding(name=veto.name, fingerprint=veto.fingerprint, threshold=chosen)
+        except ValidationError as error:
+            raise PolicyError(first_fault(error), where=f"veto {veto.name}") from None
         others = tuple(one for one in self.vetoes if one.name != veto.name)
         return self.model_copy(update={"vetoes": (*others, bound)})
 
@@ -476,9 +477,7 @@ class Policy(PolicyFields):
         return decide_route(self, Signals.replay(self, relevance, confidence, conflict)).route
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, allow_changed: bool = False, links: bool = True
-    ) -> Policy:
+    def load(cls, path: AnyPath, *, allow_changed: bool = False, links: bool = True) -> Policy:
         """Read `policy.json`, and check that it is as it was calibrated.
 
         A calibrated policy holds a digest of all that decides and is promised, and the counts
@@ -528,7 +527,7 @@ class Policy(PolicyFields):
         """Digest of the file that `save` writes, in hexadecimal digits."""
         return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write `policy.json` atomically."""
         write_text(path, self.to_json())
 

@@ -97,7 +97,9 @@ class ReplyChecker:
         check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
         try:
-            found = self.turns.call(partial(self.threads.call, check, self.seconds), self.seconds)
+            self.turns.take()
+            with self.turns.turn(self.seconds):
+                found = self.threads.call(check, self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
         return self._judged(reply, question, found, started, part)
@@ -109,8 +111,9 @@ class ReplyChecker:
         check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
         try:
-            run = partial(self.threads.acall, check, self.seconds)
-            found = await self.turns.acall(run, self.seconds)
+            await self.turns.atake()
+            with self.turns.turn(self.seconds):
+                found = await self.threads.acall(check, self.seconds)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
         return self._judged(reply, question, found, started, part)

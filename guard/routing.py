@@ -271,16 +271,14 @@ class PolicyFields(Artefact):
         if self.kept_margin is None or not known:
             return list(range(len(scores)))
         least, margin = kept_reference(known), self.kept_margin
+        passes, calibrate = self.relevance_threshold, self.relevance_calibrator.apply
         # As `Policy.kept_margin_of` computes it, to the last bit.
         return [
             i
             for i, score in enumerate(scores)
-            if score is not None and (least - score <= margin or self._alone_passes(score))
+            if score is not None
+            and (least - score <= margin or (passes is not None and calibrate(score) >= passes))
         ]
-
-    def _alone_passes(self, score: float) -> bool:
-        threshold = self.relevance_threshold
-        return threshold is not None and self.relevance_calibrator.apply(score) >= threshold
 
 
 def kept_reference(scores: Sequence[float]) -> float:
@@ -415,26 +413,21 @@ def decide_route(policy: PolicyFields, signals: Signals) -> RouteChoice:
 
 
 def _with_context(policy: PolicyFields, signals: Signals) -> RouteChoice:
-    scenario = _scenario_with_context(policy, signals)
+    scenario: Scenario | None = None
+    # Whether the model knows it too was not asked otherwise: three scenarios are possible.
+    if signals.confidence is not None and policy.confidence_threshold is not None:
+        if not is_confident(policy, signals):
+            scenario = Scenario.EXTERNAL_ONLY
+        elif signals.conflict is not None:
+            # Of two passages that differ, one at least differs from what the model says.
+            scenario = Scenario.CONFLICT if signals.conflict else Scenario.AGREEMENT
     if not signals.conflict:
         return RouteChoice(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, scenario)
     if policy.on_conflict == "abstain":
         return RouteChoice(Route.ABSTAIN, Reason.CONFLICT, scenario)
-    if policy.on_conflict == "show_both":
-        return RouteChoice(Route.FOLLOW_CONTEXT, Reason.CONFLICT_SHOWS_BOTH, scenario)
-    return RouteChoice(Route.FOLLOW_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT, scenario)
-
-
-def _scenario_with_context(policy: PolicyFields, signals: Signals) -> Scenario | None:
-    if signals.confidence is None or policy.confidence_threshold is None:
-        # Whether the model knows it too was not asked: three scenarios are possible.
-        return None
-    if not is_confident(policy, signals):
-        return Scenario.EXTERNAL_ONLY
-    if signals.conflict is None:
-        return None
-    # Of two passages that differ, one at least differs from what the model says.
-    return Scenario.CONFLICT if signals.conflict else Scenario.AGREEMENT
+    shows = policy.on_conflict == "show_both"
+    reason = Reason.CONFLICT_SHOWS_BOTH if shows else Reason.CONFLICT_FOLLOWS_CONTEXT
+    return RouteChoice(Route.FOLLOW_CONTEXT, reason, scenario)
 
 
 def _sufficient(policy: PolicyFields, signals: Signals) -> bool:
@@ -583,21 +576,10 @@ class _Flow:
         """The request with the closed-book answer, for conflict."""
         answer = self.fields.get("closed_book_answer")
         # An answer that the model is not confident of contradicts nothing.
-        if (
-            name is SignalName.CONFLICT
-            and answer
-            and is_confident(self.settings.policy, self.signals)
-        ):
-            return replace(self.request, closed_book_answer=answer)
-        return self.request
-
-    def explained(self, choice: RouteChoice) -> RouteChoice:
-        """The same route, with the reason that it is another language where it is."""
-        if choice.reason is not Reason.INSUFFICIENT_CONTEXT:
-            return choice
-        asked = self.request
-        other = in_other_language(asked.question, asked.passages)
-        return replace(choice, reason=Reason.OTHER_LANGUAGE) if other else choice
+        confident = is_confident(self.settings.policy, self.signals)
+        if not answer or name is not SignalName.CONFLICT or not confident:
+            return self.request
+        return replace(self.request, closed_book_answer=answer)
 
     def decision(self, choice: RouteChoice) -> Decision:
         """The decision under `choice`."""
@@ -634,21 +616,13 @@ class _Flow:
         # Ties, and passages that were not scored, stay in the order given.
         ranks = [-math.inf if score is None else score for score in scores]
         order = sorted(range(len(documents)), key=lambda i: -ranks[i])
-        return Found(
-            documents=tuple(documents[i] for i in order), scores=tuple(scores[i] for i in order)
-        )
+        nearest = tuple(documents[i] for i in order)
+        return Found(documents=nearest, scores=tuple(scores[i] for i in order))
 
     def _scores(self) -> list[float | None]:
         """The raw score of each passage that has text; None where it was not measured."""
         scores = self.fields.get("scores")
         return [None if scores is None else scores[i] for i in self.request.positions]
-
-
-def unread_reason(error: QuestionError) -> Reason:
-    """The reason of an abstention because the input could not be read."""
-    if isinstance(error, InputTooLargeError):
-        return Reason.INPUT_TOO_LARGE
-    return Reason.INVALID_PASSAGES if isinstance(error, PassageError) else Reason.INVALID_INPUT
 
 
 def decision_flow(
@@ -669,8 +643,13 @@ def decision_flow(
     if isinstance(request, QuestionError):
         if settings.on_error["input"] is OnError.RAISE:
             raise request
+        reason = Reason.INVALID_INPUT
+        if isinstance(request, InputTooLargeError):
+            reason = Reason.INPUT_TOO_LARGE
+        elif isinstance(request, PassageError):
+            reason = Reason.INVALID_PASSAGES
         unread = _Flow(settings, Request(""))
-        return unread.decision(RouteChoice(Route.ABSTAIN, unread_reason(request), None))
+        return unread.decision(RouteChoice(Route.ABSTAIN, reason, None))
     flow = _Flow(settings, request)
     if not request.passages:
         flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
@@ -686,4 +665,9 @@ def decision_flow(
         choice = flow.apply_signal(name, outcome)
         if choice is not None:
             return flow.decision(choice)
-    return flow.decision(flow.explained(decide_route(policy, flow.signals)))
+    choice = decide_route(policy, flow.signals)
+    if choice.reason is Reason.INSUFFICIENT_CONTEXT and in_other_language(
+        request.question, request.passages
+    ):
+        choice = replace(choice, reason=Reason.OTHER_LANGUAGE)
+    return flow.decision(choice)

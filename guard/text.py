@@ -282,17 +282,12 @@ def read_requests(
 
 
 def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
-    if isinstance(values, str | bytes):
-        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
-        raise InputError(
-            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
-        )
-    found: Sequence[Any]
-    if isinstance(values, list | tuple):
-        found = values
-    else:
-        found = list(islice(values, limits.questions + 1))
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        one_text = isinstance(values, str | bytes)
+        kind = "one text" if one_text else f"a {type(values).__name__}"
+        raise InputError(f"the {what} are {kind}", hint="give a list, one item per question")
+    is_list = isinstance(values, list | tuple)
+    found: Sequence[Any] = values if is_list else list(islice(values, limits.questions + 1))
     if len(found) > limits.questions:
         raise InputError(
             f"more than {limits.questions} questions in one batch",
@@ -488,9 +483,8 @@ def language_of(text: str) -> str | None:
     if not scripts.total():
         return None
     [(script, letters)] = scripts.most_common(1)
-    if letters < _FEWEST_LETTERS.get(script, _FEWEST_OTHER_LETTERS):
-        return None
-    if letters < _MOSTLY * scripts.total():
+    fewest = _FEWEST_LETTERS.get(script, _FEWEST_OTHER_LETTERS)
+    if letters < max(fewest, _MOSTLY * scripts.total()):
         return None
     return _latin_language(text) if script == "LATIN" else script
 
@@ -524,11 +518,8 @@ def foreign_language(text: str) -> str | None:
 
 
 def _latin_language(text: str) -> str | None:
-    found = [
-        _LANGUAGES_OF_WORD[word]
-        for word in _WORD.findall(text.lower())
-        if word in _LANGUAGES_OF_WORD
-    ]
+    words = _WORD.findall(text.lower())
+    found = [_LANGUAGES_OF_WORD[word] for word in words if word in _LANGUAGES_OF_WORD]
     counts = Counter(language for languages in found for language in languages)
     [(best, count), (_, second), *_] = [*counts.most_common(), ("", 0), ("", 0)]
     foreign = sum(best not in languages for languages in found)

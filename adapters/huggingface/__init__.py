@@ -11,7 +11,8 @@ Example:
 from __future__ import annotations
 
 from ._chat import HuggingFaceChatModel
-from ._lm import HuggingFaceLM, LoadOptions
+from ._lm import HuggingFaceLM
+from ._loading import LoadOptions
 from ._packaged import PACKAGED_MODELS as PACKAGED_MODELS
 from ._packaged import get_model as get_model
 from ._packaged import model_folder

@@ -13,10 +13,10 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import ConfigDict, Field
 
 from ...guard.deadlines import call_on_thread
+from ...guard.engine.prompt_encoder import RenderedPrompt, check_text
 from ...guard.errors import InputError
 from ._engine import Answer, Settings
 from ._lm import HuggingFaceLM
-from ._prompts import RenderedPrompt, check_text
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CALL_OPTIONS = frozenset({"temperature", "seed", "max_new_tokens", "max_tokens", "logprobs"})

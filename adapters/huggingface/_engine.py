@@ -20,6 +20,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.deadlines import check_deadline
+from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.read_models import CheckedSettings
 from ._contrastive import (
@@ -31,7 +32,6 @@ from ._contrastive import (
     row_uniforms,
 )
 from ._network import Batch, Network, run_in_batches
-from ._prompts import PromptEncoder, RenderedPrompt
 
 if TYPE_CHECKING:
     import torch
@@ -125,11 +125,6 @@ class Answer:
     finish: Literal["stop", "length"] | None = None
     ended_by_token: bool = False
 
-    @property
-    def text_ids(self) -> list[int]:
-        """All ids but an end token."""
-        return self.ids[:-1] if self.ended_by_token else self.ids
-
 
 @dataclass(frozen=True, slots=True)
 class _Task:
@@ -220,7 +215,8 @@ class Engine:
 
     def text(self, answer: Answer, stop: tuple[str, ...]) -> str:
         """An answer's text up to its stop string."""
-        return cut(self.encoder.text_of(answer.text_ids), stop)
+        ids = answer.ids[:-1] if answer.ended_by_token else answer.ids
+        return cut(self.encoder.text_of(ids), stop)
 
     def complete(self, prompts: Sequence[RenderedPrompt], settings: Settings) -> list[list[Answer]]:
         """`settings.n` answers per prompt; a greedy one is computed once and repeated."""

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from ...guard.contracts import Generation
 from ...guard.deadlines import call_on_thread
 from ...guard.engine.causal_model import context_window, end_ids
+from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt, check_text
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
 from ._engine import Engine, Settings, at_least_one, check_stop
-from ._loading import ModelIdentity, open_model
+from ._loading import LoadOptions, ModelIdentity, open_model
 from ._network import Network, run_in_batches
 from ._packaged import PACKAGED_MODELS, model_folder
-from ._prompts import PromptEncoder, RenderedPrompt, check_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,24 +27,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How a model folder is loaded.
+class CallOptions(TypedDict, total=False):
+    """Options of one call; what is left out, or None, is the instance's own."""
 
-    Attributes:
-        chat_template: whether each prompt becomes one user message of the model's
-            chat template; `auto` when it has one.
-        sha256: expected sha256 of the weights: of `model.safetensors`, or of all
-            `*.safetensors` in name order as one stream.
-        local_files_only: False allows downloading a hub model.
-        device_map: for models over one GPU: how transformers spreads the layers, e.g. `auto`
-            or `balanced`, in place of `device`; needs accelerate.
-    """
-
-    chat_template: bool | Literal["auto"] = "auto"
-    sha256: str | None = None
-    local_files_only: bool = True
-    device_map: str | None = None
+    n: int
+    temperature: float
+    seed: int | None
+    stop: Sequence[str] | None
+    max_new_tokens: int | None
 
 
 class HuggingFaceLM:
@@ -88,15 +77,7 @@ class HuggingFaceLM:
         loading = LoadOptions() if loading is None else loading
         name = str(path_or_name) if adapter is None else f"{path_or_name} + {adapter}"
         self._take_settings(name, max_new_tokens, stop, batch_size)
-        model, tokenizer, identity = open_model(
-            path_or_name,
-            device,
-            dtype,
-            adapter,
-            sha256=loading.sha256,
-            local_files_only=loading.local_files_only,
-            device_map=loading.device_map,
-        )
+        model, tokenizer, identity = open_model(path_or_name, device, dtype, adapter, loading)
         self._set_up(model, tokenizer, loading.chat_template, identity)
 
     @classmethod
@@ -222,28 +203,19 @@ class HuggingFaceLM:
         )
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] | None = None,
-        max_new_tokens: int | None = None,
+        self, prompts: Sequence[str], **options: Unpack[CallOptions]
     ) -> list[list[Generation]]:
         """Draw `n` answers for each prompt.
 
         Args:
             prompts: the prompts.
-            n: answers per prompt.
-            temperature: 0 for the greedy answer (computed once, repeated `n` times).
-            seed: a sample depends on its prompt and on the seed plus its number only,
-                so it stays the same however prompts are batched, up to the rounding of
-                the precision; None draws afresh. Sample k is the first one of seed + k, so
-                that later waves can continue earlier ones; independent sets need seeds at
-                least n apart. No global random state is used.
-            stop: stop strings in place of the instance's own.
-            max_new_tokens: in place of the instance's own.
+            options: `n`, answers per prompt, 1 by default. `temperature`, by default 0 for the
+                greedy answer (computed once, repeated `n` times). `seed`: a sample depends on its
+                prompt and on the seed plus its number only, so it stays the same however prompts
+                are batched, up to the rounding of the precision; None draws afresh. Sample k is
+                the first one of seed + k, so that later waves can continue earlier ones;
+                independent sets need seeds at least n apart. No global random state is used.
+                `stop`, stop strings, and `max_new_tokens`, each in place of the instance's own.
 
         Returns:
             One list of `n` generations per prompt. `token_logprobs` has every
@@ -255,9 +227,7 @@ class HuggingFaceLM:
             PromptTooLongError: a prompt leaves no room for an answer.
             LanguageModelError: a prompt is not text, or the model failed.
         """
-        settings = self.settings(
-            n=n, temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
-        )
+        settings = self.settings(**options)
         answers = self.engine.complete(self._render(prompts), settings)
         return [
             [
@@ -268,33 +238,14 @@ class HuggingFaceLM:
         ]
 
     async def agenerate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] | None = None,
-        max_new_tokens: int | None = None,
+        self, prompts: Sequence[str], **options: Unpack[CallOptions]
     ) -> list[list[Generation]]:
         """As `generate`, in a thread; cancelling it ends the decoding at the next token."""
-        options: dict[str, Any] = {"n": n, "temperature": temperature, "seed": seed}
-        options |= {"stop": stop, "max_new_tokens": max_new_tokens}
         return await call_on_thread(lambda: self.generate(prompts, **options))
 
-    def stream(
-        self,
-        prompt: str,
-        *,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> Iterator[str]:
+    def stream(self, prompt: str, **options: Unpack[CallOptions]) -> Iterator[str]:
         """Pieces of one answer as they are generated; joined they are `generate`'s text."""
-        settings = self.settings(
-            temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
-        )
+        settings = self.settings(**options)
         [rendered] = self._render([prompt])
         return (piece for piece, _ in self.engine.stream(rendered, settings) if piece)
 

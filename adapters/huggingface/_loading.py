@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...guard.engine.causal_model import (
     choose_device,
@@ -136,6 +136,26 @@ def tokenizer_sha256(tokenizer: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a model folder is loaded.
+
+    Attributes:
+        chat_template: whether each prompt becomes one user message of the model's
+            chat template; `auto` when it has one.
+        sha256: expected sha256 of the weights: of `model.safetensors`, or of all
+            `*.safetensors` in name order as one stream.
+        local_files_only: False allows downloading a hub model.
+        device_map: for models over one GPU: how transformers spreads the layers, e.g. `auto`
+            or `balanced`, in place of `device`; needs accelerate.
+    """
+
+    chat_template: bool | Literal["auto"] = "auto"
+    sha256: str | None = None
+    local_files_only: bool = True
+    device_map: str | None = None
+
+
 @dataclass
 class ModelIdentity:
     """Hashes of a model, each computed on first use.
@@ -189,10 +209,7 @@ def open_model(
     device: str,
     dtype: str,
     adapter: str | Path | None,
-    *,
-    sha256: str | None,
-    local_files_only: bool,
-    device_map: str | None,
+    loading: LoadOptions,
 ) -> tuple[Any, Any, ModelIdentity]:
     """Load model, tokenizer and identity, after all checks.
 
@@ -201,17 +218,17 @@ def open_model(
     require_extra("hf")
     chosen_device = choose_device(device)
     chosen_dtype = choose_dtype(dtype, chosen_device)
-    folder = find_folder(path_or_name, local_files_only=local_files_only)
+    folder = find_folder(path_or_name, local_files_only=loading.local_files_only)
     files = require_causal(folder)
     checked = None if adapter is None else check_adapter(Path(adapter))
-    found = None if sha256 is None else weights_sha256(files)
-    if sha256 is not None and found != sha256.strip().lower():
+    found = None if loading.sha256 is None else weights_sha256(files)
+    if loading.sha256 is not None and found != loading.sha256.strip().lower():
         raise ModelFolderError(
-            f"the weights have sha256 {found}, not the expected {sha256}",
+            f"the weights have sha256 {found}, not the expected {loading.sha256}",
             where=str(folder),
             hint="download them again, or correct the expected value",
         )
-    spread = {} if device_map is None else {"device_map": device_map}
+    spread = {} if loading.device_map is None else {"device_map": loading.device_map}
     if spread:
         optional_import("accelerate")
     model, tokenizer = load_causal(folder, chosen_dtype, chosen_device, **spread)

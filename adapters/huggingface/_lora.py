@@ -112,12 +112,16 @@ def check_adapter(folder: Path) -> AdapterFolder:
     return AdapterFolder(folder, _checked_config(folder), _base_sha256(folder))
 
 
-def _checked_config(folder: Path) -> dict[str, Any]:
-    where = str(folder / CONFIG_FILE)
+def _read(path: Path) -> Any:
     try:
-        config = read_json(folder / CONFIG_FILE)
+        return read_json(path)
     except InputError as error:
         raise ModelFolderError(error.what, where=error.where, hint=_HINT) from None
+
+
+def _checked_config(folder: Path) -> dict[str, Any]:
+    where = str(folder / CONFIG_FILE)
+    config = _read(folder / CONFIG_FILE)
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         raise ModelFolderError("does not describe a LoRA adapter", where=where, hint=_HINT)
     beyond = sorted(name for name in _REJECTED if config.get(name))
@@ -166,10 +170,7 @@ def _base_sha256(folder: Path) -> str | None:
     path = folder / TRAINING_FILE
     if not path.is_file():
         return None
-    try:
-        training = read_json(path)
-    except InputError as error:
-        raise ModelFolderError(error.what, where=error.where, hint=_HINT) from None
+    training = _read(path)
     identity = training.get("identity") if isinstance(training, dict) else None
     stated = identity.get("base_sha256") if isinstance(identity, dict) else None
     return stated if isinstance(stated, str) else None

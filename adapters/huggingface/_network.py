@@ -229,7 +229,9 @@ class Network:
         seen = 0 if cache is None else cache.get_seq_length()
         output = self.forward(ids[:, seen:], mask, cache, keep=width)
         with torch.inference_mode():
-            logits = exact_logits(output.logits[:, -width:])
+            # In at least float32, in which log-probabilities are taken.
+            logits = output.logits[:, -width:]
+            logits = logits if logits.dtype == torch.float64 else logits.float()
             chosen = logits.gather(-1, fed[..., None])[..., 0] - logits.logsumexp(-1)
             sums: list[float] = (chosen * fed_mask).sum(-1).tolist()
         return sums
@@ -244,13 +246,6 @@ class Network:
         with torch.inference_mode():
             rows: NDArray[np.float32] = output.hidden_states[layer][:, -1].float().cpu().numpy()
         return list(rows)
-
-
-def exact_logits(logits: torch.Tensor) -> torch.Tensor:
-    """Logits in at least float32, in which log-probabilities are taken."""
-    import torch
-
-    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def pad_left(

@@ -29,6 +29,7 @@ from ...guard.errors import InputError, InputTooLargeError, MissingDependencyErr
 from ...guard.routing import adrive, drive
 from ..shadow import ShadowDecider
 from ._answer import RetrievalError, document_again, told_values
+from ._both import at_once
 from ._documents import kept_documents, read_documents, readers, shown_text
 from ._planning import OnRetrieverError
 from ._replies import Replies
@@ -167,38 +168,37 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _ToolResult]
     ) -> _ToolResult:
         """Read what a tool retrieved; other tools are called as they are."""
-        if not self._guarded(request):
+
+        async def call() -> _ToolResult:
             return handler(request)
-        if self._decided(request.state) is not None:
-            return _message(request, content=_CLOSED, artifact=[])
-        try:
-            result: _ToolResult = self._read(request, handler(request))
-            return result
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
-            return self._failed(request, error)
+
+        return at_once(self._search(request, call, is_async=False))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]]
     ) -> _ToolResult:
         """As `wrap_tool_call`, without blocking the event loop."""
-        if not self._guarded(request):
-            return await handler(request)
+        return await self._search(request, lambda: handler(request), is_async=True)
+
+    async def _search(
+        self,
+        request: ToolCallRequest,
+        call: Callable[[], Awaitable[_ToolResult]],
+        *,
+        is_async: bool,
+    ) -> _ToolResult:
+        if self._shadow is not None or request.tool_call["name"] not in self._names:
+            return await call()
         if self._decided(request.state) is not None:
             return _message(request, content=_CLOSED, artifact=[])
         try:
-            found = await handler(request)
-            read = partial(self._read, request, found)
-            result: _ToolResult = await readers.acall(read, None)
+            read = partial(self._read, request, await call())
+            result: _ToolResult = await readers.acall(read, None) if is_async else read()
             return result
         except GraphBubbleUp:
             raise
         except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
             return self._failed(request, error)
-
-    def _guarded(self, request: ToolCallRequest) -> bool:
-        return self._shadow is None and request.tool_call["name"] in self._names
 
     def _read(self, request: ToolCallRequest, result: Any) -> Any:
         """The result of a search, its documents read and its text taken out.
@@ -291,7 +291,8 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             return _updated((yield _ask(request)), {_STATE: None})
         response: _Response | None = None
         if turn.steps < self._searches:
-            seen = replaced(request.messages, turn.showing_all())
+            shown = [_showing(message, found_in(message)) for message in turn.results]
+            seen = replaced(request.messages, shown)
             unseen: _Response = yield _ask(request.override(messages=seen), shown=False)
             if _calls_tools(unseen):
                 return replace(unseen, result=[without_text(one) for one in unseen.result])
@@ -484,10 +485,6 @@ class _Turn:
     def documents(self) -> list[Document]:
         """What all searches found, in order."""
         return [document for message in self.results for document in found_in(message)]
-
-    def showing_all(self) -> list[ToolMessage]:
-        """The results with the texts of everything that was found."""
-        return [_showing(message, found_in(message)) for message in self.results]
 
     def showing_kept(self, decision: Decision) -> list[ToolMessage]:
         """The results with those documents only that belong into the prompt after `decision`."""

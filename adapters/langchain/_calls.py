@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseLanguageModel
@@ -26,11 +26,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
-    Retrying,
     retry_if_exception,
-    sleep_using_event,
-    stop_after_attempt,
-    stop_when_event_set,
     wait_exponential,
     wait_random,
 )
@@ -88,82 +84,73 @@ class ChatLimits(CheckedSettings):
     rate_limiter: BaseRateLimiter | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
-    """Attempts of a call, with exponential and jittered waits in between.
+async def in_attempts(
+    attempt: Callable[[], Awaitable[_Result]],
+    ended: threading.Event | asyncio.Event,
+    *,
+    model: str,
+    limits: ChatLimits,
+    most: int,
+) -> _Result:
+    """Call `attempt` until it succeeds, with exponential and jittered waits in between.
 
     As much as the wait again is added at random, so that callers do not come back all at once.
 
     Args:
+        attempt: one call.
+        ended: gives up early once it is set.
         model: class name of the model, for messages.
         limits: waits, and what is worth another attempt.
         most: attempts altogether.
+
+    Raises:
+        LanguageModelError: it failed; typed by what went wrong.
     """
+    first = limits.first_wait
+    backoff = wait_exponential(first, _LONGEST_WAIT) + wait_random(0, first)
 
-    model: str
-    limits: ChatLimits
-    most: int
+    async def sleep(seconds: float) -> None:
+        if isinstance(ended, threading.Event):
+            ended.wait(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ended.wait()
 
-    def run(self, attempt: Callable[[], _Result], ended: threading.Event) -> _Result:
-        """The result of `attempt`; gives up early once `ended` is set.
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        return max(backoff(state), retry_after(error) or 0.0)
 
-        Raises:
-            LanguageModelError: it failed; typed by what went wrong.
-        """
-        stop = stop_after_attempt(self.most) | stop_when_event_set(ended)
-        try:
-            return Retrying(stop=stop, sleep=sleep_using_event(ended), **self._rules())(attempt)
-        except Exception as error:  # noqa: BLE001 - every failure becomes a typed one
-            self._fail(error)
-
-    async def arun(
-        self, attempt: Callable[[], Awaitable[_Result]], ended: asyncio.Event
-    ) -> _Result:
-        """As `run`, without blocking the event loop; cancelling ends the attempts."""
-
-        async def sleep(seconds: float) -> None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await ended.wait()
-
-        def stop(state: RetryCallState) -> bool:
-            return state.attempt_number >= self.most or ended.is_set()
-
-        try:
-            return await AsyncRetrying(stop=stop, sleep=sleep, **self._rules())(attempt)
-        except Exception as error:  # noqa: BLE001 - every failure becomes a typed one
-            self._fail(error)
-
-    def _rules(self) -> dict[str, Any]:
-        first = self.limits.first_wait
-        backoff = wait_exponential(first, _LONGEST_WAIT) + wait_random(0, first)
-
-        def wait(state: RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome is not None else None
-            return max(backoff(state), retry_after(error) or 0.0)
-
-        return {"wait": wait, "retry": retry_if_exception(self._worth_another), "reraise": True}
-
-    def _worth_another(self, error: BaseException) -> bool:
+    def worth_another(error: BaseException) -> bool:
         if (retry_after(error) or 0.0) > _LONGEST_RETRY_AFTER:
             return False
-        return isinstance(error, self.limits.retry_on) or is_transient(error)
+        return isinstance(error, limits.retry_on) or is_transient(error)
 
-    def _fail(self, error: Exception) -> NoReturn:
-        # Messages name types and numbers only: a provider's message may quote the prompt.
-        if isinstance(error, KnowgateError):
-            raise error
-        if isinstance(error, AllWorkersBusyError):
-            raise LanguageModelError(
-                f"{self.model}: too many earlier calls are still stuck"
-            ) from None
-        if isinstance(error, ContextOverflowError):
-            raise PromptTooLongError(f"{self.model}: the prompt is too long for it") from error
-        if LanguageModelTimeoutError.describes(error):
-            seconds = self.limits.timeout
-            within = "" if seconds is None else f" within {seconds:g} s"
-            raise LanguageModelTimeoutError(f"{self.model} did not answer{within}") from error
-        raise LanguageModelError(f"{self.model} raised {type(error).__name__}") from error
+    attempts = AsyncRetrying(
+        stop=lambda state: state.attempt_number >= most or ended.is_set(),
+        sleep=sleep,
+        wait=wait,
+        retry=retry_if_exception(worth_another),
+        reraise=True,
+    )
+    try:
+        return await attempts(attempt)
+    except KnowgateError:
+        raise
+    except Exception as error:
+        raise _typed(error, model, limits.timeout) from error
+
+
+def _typed(error: Exception, model: str, seconds: float | None) -> LanguageModelError:
+    # Messages name types and numbers only: a provider's message may quote the prompt.
+    if isinstance(error, AllWorkersBusyError):
+        return LanguageModelError(f"{model}: too many earlier calls are still stuck")
+    if isinstance(error, ContextOverflowError):
+        return PromptTooLongError(f"{model}: the prompt is too long for it")
+    if LanguageModelTimeoutError.describes(error):
+        within = "" if seconds is None else f" within {seconds:g} s"
+        return LanguageModelTimeoutError(f"{model} did not answer{within}")
+    return LanguageModelError(f"{model} raised {type(error).__name__}")
 
 
 def retry_after(error: BaseException | None) -> float | None:
@@ -344,17 +331,14 @@ def _described(model: Runnable[Any, Any]) -> Any:
 def _plain(value: Any) -> Any:
     """The part of `value` that JSON can hold and that may enter a fingerprint."""
     if isinstance(value, Mapping):
-        told = {str(key): _plain(held) for key, held in value.items() if not _secret(key)}
+        named = ((str(key), held) for key, held in value.items())
+        told = {key: _plain(held) for key, held in named if not _UNTOLD.search(key)}
         return {key: held for key, held in told.items() if held is not None}
     if isinstance(value, list | tuple):
         return [_plain(held) for held in value]
     if isinstance(value, str | int | float | bool):
         return value
     return None
-
-
-def _secret(key: object) -> bool:
-    return _UNTOLD.search(str(key)) is not None
 
 
 def class_name(model: Runnable[Any, Any]) -> str:

@@ -6,10 +6,10 @@ import asyncio
 import contextvars
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -23,13 +23,14 @@ from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import GuardedAnswer
+from ._both import at_once
 from ._calls import (
-    Attempts,
     ChatLimits,
     Draws,
     TokenUsage,
     class_name,
     each_model,
+    in_attempts,
     model_fingerprint,
     tokens_of,
 )
@@ -38,16 +39,11 @@ GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.
 _TAGS = ("knowgate", "nostream")
 _ATTEMPTS = 3
+_GIVEN_UP = "another call for the same prompt failed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One request: which draw of which prompt, and what the model is given."""
-
-    prompt: int
-    draw: int
-    messages: list[BaseMessage]
-    options: dict[str, Any]
+# One request: which draw of which prompt, and messages and options that the model is given.
+_Call = tuple[int, int, list[BaseMessage], dict[str, Any]]
 
 
 class ChatModelLM:
@@ -100,8 +96,8 @@ class ChatModelLM:
     ) -> None:
         self._limits = limits = ChatLimits() if limits is None else limits
         self._model: Runnable[Any, Any] = coerce_to_runnable(model)
-        most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
-        self._attempts = Attempts(class_name(self._model), limits, most)
+        self._most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
+        self._name = class_name(self._model)
         self._greedy_options = dict(greedy_options)
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option
@@ -109,7 +105,7 @@ class ChatModelLM:
         self._usage = TokenUsage()
         # Stuck calls keep their thread, so there are more threads than calls at once.
         self._runner = DeadlineRunner(max_workers=max(64, 4 * limits.max_concurrency))
-        self._room = threading.BoundedSemaphore(limits.max_concurrency)
+        self._thread_room = threading.BoundedSemaphore(limits.max_concurrency)
         self._loop_rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
         self._lock = threading.Lock()
 
@@ -171,25 +167,19 @@ class ChatModelLM:
         calls = self._calls(prompts, n, temperature, seed)
         events = [threading.Event() for _ in prompts]
         draws = Draws(len(prompts), n, events)
+
+        def draw(call: _Call) -> None:
+            at_once(self._draw(model, call, draws, events[call[0]]))
+
         if len(calls) == 1:
             with when_abandoned(draws.end):
-                self._draw(model, calls[0], draws, events[0])
+                draw(calls[0])
             return draws.rows()
         pool = ThreadPoolExecutor(
             max(1, min(self._limits.max_concurrency, len(calls))), "knowgate-draws"
         )
         try:
-            futures = [
-                pool.submit(
-                    contextvars.copy_context().run,
-                    self._draw,
-                    model,
-                    call,
-                    draws,
-                    events[call.prompt],
-                )
-                for call in calls
-            ]
+            futures = [pool.submit(contextvars.copy_context().run, draw, call) for call in calls]
             with when_abandoned(draws.end):
                 wait(futures, return_when=FIRST_EXCEPTION)
             for future in futures:
@@ -220,7 +210,7 @@ class ChatModelLM:
 
         async def in_turn(call: _Call) -> None:
             async with turns:
-                await self._adraw(model, call, draws, events[call.prompt])
+                await self._draw(model, call, draws, events[call[0]])
 
         tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
         try:
@@ -233,63 +223,56 @@ class ChatModelLM:
 
     # -- one call -----------------------------------------------------------------
 
-    def _draw(
-        self, model: Runnable[Any, Any], call: _Call, draws: Draws, ended: threading.Event
+    async def _draw(
+        self,
+        model: Runnable[Any, Any],
+        call: _Call,
+        draws: Draws,
+        ended: threading.Event | asyncio.Event,
     ) -> None:
-        limiter = self._limits.rate_limiter
-
-        def attempt() -> Any:
-            with self._room:
-                if ended.is_set():
-                    raise _given_up()
-                if limiter is not None and not limiter.acquire():
-                    raise _rate_limited()
-                if ended.is_set():  # while it waited for its turn
-                    raise _given_up()
-                self._count(calls=1)
-                return self._runner.call(partial(self._ask, model, call), self._limits.timeout)
-
-        try:
-            self._arrive(call, self._attempts.run(attempt, ended), draws)
-        except LanguageModelError as error:
-            draws.fail(call.prompt, error)
-
-    async def _adraw(
-        self, model: Runnable[Any, Any], call: _Call, draws: Draws, ended: asyncio.Event
-    ) -> None:
-        limiter = self._limits.rate_limiter
+        """Ask for one draw; in the form that the kind of `ended` says."""
+        prompt, draw, _, _ = call
+        limiter, is_async = self._limits.rate_limiter, isinstance(ended, asyncio.Event)
 
         async def attempt() -> Any:
-            async with self._loop_room():
+            async with self._room(is_async=is_async):
                 if ended.is_set():
-                    raise _given_up()
-                if limiter is not None and not await limiter.aacquire():
-                    raise _rate_limited()
-                if ended.is_set():
-                    raise _given_up()
+                    raise LanguageModelError(_GIVEN_UP)
+                if limiter is not None and not (
+                    await limiter.aacquire() if is_async else limiter.acquire()
+                ):
+                    raise LanguageModelError("the rate limiter rejected the call")
+                if ended.is_set():  # while it waited for its turn
+                    raise LanguageModelError(_GIVEN_UP)
                 self._count(calls=1)
-                if _blocks(model):
-                    ask = partial(self._ask, model, call)
-                    return await self._runner.acall(ask, self._limits.timeout)
-                async with asyncio.timeout(self._limits.timeout):
-                    found = await model.ainvoke(call.messages, _config(), **call.options)
-                    self._count(**tokens_of(found))
-                    return found
+                return await self._ask(model, call, is_async=is_async)
 
         try:
-            self._arrive(call, await self._attempts.arun(attempt, ended), draws)
+            output = await in_attempts(
+                attempt, ended, model=self._name, limits=self._limits, most=self._most
+            )
+            check_deadline()
+            logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
+            draws.arrive(prompt, draw, Generation(GuardedAnswer.text_of(output), logprobs))
         except LanguageModelError as error:
-            draws.fail(call.prompt, error)
+            draws.fail(prompt, error)
 
-    def _ask(self, model: Runnable[Any, Any], call: _Call) -> Any:
-        found = model.invoke(call.messages, _config(), **call.options)
-        self._count(**tokens_of(found))  # here, so that late replies count as well
-        return found
+    async def _ask(self, model: Runnable[Any, Any], call: _Call, *, is_async: bool) -> Any:
+        _, _, messages, options = call
 
-    @staticmethod
-    def _arrive(call: _Call, output: Any, draws: Draws) -> None:
-        check_deadline()
-        draws.arrive(call.prompt, call.draw, _generation(output))
+        def ask() -> Any:
+            found = model.invoke(messages, _config(), **options)
+            self._count(**tokens_of(found))  # here, so that late replies count as well
+            return found
+
+        if not is_async:
+            return self._runner.call(ask, self._limits.timeout)
+        if _blocks(model):
+            return await self._runner.acall(ask, self._limits.timeout)
+        async with asyncio.timeout(self._limits.timeout):
+            found = await model.ainvoke(messages, _config(), **options)
+            self._count(**tokens_of(found))
+            return found
 
     def _count(self, **more: int) -> None:
         with self._lock:
@@ -309,22 +292,24 @@ class ChatModelLM:
             options = {"temperature": temperature}
             if self._sample_options is not None:
                 options = self._sample_options
-        calls = []
+        calls: list[_Call] = []
+        system = [] if self._system_prompt is None else [SystemMessage(self._system_prompt)]
         for number, prompt in enumerate(prompts):
-            messages = self._messages(prompt)
+            messages = [*system, HumanMessage(prompt)]
             for draw in range(n):
                 given = dict(options)
                 if self._seed_option is not None and seed is not None:
                     given[self._seed_option] = seed + draw
-                calls.append(_Call(number, draw, messages, given))
+                calls.append((number, draw, messages, given))
         return calls
 
-    def _messages(self, prompt: str) -> list[BaseMessage]:
-        if self._system_prompt is None:
-            return [HumanMessage(prompt)]
-        return [SystemMessage(self._system_prompt), HumanMessage(prompt)]
-
-    def _loop_room(self) -> asyncio.Semaphore:
+    @asynccontextmanager
+    async def _room(self, *, is_async: bool) -> AsyncIterator[None]:
+        """Hold a place among the calls under way."""
+        if not is_async:
+            with self._thread_room:
+                yield
+            return
         # A semaphore belongs to the loop that first waits on it.
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -332,7 +317,9 @@ class ChatModelLM:
                 for closed in [other for other in self._loop_rooms if other.is_closed()]:
                     del self._loop_rooms[closed]
                 self._loop_rooms[loop] = asyncio.Semaphore(self._limits.max_concurrency)
-            return self._loop_rooms[loop]
+            room = self._loop_rooms[loop]
+        async with room:
+            yield
 
 
 def _config() -> RunnableConfig:
@@ -377,19 +364,6 @@ def _told(model: Any, option: str) -> Any:
             return model.kwargs[option]
         model = model.bound
     return getattr(model, option, None)
-
-
-def _given_up() -> LanguageModelError:
-    return LanguageModelError("another call for the same prompt failed")
-
-
-def _rate_limited() -> LanguageModelError:
-    return LanguageModelError("the rate limiter rejected the call")
-
-
-def _generation(output: object) -> Generation:
-    logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
-    return Generation(GuardedAnswer.text_of(output), logprobs)
 
 
 def token_logprobs(message: BaseMessage) -> tuple[float, ...] | None:

@@ -17,7 +17,6 @@ from langchain_core.runnables import (
     RunnableWithFallbacks,
 )
 from langchain_core.runnables.base import RunnableBindingBase, RunnableLike, coerce_to_runnable
-from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from ...guard.deadlines import DeadlineRunner, within
 from ...guard.errors import InputError, LanguageModelError, require_known
@@ -157,7 +156,7 @@ class Turns:
             return prompt.fill(history=history, question=inputs["question"])
 
         runnable = _prompted(given, fill, "rewrite_question").with_config(tags=_TAGS)
-        return WithDeadline(runnable, conversation.timeout)
+        return _with_deadline(runnable, conversation.timeout)
 
 
 def rewritten(output: object) -> str:
@@ -200,46 +199,25 @@ def small_talk_pattern(phrases: str) -> re.Pattern[str]:
     return re.compile(rf"\W*(?:(?:{either})\W*)+", re.IGNORECASE)
 
 
-class WithDeadline(Runnable[Any, Any]):
-    """A runnable whose every call has a deadline; its late result is dropped.
+def _with_deadline(runnable: Runnable[Any, Any], seconds: float | None) -> Runnable[Any, Any]:
+    """A runnable whose every call has a deadline; its late result is dropped."""
+    runner = DeadlineRunner()
+    # The async form of a plain function only moves it to a thread of the event loop, which
+    # cannot be given up: stuck calls would keep the program from ending.
+    bound: Any = runnable
+    while isinstance(bound, RunnableBindingBase):
+        bound = bound.bound
+    blocks = isinstance(bound, RunnableLambda) and not hasattr(bound, "afunc")
 
-    Args:
-        runnable: is called.
-        seconds: per call; None for no limit.
-    """
+    def call(given: Any, config: RunnableConfig) -> Any:
+        return runner.call(lambda: runnable.invoke(given, config), seconds)
 
-    def __init__(self, runnable: Runnable[Any, Any], seconds: float | None) -> None:
-        self._runnable, self._seconds = runnable, seconds
-        self._runner = DeadlineRunner()
-        # The async form of a plain function only moves it to a thread of the event loop, which
-        # cannot be given up: stuck calls would keep the program from ending.
-        bound: Any = runnable
-        while isinstance(bound, RunnableBindingBase):
-            bound = bound.bound
-        self._blocks = isinstance(bound, RunnableLambda) and not hasattr(bound, "afunc")
+    async def acall(given: Any, config: RunnableConfig) -> Any:
+        if blocks:
+            return await runner.acall(lambda: runnable.invoke(given, config), seconds)
+        return await within(runnable.ainvoke(given, config), seconds)
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """Those of the runnable."""
-        return self._runnable.config_specs
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The runnable's output.
-
-        Raises:
-            DeadlineExceededError: it was not done in time.
-        """
-        return self._runner.call(
-            lambda: self._runnable.invoke(input, config, **kwargs), self._seconds
-        )
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As `invoke`, without blocking the event loop."""
-        if self._blocks:
-            return await self._runner.acall(
-                lambda: self._runnable.invoke(input, config, **kwargs), self._seconds
-            )
-        return await within(self._runnable.ainvoke(input, config, **kwargs), self._seconds)
+    return RunnableLambda(call, acall, name="rewriter")
 
 
 def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[Any, Any]:

@@ -32,6 +32,7 @@ from ...guard.errors import (
 )
 from ...guard.text import passage_text
 from ._answer import RetrievalError
+from ._both import at_once, decided
 
 if TYPE_CHECKING:
     from ...guard import InputLimits
@@ -209,35 +210,23 @@ def _scored(document: Any, decision: Decision, index: int) -> Any:
     return document.model_copy(update={"metadata": {**document.metadata, **known}})
 
 
-def read_found(guard: Guard, found: Any) -> Any:
-    """Copies of what was retrieved; `found` itself where the guard is to abstain from it."""
+async def read_found(guard: Guard, found: Any, *, is_async: bool) -> Any:
+    """Copies of what was retrieved; `found` itself where the guard is to abstain from it.
+
+    In the async form on another thread, where that may take long.
+    """
     try:
+        if is_async and not guard.limits.reads_quickly((), (found,)):
+            return await readers.acall(lambda: read_documents(found, guard.limits), None)
         return read_documents(found, guard.limits)
-    except (RetrievalError, InputTooLargeError):
+    except (RetrievalError, InputTooLargeError, AllWorkersBusyError):
         return found
 
 
-async def aread_found(guard: Guard, found: Any) -> Any:
-    """As `read_found`, on another thread where that may take long."""
-    if guard.limits.reads_quickly((), (found,)):
-        return read_found(guard, found)
-    try:
-        return await readers.acall(lambda: read_found(guard, found), None)
-    except AllWorkersBusyError:
-        return found
-
-
-def filtered(guard: Guard, question: str, found: Any) -> list[Document]:
+async def filtered(guard: Guard, question: str, found: Any, *, is_async: bool) -> list[Document]:
     """The documents in `found` that bear on the question; all, unchanged, in shadow mode."""
-    documents = read_found(guard, found)
-    decision = guard.decide(question, documents)
-    return kept_documents(decision, documents) if decision.acts else found
-
-
-async def afiltered(guard: Guard, question: str, found: Any) -> list[Document]:
-    """As `filtered`, without blocking the event loop."""
-    documents = await aread_found(guard, found)
-    decision = await guard.adecide(question, documents)
+    documents = await read_found(guard, found, is_async=is_async)
+    decision = await decided(guard, question, documents, is_async=is_async)
     return kept_documents(decision, documents) if decision.acts else found
 
 
@@ -301,7 +290,7 @@ class GuardedRetriever(BaseRetriever):
             found = _searches.call(
                 lambda: self.retriever.invoke(query, config), self.retriever_timeout
             )
-        return filtered(self.guard, query, found)
+        return at_once(filtered(self.guard, query, found, is_async=False))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
@@ -309,7 +298,7 @@ class GuardedRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         with _late_is_an_error():
             found = await within(self.retriever.ainvoke(query, config), self.retriever_timeout)
-        return await afiltered(self.guard, query, found)
+        return await filtered(self.guard, query, found, is_async=True)
 
 
 class GuardCompressor(BaseDocumentCompressor):
@@ -332,10 +321,10 @@ class GuardCompressor(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """The documents that bear on `query`, in order; none where they do not suffice."""
-        return filtered(self.guard, query, documents)
+        return at_once(filtered(self.guard, query, documents, is_async=False))
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """As `compress_documents`, without blocking the event loop."""
-        return await afiltered(self.guard, query, documents)
+        return await filtered(self.guard, query, documents, is_async=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError, KnowgateError
-from ._documents import aread_found, kept_documents, read_found
+from ._both import at_once, decided
+from ._documents import kept_documents, read_found
 from ._planning import required
 from ._replies import Replies
 
@@ -20,34 +22,23 @@ if TYPE_CHECKING:
 Asked = tuple[Any, Iterable[object] | None]
 
 
-def decide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | KnowgateError]:
+async def decide_all(
+    guard: Guard, asked: Sequence[Asked], *, is_async: bool
+) -> list[Decision | KnowgateError]:
     """One decision per question; an error in its place only under `on_error="raise"`."""
     if len(asked) > 1:
-        return guard.decide_each(*_columns(asked))
+        columns = [question for question, _ in asked], [passages for _, passages in asked]
+        return await guard.adecide_each(*columns) if is_async else guard.decide_each(*columns)
     try:
-        return [guard.decide(question, passages) for question, passages in asked]
+        return [await decided(guard, *one, is_async=is_async) for one in asked]
     except KnowgateError as error:
         return [error]
-
-
-async def adecide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | KnowgateError]:
-    """As `decide_all`, without blocking the event loop."""
-    if len(asked) > 1:
-        return await guard.adecide_each(*_columns(asked))
-    try:
-        return [await guard.adecide(question, passages) for question, passages in asked]
-    except KnowgateError as error:
-        return [error]
-
-
-def _columns(asked: Sequence[Asked]) -> tuple[list[Any], list[Iterable[object] | None]]:
-    return [question for question, _ in asked], [passages for _, passages in asked]
 
 
 GuardInput = Mapping[str, Any]
 
 
-class GuardRunnable(Runnable[GuardInput, Decision]):
+class GuardRunnable(RunnableLambda[GuardInput, Decision]):
     """A mapping with `question` and `documents` (or `context`) → the guard's decision.
 
     `documents` is looked at first; a `context` that is one text counts as one
@@ -72,25 +63,14 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
     """
 
     def __init__(self, guard: Guard, *, name: str = "guard") -> None:
+        def decide(given: GuardInput) -> Decision:
+            return guard.decide(*_asked(given))
+
+        async def adecide(given: GuardInput) -> Decision:
+            return await guard.adecide(*_asked(given))
+
+        super().__init__(decide, adecide, name=name)
         self._guard = guard
-        self.name = name
-
-    def invoke(
-        self, input: GuardInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Decision:
-        """The decision on one question.
-
-        Raises:
-            InputError: a key is missing.
-            KnowgateError: only under the guard's `on_error="raise"`.
-        """
-        return self._call_with_config(self._decide, input, config)
-
-    async def ainvoke(
-        self, input: GuardInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Decision:
-        """As `invoke`, without blocking the event loop."""
-        return await self._acall_with_config(self._adecide, input, config)
 
     def batch(
         self,
@@ -101,8 +81,12 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
         **kwargs: Any,
     ) -> list[Decision]:
         """The decisions on many questions, scored together."""
+
+        def decide(given: list[GuardInput]) -> list[Exception | Decision]:
+            return at_once(self._decide(given, is_async=False))
+
         return self._batch_with_config(
-            self._decide_batch, list(inputs), config, return_exceptions=return_exceptions
+            decide, list(inputs), config, return_exceptions=return_exceptions
         )
 
     async def abatch(
@@ -115,45 +99,28 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
     ) -> list[Decision]:
         """As `batch`, without blocking the event loop."""
         return await self._abatch_with_config(
-            self._adecide_batch, list(inputs), config, return_exceptions=return_exceptions
+            partial(self._decide, is_async=True),
+            list(inputs),
+            config,
+            return_exceptions=return_exceptions,
         )
 
-    def _decide(self, given: GuardInput) -> Decision:
-        return self._guard.decide(*_asked(given))
-
-    async def _adecide(self, given: GuardInput) -> Decision:
-        return await self._guard.adecide(*_asked(given))
-
-    def _decide_batch(self, inputs: list[GuardInput]) -> list[Exception | Decision]:
-        read = [_read(given) for given in inputs]
-        return _in_place(read, decide_all(self._guard, _readable(read)))
-
-    async def _adecide_batch(self, inputs: list[GuardInput]) -> list[Exception | Decision]:
-        read = [_read(given) for given in inputs]
-        return _in_place(read, await adecide_all(self._guard, _readable(read)))
+    async def _decide(
+        self, inputs: list[GuardInput], *, is_async: bool
+    ) -> list[Exception | Decision]:
+        read: list[Asked | InputError] = []
+        for given in inputs:
+            try:
+                read.append(_asked(given))
+            except InputError as error:
+                read.append(error)
+        readable = [one for one in read if not isinstance(one, InputError)]
+        found = iter(await decide_all(self._guard, readable, is_async=is_async))
+        return [one if isinstance(one, InputError) else next(found) for one in read]
 
 
 def _asked(given: GuardInput) -> Asked:
     return required(given, "question"), _passages(given)
-
-
-def _read(given: GuardInput) -> Asked | InputError:
-    try:
-        return _asked(given)
-    except InputError as error:
-        return error
-
-
-def _readable(read: Sequence[Asked | InputError]) -> list[Asked]:
-    return [asked for asked in read if not isinstance(asked, InputError)]
-
-
-def _in_place(
-    read: Sequence[Asked | InputError], decided: Iterable[Decision | Exception]
-) -> list[Exception | Decision]:
-    """The decisions in the order of the inputs, between the errors of those not readable."""
-    found = iter(decided)
-    return [asked if isinstance(asked, InputError) else next(found) for asked in read]
 
 
 def _passages(given: GuardInput) -> Iterable[object] | None:
@@ -215,7 +182,10 @@ def guard_node(
     """
     said = Replies.of(replies, guard)
 
-    def update(decision: Decision, found: Sequence[Any]) -> dict[str, Any]:
+    async def update(state: Any, *, is_async: bool) -> dict[str, Any]:
+        asked = _value(state, question)
+        found = await read_found(guard, _value(state, documents), is_async=is_async)
+        decision = await decided(guard, asked, found, is_async=is_async)
         written: dict[str, Any] = {"decision": decision.model_dump(mode="json")}
         if not decision.acts:
             return {**written, "route": Route.FOLLOW_CONTEXT.value, "reply": None}
@@ -225,12 +195,10 @@ def guard_node(
         return {**written, documents: kept, "route": route.value, "reply": reply}
 
     def node(state: Any) -> dict[str, Any]:
-        asked, found = _value(state, question), read_found(guard, _value(state, documents))
-        return update(guard.decide(asked, found), found)
+        return at_once(update(state, is_async=False))
 
     async def anode(state: Any) -> dict[str, Any]:
-        asked, found = _value(state, question), await aread_found(guard, _value(state, documents))
-        return update(await guard.adecide(asked, found), found)
+        return await update(state, is_async=True)
 
     return RunnableLambda(node, anode, name="guard")
 

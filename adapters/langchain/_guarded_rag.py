@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun as AsyncManager
@@ -22,14 +22,14 @@ from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
 from ..shadow import ShadowDecider
-from ._answer import GuardedAnswer, joined
+from ._answer import GuardedAnswer
+from ._both import at_once, each_at_once
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
-from ._guard_runnable import adecide_all, decide_all
+from ._guard_runnable import decide_all
 from ._planning import (
     GENERATING,
     Flow,
-    Flows,
     Planner,
     RagInput,
     RagOptions,
@@ -38,6 +38,7 @@ from ._planning import (
     StreamedReply,
     ToCheck,
     decision_event,
+    run_flows,
 )
 from ._replies import Replies
 
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ...guard import Guard
-    from ...guard.reply_check import ReplyChecker
-    from ...guard.signals.support.contracts import ReplyVerdict
 
 DECISION_EVENT = "knowgate_decision"
 _ESTIMATOR = "estimator"
@@ -212,23 +211,23 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> GuardedAnswer:
         """Answer one question, or abstain."""
-        return self._call_with_config(self._invoke, input, config, **kwargs)
+
+        def answer(given: RagInput, run_manager: Manager, config: RunnableConfig) -> GuardedAnswer:
+            return _only(at_once(self._answers([given], _Runs([config], [run_manager], kwargs))))
+
+        return self._call_with_config(answer, input, config)
 
     async def ainvoke(
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> GuardedAnswer:
         """As `invoke`, without blocking the event loop."""
-        return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
-    def _invoke(
-        self, given: RagInput, run_manager: Manager, config: RunnableConfig, **kwargs: Any
-    ) -> GuardedAnswer:
-        return _only(self._batch([given], [run_manager], [config], **kwargs))
+        async def answer(
+            given: RagInput, run_manager: AsyncManager, config: RunnableConfig
+        ) -> GuardedAnswer:
+            return _only(await self._answers([given], _Runs([config], [run_manager], kwargs)))
 
-    async def _ainvoke(
-        self, given: RagInput, run_manager: AsyncManager, config: RunnableConfig, **kwargs: Any
-    ) -> GuardedAnswer:
-        return _only(await self._abatch([given], [run_manager], [config], **kwargs))
+        return await self._acall_with_config(answer, input, config)
 
     # -- many questions -------------------------------------------------------------
 
@@ -241,8 +240,14 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         **kwargs: Any,
     ) -> list[GuardedAnswer]:
         """Answer many questions with one call to each part, in the order of the inputs."""
+
+        def answer(
+            given: list[RagInput], run_manager: list[Manager], config: list[RunnableConfig]
+        ) -> list[GuardedAnswer | Exception]:
+            return at_once(self._answers(given, _Runs(config, run_manager, kwargs)))
+
         return self._batch_with_config(
-            self._batch, list(inputs), config, return_exceptions=return_exceptions, **kwargs
+            answer, list(inputs), config, return_exceptions=return_exceptions
         )
 
     async def abatch(
@@ -254,31 +259,22 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         **kwargs: Any,
     ) -> list[GuardedAnswer]:
         """As `batch`, without blocking the event loop."""
+
+        async def answer(
+            given: list[RagInput], run_manager: list[AsyncManager], config: list[RunnableConfig]
+        ) -> list[GuardedAnswer | Exception]:
+            return await self._answers(given, _Runs(config, run_manager, kwargs))
+
         return _not_cancelled(
             await self._abatch_with_config(
-                self._abatch, list(inputs), config, return_exceptions=return_exceptions, **kwargs
+                answer, list(inputs), config, return_exceptions=return_exceptions
             )
         )
 
-    def _batch(
-        self,
-        inputs: list[RagInput],
-        run_manager: list[Manager],
-        config: list[RunnableConfig],
-        **kwargs: Any,
-    ) -> list[Exception | GuardedAnswer]:
-        flows = [self._planner.answer_flow(given) for given in inputs]
-        return self._run(flows, _Runs(config, run_manager, kwargs))
-
-    async def _abatch(
-        self,
-        inputs: list[RagInput],
-        run_manager: list[AsyncManager],
-        config: list[RunnableConfig],
-        **kwargs: Any,
-    ) -> list[Exception | GuardedAnswer]:
-        flows = [self._planner.answer_flow(given) for given in inputs]
-        return await self._arun(flows, _Runs(config, run_manager, kwargs))
+    async def _answers(
+        self, inputs: list[RagInput], runs: _Runs
+    ) -> list[GuardedAnswer | Exception]:
+        return await self._run([self._planner.answer_flow(given) for given in inputs], runs)
 
     # -- streams ----------------------------------------------------------------------
 
@@ -286,7 +282,14 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[GuardedAnswer]:
         """The answer in chunks: the decision first, then text as it is generated."""
-        yield from self.transform(iter([input]), config, **kwargs)
+
+        def chunks(
+            inputs: Iterator[RagInput], run_manager: Manager, config: RunnableConfig
+        ) -> Iterator[GuardedAnswer]:
+            runs = _Runs([config], [run_manager], kwargs)
+            return each_at_once(self._chunks(next(inputs), runs))
+
+        yield from self._transform_stream_with_config(iter([input]), chunks, config)
 
     async def astream(
         self, input: RagInput, config: RunnableConfig | None = None, **kwargs: Any
@@ -296,153 +299,74 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         async def inputs() -> AsyncIterator[RagInput]:
             yield input
 
-        async with aclosing(self.atransform(inputs(), config, **kwargs)) as chunks:
-            async for chunk in chunks:
+        async def chunks(
+            inputs: AsyncIterator[RagInput], run_manager: AsyncManager, config: RunnableConfig
+        ) -> AsyncIterator[GuardedAnswer]:
+            runs = _Runs([config], [run_manager], kwargs)
+            async with aclosing(self._chunks(await anext(inputs), runs)) as found:
+                async for chunk in found:
+                    yield chunk
+
+        stream = self._atransform_stream_with_config(inputs(), chunks, config)
+        async with aclosing(stream) as found:
+            async for chunk in found:
                 yield chunk
 
-    def transform(
-        self, input: Iterator[RagInput], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[GuardedAnswer]:
-        """As `stream`, for a question that comes in chunks itself."""
-        yield from self._transform_stream_with_config(input, self._transform, config, **kwargs)
-
-    async def atransform(
-        self, input: AsyncIterator[RagInput], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[GuardedAnswer]:
-        """As `transform`, without blocking the event loop."""
-        stream = self._atransform_stream_with_config(input, self._atransform, config, **kwargs)
-        async with aclosing(stream) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    def _transform(
-        self,
-        inputs: Iterator[RagInput],
-        run_manager: Manager,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> Iterator[GuardedAnswer]:
-        chunks = list(inputs)
-        if not chunks:
+    async def _chunks(self, given: RagInput, runs: _Runs) -> AsyncGenerator[GuardedAnswer, None]:
+        turn = _only(await self._run([self._planner.plan_flow(given)], runs))
+        if turn.stage is None:
+            yield turn.whole
             return
-        runs = _Runs([config], [run_manager], kwargs)
-        plan = _only(self._run([self._planner.plan_flow(_whole(chunks))], runs))
-        if plan.stage is None:
-            yield plan.whole
-            return
-        yield plan.first_chunk
-        reply, child = StreamedReply(self._planner, plan), runs.child(0, plan.stage)
-        for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
-            if (shown := _only(self._run([reply.add(chunk)], runs))) is not None:
-                yield shown
-            if reply.withheld:
-                break
-        yield from _only(self._run([reply.end()], runs))
-
-    async def _atransform(
-        self,
-        inputs: AsyncIterator[RagInput],
-        run_manager: AsyncManager,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> AsyncIterator[GuardedAnswer]:
-        chunks = [chunk async for chunk in inputs]
-        if not chunks:
-            return
-        runs = _Runs([config], [run_manager], kwargs)
-        plan = _only(await self._arun([self._planner.plan_flow(_whole(chunks))], runs))
-        if plan.stage is None:
-            yield plan.whole
-            return
-        yield plan.first_chunk
-        reply, child = StreamedReply(self._planner, plan), runs.child(0, plan.stage)
-        stream = self._parts[plan.stage].astream(dict(plan.inputs), child, **kwargs)
-        async with aclosing(stream) as said:
+        yield turn.first_chunk
+        reply = StreamedReply(self._planner, turn)
+        async with aclosing(self._said(turn.stage, dict(turn.inputs), runs)) as said:
             async for chunk in said:
-                if (shown := _only(await self._arun([reply.add(chunk)], runs))) is not None:
+                if (shown := _only(await self._run([reply.add(chunk)], runs))) is not None:
                     yield shown
                 if reply.withheld:
                     break
-        for last in _only(await self._arun([reply.end()], runs)):
+        for last in _only(await self._run([reply.end()], runs)):
             yield last
+
+    async def _said(self, stage: Stage, inputs: Any, runs: _Runs) -> AsyncGenerator[Any, None]:
+        """What a generating runnable says, as it comes."""
+        part, config = self._parts[stage], runs.child(0, stage)
+        if runs.is_async:
+            async with aclosing(part.astream(inputs, config, **runs.kwargs)) as said:
+                async for chunk in said:
+                    yield chunk
+        else:
+            for chunk in part.stream(inputs, config, **runs.kwargs):
+                yield chunk
 
     # -- steps of flows ---------------------------------------------------------------
 
-    def _run(self, flows: Sequence[Flow[_Result]], runs: _Runs) -> list[_Result | Exception]:
-        under_way = Flows(flows)
-        while (step := under_way.step()) is not None:
-            under_way.take(step, self._outcomes(step, runs))
-        return under_way.results()
+    async def _run(self, flows: Sequence[Flow[_Result]], runs: _Runs) -> list[_Result | Exception]:
+        return await run_flows(flows, partial(self._outcomes, runs))
 
-    async def _arun(self, flows: Sequence[Flow[_Result]], runs: _Runs) -> list[_Result | Exception]:
-        under_way = Flows(flows)
-        while (step := under_way.step()) is not None:
-            under_way.take(step, await self._aoutcomes(step, runs))
-        return under_way.results()
-
-    def _outcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
+    async def _outcomes(self, runs: _Runs, step: Step) -> Sequence[object]:
         """The outcomes of one step, or exceptions in their place."""
         stage, needs = step
-        given = list(needs.values())
+        given, is_async = list(needs.values()), runs.is_async
         if stage is Stage.READ:
-            return documents_or_errors(given, self._guard.limits)
+            return await self._read(given, is_async=is_async)
         if stage is Stage.GUARD:
             if self._shadow is None:
-                return decide_all(self._guard, given)
-            return self._shadow.decide(given, partial(_dispatch, runs.watched(step)))
+                return await decide_all(self._guard, given, is_async=is_async)
+            loop = asyncio.get_running_loop() if is_async else None
+            return self._shadow.decide(given, partial(_tell_late, loop, runs.watched(step)))
         if stage is Stage.CHECK:
-            return [check() for check in given]
-        if stage is Stage.SUPPORT:
-            return [_judged(self._guard.reply_checker, one) for one in given]
-        if stage is Stage.EVENT:
-            _dispatch(runs.watched(step), given)
-            return given
-        part, configs, kwargs = self._parts[stage], runs.children(step), runs.options(step)
-
-        def outcomes() -> Sequence[object]:
-            if runs.single:
-                return [part.invoke(given[0], configs[0], **kwargs)]
-            return part.batch(given, configs, return_exceptions=True, **kwargs)
-
-        try:
-            return self._threads.call(outcomes, self._planner.timeout(stage))
-        except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
-            return [error] * len(given)
-
-    async def _aoutcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
-        """As `_outcomes`, without blocking the event loop."""
-        stage, needs = step
-        given = list(needs.values())
-        if stage is Stage.READ:
-            return await self._aread(given)
-        if stage is Stage.GUARD:
-            if self._shadow is None:
-                return await adecide_all(self._guard, given)
-            loop = asyncio.get_running_loop()
-            return self._shadow.decide(given, partial(_dispatch_in, loop, runs.watched(step)))
-        if stage is Stage.CHECK:
+            if not is_async:
+                return [check() for check in given]
             # A check of the user's own may take its time.
             return await asyncio.to_thread(lambda: [check() for check in given])
         if stage is Stage.SUPPORT:
-            checker = self._guard.reply_checker
-            assert checker is not None  # nobody asks for it otherwise
-            judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
-            return _not_cancelled(list(await asyncio.gather(*judged, return_exceptions=True)))
+            return await self._judged(given, is_async=is_async)
         if stage is Stage.EVENT:
-            await _adispatch(runs.watched(step), given)
+            await _tell(runs.watched(step), given, is_async=is_async)
             return given
-        part, configs, kwargs = self._parts[stage], runs.children(step), runs.options(step)
-
-        async def outcomes() -> Sequence[object]:
-            if runs.single:
-                return [await part.ainvoke(given[0], configs[0], **kwargs)]
-            return _not_cancelled(
-                await part.abatch(given, configs, return_exceptions=True, **kwargs)
-            )
-
-        seconds = self._planner.timeout(stage)
         try:
-            return await (outcomes() if seconds is None else within(outcomes(), seconds))
+            return await self._called(step, given, runs)
         except asyncio.CancelledError as error:
             if runs.single or asked_to_stop():
                 raise
@@ -450,10 +374,41 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
             return [error] * len(given)
 
-    async def _aread(self, given: Sequence[object]) -> Sequence[object]:
-        """Read what was retrieved; on another thread where that may take long."""
+    async def _called(self, step: Step, given: list[Any], runs: _Runs) -> Sequence[object]:
+        """What a runnable of the chain returns, within its deadline."""
+        stage, configs, kwargs = step[0], runs.children(step), runs.options(step)
+        part, seconds = self._parts[stage], self._planner.timeout(stage)
+        if not runs.is_async:
+            if runs.single:
+                task = partial(part.invoke, given[0], configs[0], **kwargs)
+                return [self._threads.call(task, seconds)]
+            batch = partial(part.batch, given, configs, return_exceptions=True, **kwargs)
+            return self._threads.call(batch, seconds)
+        if runs.single:
+            one = part.ainvoke(given[0], configs[0], **kwargs)
+            return [await (one if seconds is None else within(one, seconds))]
+        several = part.abatch(given, configs, return_exceptions=True, **kwargs)
+        return _not_cancelled(await (several if seconds is None else within(several, seconds)))
+
+    async def _judged(self, given: Sequence[ToCheck], *, is_async: bool) -> Sequence[object]:
+        """The verdicts on replies."""
+        checker = self._guard.reply_checker
+        assert checker is not None  # nobody asks for it otherwise
+        if is_async:
+            judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
+            return _not_cancelled(list(await asyncio.gather(*judged, return_exceptions=True)))
+        verdicts: list[object] = []
+        for reply, documents, question, part in given:
+            try:
+                verdicts.append(checker.judge(reply, documents, question, part=part))
+            except KnowgateError as error:
+                verdicts.append(error)
+        return verdicts
+
+    async def _read(self, given: Sequence[object], *, is_async: bool) -> Sequence[object]:
+        """Read what was retrieved; in the async form on another thread where that may take long."""
         limits = self._guard.limits
-        if limits.reads_quickly((), given):
+        if not is_async or limits.reads_quickly((), given):
             return documents_or_errors(given, limits)
         try:
             return await self._threads.acall(lambda: documents_or_errors(given, limits), None)
@@ -474,6 +429,11 @@ class _Runs:
     configs: Sequence[RunnableConfig]
     managers: Sequence[Manager | AsyncManager]
     kwargs: Mapping[str, Any]
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the call has its async form."""
+        return isinstance(self.managers[0], AsyncManager)
 
     @property
     def single(self) -> bool:
@@ -499,16 +459,6 @@ class _Runs:
         return [self.configs[index] if self.managers[index].handlers else None for index in step[1]]
 
 
-def _judged(checker: ReplyChecker | None, given: ToCheck) -> ReplyVerdict | Exception:
-    """The verdict on one reply, or the error in its place."""
-    assert checker is not None  # nobody asks for it otherwise
-    reply, documents, question, part = given
-    try:
-        return checker.judge(reply, documents, question, part=part)
-    except KnowgateError as error:
-        return error
-
-
 def _require_closed_book(guard: Guard, *, given: bool) -> None:
     if not given and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
         raise InputError(
@@ -518,28 +468,30 @@ def _require_closed_book(guard: Guard, *, given: bool) -> None:
         )
 
 
-def _dispatch(configs: Sequence[RunnableConfig | None], decisions: Sequence[Any]) -> None:
+async def _tell(
+    configs: Sequence[RunnableConfig | None], decisions: Sequence[Any], *, is_async: bool
+) -> None:
     """Tell the handlers of each run of its decision."""
     for config, decision in zip(configs, decisions, strict=True):
-        if config is not None:
-            dispatch_custom_event(DECISION_EVENT, decision_event(decision), config=config)
-
-
-async def _adispatch(configs: Sequence[RunnableConfig | None], decisions: Sequence[Any]) -> None:
-    for config, decision in zip(configs, decisions, strict=True):
-        if config is not None:
-            event = decision_event(decision)
+        if config is None:
+            continue
+        event = decision_event(decision)
+        if is_async:
             await adispatch_custom_event(DECISION_EVENT, event, config=config)
+        else:
+            dispatch_custom_event(DECISION_EVENT, event, config=config)
 
 
-def _dispatch_in(
-    loop: asyncio.AbstractEventLoop,
+def _tell_late(
+    loop: asyncio.AbstractEventLoop | None,
     configs: Sequence[RunnableConfig | None],
     decisions: Sequence[Any],
 ) -> None:
-    """As `_dispatch`, in the event loop of the chain, if that is still running."""
-    if any(configs) and loop.is_running():
-        asyncio.run_coroutine_threadsafe(_adispatch(configs, decisions), loop)
+    """As `_tell`, from another thread; in the event loop of the chain, if that is still running."""
+    if loop is None:
+        at_once(_tell(configs, decisions, is_async=False))
+    elif any(configs) and loop.is_running():
+        asyncio.run_coroutine_threadsafe(_tell(configs, decisions, is_async=True), loop)
 
 
 def _not_cancelled(results: list[_Result]) -> list[_Result]:
@@ -554,9 +506,3 @@ def _only(results: Sequence[_Result | Exception]) -> _Result:
     if isinstance(result, Exception):
         raise result
     return result
-
-
-def _whole(chunks: Sequence[RagInput]) -> RagInput:
-    # One chunk may be None, for which the guard has a route as for any other input.
-    whole: RagInput = reduce(joined, chunks)
-    return whole

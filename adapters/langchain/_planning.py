@@ -3,7 +3,7 @@
     question ─► REWRITER ─► RETRIEVER ─► READ ─► GUARD ─► EVENT ─► one that generates
              ─► CHECK ─► SUPPORT
 
-Generators yield what they need done; `Flows` runs those of many questions in step. The sync and
+Generators yield what they need done; `run_flows` runs those of many questions in step. The sync and
 async forms of the chain only differ in how they do it.
 """
 
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
@@ -92,52 +92,45 @@ Step = tuple[Stage, Mapping[int, Any]]
 Flow = Generator[Need, Any, _Result]
 
 
-class Flows(Generic[_Result]):
+async def run_flows(
+    flows: Sequence[Flow[_Result]], outcomes_of: Callable[[Step], Awaitable[Sequence[object]]]
+) -> list[_Result | Exception]:
     """Run the flows of many questions in step, so that each part is called once for all.
 
-    A flow that raises fails alone.
+    Each step has the needs of the earliest stage. A flow that raises fails alone.
 
     Args:
         flows: n flows, not started.
+        outcomes_of: does what a step needs; returns outcomes, or exceptions in their place.
+
+    Returns:
+        All results, or exceptions in their place, in the order of the flows.
     """
+    needs: dict[int, Need] = {}
+    results: dict[int, _Result | Exception] = {}
 
-    def __init__(self, flows: Sequence[Flow[_Result]]) -> None:
-        self._flows = flows
-        self._needs: dict[int, Need] = {}
-        self._results: dict[int, _Result | Exception] = {}
-        for index, flow in enumerate(flows):
-            self._resume(index, partial(next, flow))
+    def resume(index: int, go_on: Callable[[], Need]) -> None:
+        try:
+            needs[index] = go_on()
+        except StopIteration as stop:
+            results[index] = stop.value
+        except Exception as error:  # noqa: BLE001 - handed to the caller as this input's result
+            results[index] = error
 
-    def step(self) -> Step | None:
-        """The needs of the earliest stage; None once all flows have ended."""
-        if not self._needs:
-            return None
-        stage = min((stage for stage, _ in self._needs.values()), key=_ORDER.__getitem__)
-        return stage, {i: given for i, (of, given) in self._needs.items() if of is stage}
-
-    def take(self, step: Step, outcomes: Sequence[object]) -> None:
-        """Resume the flows of `step` with their outcomes, or the exceptions in their place."""
-        for index, outcome in zip(step[1], outcomes, strict=True):
-            flow = self._flows[index]
-            del self._needs[index]
-            failure: Exception | None = outcome if isinstance(outcome, Exception) else None
-            if failure is None and isinstance(outcome, BaseException):
+    for index, flow in enumerate(flows):
+        resume(index, partial(next, flow))
+    while needs:
+        stage = min((stage for stage, _ in needs.values()), key=_ORDER.__getitem__)
+        given = {index: what for index, (of, what) in needs.items() if of is stage}
+        for index, outcome in zip(given, await outcomes_of((stage, given)), strict=True):
+            del needs[index]
+            failure = outcome
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
                 # A batch of LangChain returns a cancellation as if it were an output.
                 failure = TaskBrokeOffError(type(outcome).__name__)
-            go_on = partial(flow.send, outcome) if failure is None else partial(flow.throw, failure)
-            self._resume(index, go_on)
-
-    def results(self) -> list[_Result | Exception]:
-        """All results, or exceptions in their place, in the order of the flows."""
-        return [self._results[index] for index in range(len(self._flows))]
-
-    def _resume(self, index: int, go_on: Callable[[], Need]) -> None:
-        try:
-            self._needs[index] = go_on()
-        except StopIteration as stop:
-            self._results[index] = stop.value
-        except Exception as error:  # noqa: BLE001 - handed to the caller as this input's result
-            self._results[index] = error
+            resume_by = flows[index].throw if isinstance(failure, Exception) else flows[index].send
+            resume(index, partial(resume_by, failure))
+    return [results[index] for index in range(len(flows))]
 
 
 def required(given: Mapping[str, Any], key: str) -> Any:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from ...guard.errors import InputError, KnowgateError, optional_import
+from ...guard.errors import InputError, KnowgateError, is_transient, optional_import
 
 
 class WorkerStartError(KnowgateError):
@@ -52,16 +52,10 @@ class Worker(Generic[Item, Result]):
 
     Args:
         factory: makes the call, in the worker.
-        may_pass: whether trying again may help after an error; called here, since the
-            cause of an error is not sent.
     """
 
-    def __init__(
-        self,
-        factory: Callable[[], Callable[[Item], Awaitable[Result]]],
-        may_pass: Callable[[BaseException], bool],
-    ) -> None:
-        self._factory, self._may_pass = factory, may_pass
+    def __init__(self, factory: Callable[[], Callable[[Item], Awaitable[Result]]]) -> None:
+        self._factory = factory
         self._call: Callable[[Item], Awaitable[Result]] | None = None
 
     async def start(self) -> Exception | None:
@@ -71,7 +65,7 @@ class Worker(Generic[Item, Result]):
         except Exception as error:  # noqa: BLE001 - the driver decides
             return self._portable(error)
         # Its imports happen now: later they would block calls under way.
-        self._may_pass(ValueError())
+        is_transient(ValueError())
         return None
 
     async def ask(self, item: Item) -> tuple[Result | None, Exception | None]:
@@ -84,7 +78,7 @@ class Worker(Generic[Item, Result]):
 
     def _portable(self, error: Exception) -> Exception:
         """The error as it is sent; one that cannot be pickled is replaced by its name."""
-        retryable = self._may_pass(error)
+        retryable = is_transient(error)  # here, since the cause of an error is not sent
         if arrives(error):
             with contextlib.suppress(AttributeError, TypeError):
                 error.is_retryable = retryable  # type: ignore[attr-defined]

@@ -65,10 +65,11 @@ class PoolSize(CheckedSettings):
         factory: Callable[[], Callable[[Item], Awaitable[Result]]],
         *,
         address: str | None = None,
-        may_pass: Callable[[BaseException], bool],
         timeout: float | None = None,  # noqa: ASYNC109 - of each answer
-    ) -> AsyncIterator[WorkerPool[Item, Result]]:
-        """Workers on the cluster at `address`, or on one started here for them.
+    ) -> AsyncIterator[Callable[[Item], Awaitable[Result]]]:
+        """Ask workers on the cluster at `address`, or on one started here for them.
+
+        An error says as `is_retryable` whether trying again may help.
 
         The workers are ended in the end, and so is a cluster that was started here.
 
@@ -76,8 +77,6 @@ class PoolSize(CheckedSettings):
             factory: makes the call in each worker; takes nothing and must be picklable.
                 Workers import what it names, so knowgate must be installed there.
             address: of a running cluster, as for `ray.init`; None starts one on this machine.
-            may_pass: whether trying again may help after an error; picklable. The verdict
-                arrives as the error's `is_retryable`.
             timeout: seconds per answer, from when a worker has received the item.
 
         Raises:
@@ -87,10 +86,10 @@ class PoolSize(CheckedSettings):
         """
         cpus = max(1, math.ceil(self.workers * self.cpus_per_worker))
         with ray_cluster(address, cpus) as ray:
-            pool = WorkerPool(ray, factory, self, may_pass=may_pass, timeout=timeout)
+            pool = WorkerPool(ray, factory, self, timeout)
             try:
                 await pool.start()
-                yield pool
+                yield pool.ask
             finally:
                 await pool.close()
 
@@ -111,12 +110,9 @@ class WorkerPool(Generic[Item, Result]):
         ray: Any,
         factory: Callable[[], Callable[[Item], Awaitable[Result]]],
         size: PoolSize,
-        *,
-        may_pass: Callable[[BaseException], bool],
         timeout: float | None,
     ) -> None:
-        self._ray, self._factory, self._size = ray, factory, size
-        self._may_pass, self._timeout = may_pass, timeout
+        self._ray, self._factory, self._size, self._timeout = ray, factory, size, timeout
         # Each worker's actor → its capacity that is taken.
         self._members: dict[Any, int] = {}
         self._changed = asyncio.Condition()
@@ -185,7 +181,7 @@ class WorkerPool(Generic[Item, Result]):
                 max_restarts=0,
                 max_task_retries=0,
             )
-            .remote(self._factory, self._may_pass)
+            .remote(self._factory)
         )
         try:
             async with asyncio.timeout(size.start_timeout):

@@ -115,12 +115,7 @@ class Admission:
         now = now if now > _SMALL_BODY else 0
         more = now - before
         if more > 0 and self._held + more > self._limits.bodies_bytes:
-            raise ServeError(
-                503,
-                "bodies_too_large",
-                "The bodies of all requests together are too large.",
-                headers={"Retry-After": "1", "Connection": "close"},
-            )
+            raise ServeError("bodies_too_large")
         self._held += more
         return now
 
@@ -132,9 +127,9 @@ class Admission:
             ServeError: there are too many, or the server is draining.
         """
         if self.draining:
-            raise draining()
+            raise ServeError("draining")
         if self._admitted >= self._limits.concurrency + self._limits.queue:
-            raise _full()
+            raise ServeError("queue_full")
         self._admitted += 1
         try:
             yield
@@ -152,28 +147,13 @@ class Admission:
             async with asyncio.timeout(self._limits.queue_seconds):
                 await self._slots.acquire()
         except TimeoutError:
-            raise _full() from None
+            raise ServeError("queue_full") from None
         self._running += 1
         try:
             yield
         finally:
             self._running -= 1
             self._slots.release()
-
-
-def draining() -> ServeError:
-    """What a request gets that the server does not answer because it ends."""
-    return ServeError(
-        503,
-        "draining",
-        "The server is about to end; ask another one.",
-        headers={"Retry-After": "1", "Connection": "close"},
-    )
-
-
-def _full() -> ServeError:
-    message = "Too many requests are under way."
-    return ServeError(429, "queue_full", message, headers={"Retry-After": "1"})
 
 
 # -- metrics ------------------------------------------------------------------------------------
@@ -290,12 +270,11 @@ class AccessMiddleware:
         except asyncio.CancelledError:
             if status or not self._admission.draining:
                 raise
-            await reply_to(draining())(scope, receive, answer)
+            await reply_to(ServeError("draining"))(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - its text may be a user's
             _logger.error("%s raised %s", endpoint, type(error).__name__)
             if not status:
-                failure = ServeError(500, "internal_error", "The request failed.")
-                await reply_to(failure)(scope, receive, answer)
+                await reply_to(ServeError("internal_error"))(scope, receive, answer)
         finally:
             status = status or 499  # nobody is there any more; the number is that of nginx
             self._responses.labels(endpoint, str(status)).inc()
@@ -309,15 +288,12 @@ class AccessMiddleware:
             here = client is None or is_loopback(str(client[0]))
             # The host too: another page of a browser may have a name that leads here.
             if not here or not is_loopback(_host(headers.get(b"host", b""))):
-                message = "Without a token only the local machine is answered."
-                raise ServeError(403, "not_local", message)
+                raise ServeError("not_local")
         elif scope["path"] not in _HEALTH:
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
             right = hmac.compare_digest(given.strip(), self._token)
             if kind.lower() != b"bearer" or not right:
-                message = "Give the token of this server as `Authorization: Bearer TOKEN`."
-                headers_back = {"WWW-Authenticate": "Bearer"}
-                raise ServeError(401, "wrong_token", message, headers=headers_back)
+                raise ServeError("wrong_token")
 
     async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
         held = 0
@@ -382,12 +358,7 @@ async def _read(
         _GoneError: the client has gone.
     """
     declared = dict(scope["headers"]).get(b"content-length", b"0")
-    too_large = ServeError(
-        413,
-        "body_too_large",
-        f"The body has more than {limits.body_bytes} bytes.",
-        headers={"Connection": "close"},
-    )
+    too_large = ServeError("body_too_large", most=limits.body_bytes)
     if not declared.isdigit() or int(declared[:20]) > limits.body_bytes:
         raise too_large
     parts, size = [], 0
@@ -406,8 +377,7 @@ async def _read(
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        late = "The body did not arrive in time."
-        raise ServeError(408, "body_too_late", late, headers={"Connection": "close"}) from None
+        raise ServeError("body_too_late") from None
 
 
 async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> None:

@@ -43,20 +43,6 @@ from ._proxy import ChatProxy, Retriever, chat_router
 from ._support import verdict_body
 from ._upstream import Upstream, UpstreamClient
 
-# With a label of their own in the metrics.
-_PATHS = (
-    "/healthz",
-    "/metrics",
-    "/openapi.json",
-    "/readyz",
-    "/v1/chat/completions",
-    "/v1/check",
-    "/v1/decide",
-    "/v1/decide/batch",
-    "/v1/models",
-    "/v1/score",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
@@ -74,6 +60,9 @@ class ProxyOptions:
     retriever: Any = None
     retriever_seconds: float = 10.0
     prompt: Prompt | None = None
+
+
+_PROMPT = resources.files(__package__).joinpath("with_context.txt").read_text("utf-8").rstrip("\n")
 
 
 class Readiness(BaseModel):
@@ -151,7 +140,7 @@ def create_app(
         retriever = None
         if proxy.retriever is not None:
             retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
-        prompt = proxy.prompt or _bundled_prompt()
+        prompt = proxy.prompt or Prompt("serve_with_context", _PROMPT)
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
     registry = REGISTRY if registry is None else registry
     _add_operations(app, guard, registry, proxies=proxy is not None)
@@ -162,7 +151,7 @@ def create_app(
         limits=limits,
         token=token,
         metrics=http_metrics(registry),
-        endpoints=_PATHS,
+        endpoints=("/openapi.json", *app.openapi()["paths"]),
     )
     return app
 
@@ -189,8 +178,7 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
     async def decide_batch(given: QuestionBatch) -> Response:
         """Decide many questions, scored together."""
         if len(given.requests) > limits.batch:
-            message = f"A batch has at most {limits.batch} questions."
-            raise ServeError(413, "batch_too_large", message, param="requests")
+            raise ServeError("batch_too_large", param="requests", most=limits.batch)
         passages = [as_given(one.passages) for one in given.requests]
         questions = [one.question for one in given.requests]
         decided = await guard.adecide_each(questions, passages)
@@ -262,7 +250,7 @@ def _add_operations(
     async def readyz() -> Response:
         """Tell whether requests are taken, and what the policy promises."""
         if admission.draining:
-            raise ServeError(503, "draining", "The server is about to end.")
+            raise ServeError("draining")
         found = Readiness(
             status="ready",
             calibrated=guard.policy.state,
@@ -301,22 +289,6 @@ def _add_error_replies(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
         codes = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
-        messages = {
-            400: "The body is not JSON.",
-            404: "There is no such resource.",
-            405: "The resource does not know the method.",
-        }
-        status = error.status_code
-        return reply_to(
-            ServeError(
-                status,
-                codes.get(status, "rejected"),
-                messages.get(status, "The request is rejected."),
-                headers=error.headers,
-            )
-        )
-
-
-def _bundled_prompt() -> Prompt:
-    text = resources.files(__package__).joinpath("with_context.txt").read_text(encoding="utf-8")
-    return Prompt("serve_with_context", text.rstrip("\n"))
+        found = ServeError(codes.get(error.status_code, "rejected"), headers=error.headers)
+        found.status = error.status_code
+        return reply_to(found)

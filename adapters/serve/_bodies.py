@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from starlette.responses import Response
 
-from ...guard import Decision
+from ...guard import Decision, Reason
 from ...guard.errors import (
     InputError,
     KnowgateError,
@@ -27,6 +27,10 @@ from ...guard.text import clean_text
 
 _TYPES = {401: "authentication_error", 403: "authentication_error", 429: "rate_limit_error"}
 _MOST_PARAM = 100
+# Where nothing can be judged; the code is the reason of the abstention.
+NOT_RETRIEVED = (
+    Reason.RETRIEVAL_FAILED.value, Reason.INVALID_PASSAGES.value, Reason.INPUT_TOO_LARGE.value,
+)  # fmt: skip
 
 
 class ErrorDetail(BaseModel):
@@ -56,15 +60,53 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
+# What a program tells errors apart by → the status, and one sentence without text of the request.
+_ERRORS = {
+    "batch_too_large": (413, "A batch has at most {most} questions."),
+    "bodies_too_large": (503, "The bodies of all requests together are too large."),
+    "body_too_large": (413, "The body has more than {most} bytes."),
+    "body_too_late": (408, "The body did not arrive in time."),
+    "draining": (503, "The server is about to end; ask another one."),
+    "internal_error": (500, "The request failed."),
+    "invalid_http": (400, "The request is no HTTP, or has two lengths."),
+    "invalid_input": (422, "The question or its passages cannot be read."),
+    "invalid_json": (400, "The body is not JSON."),
+    "invalid_request": (422, "A field of the body is wrong: {what}."),
+    "method_not_allowed": (405, "The resource does not know the method."),
+    "no_question": (422, "No message is the user's."),
+    "not_found": (404, "There is no such resource."),
+    "not_local": (403, "Without a token only the local machine is answered."),
+    "queue_full": (429, "Too many requests are under way."),
+    "rejected": (400, "The request is rejected."),
+    "signal_failed": (502, "A signal could not be measured."),
+    "signal_overload": (503, "Too many earlier calls are still under way."),
+    "signal_timeout": (504, "A signal took longer than its deadline."),
+    "too_many_connections": (503, "There are too many connections."),
+    "upstream_busy": (429, "The upstream is busy."),
+    "upstream_failed": (502, "The upstream answered with status {status}."),
+    "upstream_invalid": (502, "The upstream answered with something else than {what}."),
+    "upstream_key": (502, "The upstream rejects the key of this server."),
+    "upstream_rejected": (422, "The upstream rejects the request{named}."),
+    "upstream_timeout": (504, "The upstream took too long."),
+    "upstream_unreachable": (502, "The upstream cannot be reached."),
+    "wrong_token": (401, "Give the token of this server as `Authorization: Bearer TOKEN`."),
+    **dict.fromkeys(NOT_RETRIEVED, (502, "The passages could not be retrieved.")),
+}
+_SOON = {"Retry-After": "1"}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _SOON, 503: _SOON}
+# After these nothing more is read of the connection.
+_CLOSING = frozenset({"bodies_too_large", "body_too_large", "body_too_late", "draining"})
+
+
 class ServeError(Exception):
     """A request that is not answered as asked.
 
     Args:
-        status: of the response.
-        code: what a program tells errors apart by.
-        message: one sentence, without text of the request.
+        code: what a program tells errors apart by; decides the status and its headers.
+        message: in place of the usual one.
         param: the field of the request.
-        headers: of the response.
+        headers: further ones of the response.
+        given: what fills the usual message.
 
     Attributes:
         passes: whether the same request may succeed soon.
@@ -76,16 +118,19 @@ class ServeError(Exception):
 
     def __init__(
         self,
-        status: int,
         code: str,
-        message: str,
+        message: str | None = None,
         *,
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
+        **given: object,
     ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
-        self.param, self.headers = param, dict(headers or {})
+        self.status, usual = _ERRORS[code]
+        self.code, self.param = code, param
+        self.message = usual.format(**given) if message is None else message
+        super().__init__(self.message)
+        closing = {"Connection": "close"} if code in _CLOSING else {}
+        self.headers = {**_HEADERS.get(self.status, {}), **closing, **(headers or {})}
 
     @property
     def body(self) -> ErrorBody:
@@ -126,66 +171,53 @@ def invalid_request(error: RequestValidationError) -> ServeError:
     """The first thing that is wrong with a request, without the value that was given."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return ServeError(400, "invalid_json", "The body is not JSON.")
+        return ServeError("invalid_json")
     place = [str(part) for part in first["loc"] if part != "body"]
     param = clean_text(".".join(place))[:_MOST_PARAM] or None
     if not place and first["type"] != "value_error":
         message = "The body is no JSON object, or its Content-Type is not application/json."
-        return ServeError(422, "invalid_request", message)
+        return ServeError("invalid_request", message)
     known = {
         "extra_forbidden": "there is no such field",
         "missing": "it is missing",
         "value_error": "it has a value that it cannot have",
     }
     what = known.get(first["type"], str(first["msg"]))
-    return ServeError(422, "invalid_request", f"A field of the body is wrong: {what}.", param=param)
+    return ServeError("invalid_request", param=param, what=what)
+
+
+# What a guard that raises (`on_error="raise"`) means to a client.
+_UNDECIDED: tuple[tuple[type[KnowgateError], str], ...] = (
+    (InputError, "invalid_input"),
+    (SignalTimeoutError, "signal_timeout"),
+    (LanguageModelTimeoutError, "signal_timeout"),
+    (SignalOverloadError, "signal_overload"),
+    (SignalError, "signal_failed"),
+    (LanguageModelError, "signal_failed"),
+)
 
 
 def undecided(error: KnowgateError) -> ServeError:
-    """What a guard that raises (`on_error="raise"`) means to a client."""
-    if isinstance(error, InputError):
-        return ServeError(422, "invalid_input", "The question or its passages cannot be read.")
-    if isinstance(error, SignalTimeoutError | LanguageModelTimeoutError):
-        return ServeError(504, "signal_timeout", "A signal took longer than its deadline.")
-    if isinstance(error, SignalOverloadError):
-        headers = {"Retry-After": "1"}
-        message = "Too many earlier calls are still under way."
-        return ServeError(503, "signal_overload", message, headers=headers)
-    if isinstance(error, SignalError | LanguageModelError):
-        return ServeError(502, "signal_failed", "A signal could not be measured.")
-    return ServeError(500, "internal_error", "The decision failed.")
-
-
-_MEANINGS = {
-    400: "The body is not JSON.",
-    401: "The bearer token is missing or wrong.",
-    403: "Without a token only the local machine is answered.",
-    404: "There is no such resource.",
-    405: "The resource does not know the method.",
-    408: "The body did not arrive in time.",
-    413: "The body, or the batch, is too large.",
-    422: "The body is not as documented.",
-    429: "Too many requests are under way; `Retry-After` says when to ask again.",
-    500: "An unexpected error; the log names its type.",
-    502: "The upstream, or a signal of the guard, failed.",
-    503: "The server is draining, or too many earlier calls are stuck.",
-    504: "The upstream, or a signal of the guard, took too long.",
-}
+    """The error of a question that the guard did not decide."""
+    codes = (code for kind, code in _UNDECIDED if isinstance(error, kind))
+    return ServeError(next(codes, "internal_error"))
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Errors of an endpoint, for its OpenAPI entry."""
-    return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses}
+    """Errors of an endpoint, for its OpenAPI entry: what each status may mean, by its codes."""
+    codes = {
+        status: ", ".join(code for code, (own, _) in _ERRORS.items() if own == status)
+        for status in statuses
+    }
+    return {status: {"model": ErrorBody, "description": codes[status]} for status in statuses}
 
 
 # -- decisions ------------------------------------------------------------------------------------
 
 
-def _clean(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
-
-
-Text = Annotated[str, BeforeValidator(_clean)]
+Text = Annotated[
+    str, BeforeValidator(lambda given: clean_text(given) if isinstance(given, str) else given)
+]
 
 
 class _Given(BaseModel):

@@ -184,7 +184,7 @@ class ChatProxy:
         extension = asked.knowgate or ChatExtension()
         question = asked.question
         if question is None:
-            raise ServeError(422, "no_question", "No message is the user's.", param="messages")
+            raise ServeError("no_question", param="messages")
         if extension.question is not None:
             question = extension.question
         try:
@@ -291,15 +291,10 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         return as_json(dict(body))
     except (ValueError, RecursionError):
         message = "The body holds NaN, infinity, or is nested too deep."
-        raise ServeError(422, "invalid_request", message) from None
+        raise ServeError("invalid_request", message) from None
 
 
 # -- retrieval ----------------------------------------------------------------------------------
-
-
-def _not_retrieved(reason: Reason) -> ServeError:
-    """The error where nothing can be judged; its code is the reason of the abstention."""
-    return ServeError(502, reason.value, "The passages could not be retrieved.")
 
 
 class Retriever:
@@ -338,17 +333,17 @@ class Retriever:
             else:
                 found = await self._threads.acall(lambda: self._find(question), self._seconds)
         except Exception as error:
-            raise _not_retrieved(Reason.RETRIEVAL_FAILED) from error
+            raise ServeError(Reason.RETRIEVAL_FAILED.value) from error
         try:
             return await self._threads.acall(
                 lambda: guard.limits.read_passages(found), self._seconds
             )
         except InputTooLargeError:
-            raise _not_retrieved(Reason.INPUT_TOO_LARGE) from None
+            raise ServeError(Reason.INPUT_TOO_LARGE.value) from None
         except (QuestionError, AllWorkersBusyError, DeadlineExceededError):
-            raise _not_retrieved(Reason.INVALID_PASSAGES) from None
+            raise ServeError(Reason.INVALID_PASSAGES.value) from None
         except Exception as error:  # a lazy document may raise anything
-            raise _not_retrieved(Reason.INVALID_PASSAGES) from error
+            raise ServeError(Reason.INVALID_PASSAGES.value) from error
 
 
 # -- replies ------------------------------------------------------------------------------------
@@ -383,13 +378,10 @@ def _as_stream(
     headers: Mapping[str, str],
 ) -> Response:
     """A completion that is there, as the events of a stream."""
-    events = b"".join(events_of(completion, extension, with_usage=_wants_usage(asked)))
-    return Response(events, media_type=EVENT_STREAM, headers=headers)
-
-
-def _wants_usage(asked: GuardedRequest) -> bool:
     options = (asked.model_extra or {}).get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))
+    with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+    events = b"".join(events_of(completion, extension, with_usage=with_usage))
+    return Response(events, media_type=EVENT_STREAM, headers=headers)
 
 
 class EventStream(StreamingResponse):

@@ -43,8 +43,8 @@ _MOST_MESSAGES = 256
 _SHARE_OF_ADDRESS = 0.75
 _MOST, _FEWEST, _OTHER_FILES = 4096, 8, 64
 _ONE_SIGNAL_SECONDS = 1.0
-_FULL = ServeError(503, "too_many_connections", "There are too many connections.")
-_NO_HTTP = ServeError(400, "invalid_http", "The request is no HTTP, or has two lengths.")
+_FULL = ServeError("too_many_connections")
+_NO_HTTP = ServeError("invalid_http")
 
 
 class BoundedServer(uvicorn.Server):

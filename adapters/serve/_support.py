@@ -85,7 +85,7 @@ class ReplyGate:
         start: dict[str, Any] = {}
         ended = False
         async for event in events:
-            if _is_end(event):
+            if event.strip().removeprefix(b"data:").strip() == b"[DONE]":
                 ended = True
                 yield await self._last(texts, start)
             else:
@@ -183,10 +183,6 @@ def _deltas(message: Any) -> list[dict[str, Any]]:
     cuts = [0, *starts[1:], len(text)]
     told = [{"content": text[a:b]} for a, b in pairwise(cuts) if b > a]
     return [{"role": "assistant", "content": "", **others}, *told]
-
-
-def _is_end(event: bytes) -> bool:
-    return event.strip().removeprefix(b"data:").strip() == b"[DONE]"
 
 
 def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def _typed() -> Iterator[None]:
         raise _late() from None
     except httpx.HTTPError as error:
         _logger.warning("the upstream cannot be reached: %s", type(error).__name__)
-        failure = ServeError(502, "upstream_unreachable", "The upstream cannot be reached.")
+        failure = ServeError("upstream_unreachable")
         failure.passes = True
         raise failure from None
 
@@ -291,19 +291,17 @@ async def _rejection(response: httpx.Response) -> ServeError:
     status = response.status_code
     _logger.warning("the upstream answered %d", status)
     if status in (401, 403):
-        return ServeError(502, "upstream_key", "The upstream rejects the key of this server.")
+        return ServeError("upstream_key")
     seconds = _retry_after(response.headers.get("retry-after", ""))
-    error = ServeError(502, "upstream_failed", f"The upstream answered with status {status}.")
+    error = ServeError("upstream_failed", status=status)
     if status == 429:
         wait = str(max(1, math.ceil(seconds or 1)))
-        headers = {"Retry-After": wait}
-        error = ServeError(429, "upstream_busy", "The upstream is busy.", headers=headers)
+        error = ServeError("upstream_busy", headers={"Retry-After": wait})
     if is_transient(httpx.HTTPStatusError("", request=response.request, response=response)):
         error.passes, error.after = True, seconds
     elif 400 <= status < 500:
         code = await _code(response)
-        named = f" ({code})" if code else ""
-        return ServeError(422, "upstream_rejected", f"The upstream rejects the request{named}.")
+        return ServeError("upstream_rejected", named=f" ({code})" if code else "")
     return error
 
 
@@ -338,10 +336,9 @@ async def _code(response: httpx.Response) -> str:
 
 def _late() -> ServeError:
     _logger.warning("the upstream took too long")
-    return ServeError(504, "upstream_timeout", "The upstream took too long.")
+    return ServeError("upstream_timeout")
 
 
 def _invalid(what: str) -> ServeError:
     _logger.warning("the upstream answered with something else than %s", what)
-    message = f"The upstream answered with something else than {what}."
-    return ServeError(502, "upstream_invalid", message)
+    return ServeError("upstream_invalid", what=what)

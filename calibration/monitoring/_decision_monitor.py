@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
 from ...guard.decision import Decision, Route
@@ -32,10 +37,13 @@ from .drift import (
     compare_counts,
     require_alpha,
 )
-from .report import AbstentionState, MonitorCollector, MonitorReport
+from .report import AbstentionState, MonitorReport, metric_families
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+
+_logger = logging.getLogger("knowgate.calibration")
 
 
 class _Saved(BaseModel):
@@ -70,7 +78,7 @@ class AlarmSettings:
     drift_alpha: float = 0.01
 
 
-class DecisionMonitor:
+class DecisionMonitor(Collector):
     """Observes decisions and feedback; reports drift, abstention and risk.
 
     Pass it to a guard as an observer: `Guard.load("policy.json", observers=[monitor])`. It keeps
@@ -132,9 +140,16 @@ class DecisionMonitor:
         self._block = SignalCounter().bound_to(policy)
         self._last: SignalCounter | None = None
         self._judged: tuple[SignalCounter, DriftReport] | None = None
-        self._collector = MonitorCollector(self.report)
-        if metrics:
-            self._collector.register(registry)
+        self._failures: Counter[type[Exception]] = Counter()
+        self._registry = (registry or REGISTRY) if metrics else None
+        if self._registry is not None:
+            try:
+                self._registry.register(self)
+            except ValueError:
+                raise InputError(
+                    "this registry has the metrics of another monitor",
+                    hint="close() that one, or give each monitor a registry=… of its own",
+                ) from None
 
     def __call__(self, decision: Decision) -> None:
         """Observe one decision."""
@@ -222,7 +237,28 @@ class DecisionMonitor:
 
     def close(self) -> None:
         """Take the metrics out of the registry, for another monitor to take their place."""
-        self._collector.unregister()
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.unregister(self)
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """The metrics without samples: nothing is computed on registration."""
+        return metric_families().values()
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """The metrics of a report; without it, the number of failures alone.
+
+        A failure must not cost the scrape what other metrics of the process say.
+        """
+        try:
+            families = metric_families(self.report())
+        except Exception as error:  # noqa: BLE001 - see above
+            families, kind = metric_families(), type(error)
+            self._failures[kind] += 1
+            if self._failures[kind] == 1:
+                _logger.warning("no report for the scrape: %s; logged once", kind.__name__)
+        families["knowgate_monitor_failures"].add_metric([], self._failures.total())
+        return families.values()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it knows, as JSON holds it, for `restore` after a restart."""

@@ -224,7 +224,8 @@ def compare_counts(
     compared = [
         _compared(policy, name, counter, least, (alpha, seed))
         for name in _signals(policy)
-        if _is_used(policy, name)
+        if _references(policy, name)
+        or (policy.may_follow if name == "relevance" else policy.needs_estimator)
     ]
     tested = max(1, sum(signal.p_value is not None for signal in compared))
     return DriftReport(
@@ -262,11 +263,6 @@ def _require_usable(policy: Policy, names: Sequence[str]) -> None:
 
 def _signals(policy: Policy) -> tuple[str, ...]:
     return (*SIGNALS, _ASKED) if _references(policy, _ASKED) else SIGNALS
-
-
-def _is_used(policy: Policy, signal: str) -> bool:
-    used = policy.may_follow if signal == "relevance" else policy.needs_estimator
-    return used or bool(_references(policy, signal))
 
 
 def _references(policy: Policy, signal: str) -> tuple[str, ...]:

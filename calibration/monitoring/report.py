@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
-from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 from pydantic_core import to_jsonable_python
 
-from ...guard.errors import InputError
 from .. import Interval
 from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
 from .drift import SIGNALS, DriftReport
 
-_logger = logging.getLogger("knowgate.calibration")
 _LOG_TEN = math.log(10)
 
 
@@ -203,91 +198,38 @@ _FAMILIES: dict[str, dict[str, Any]] = tomllib.loads(
 )
 
 
-class MonitorCollector(Collector):
-    """Turns reports into gauges; what is undefined has no sample.
+def metric_families(report: MonitorReport | None = None) -> dict[str, GaugeMetricFamily]:
+    """The gauges of a report by their names, none with samples without one.
 
-    Args:
-        report: gives the report of now.
+    What is undefined has no sample.
     """
-
-    def __init__(self, report: Callable[[], MonitorReport]) -> None:
-        self._report = report
-        self._registry: CollectorRegistry | None = None
-        self._failures = 0
-        self._logged: set[type[Exception]] = set()
-
-    def register(self, registry: CollectorRegistry | None) -> None:
-        """Register with `registry`, by default prometheus-client's own.
-
-        Raises:
-            InputError: another monitor is registered there.
-        """
-        chosen = REGISTRY if registry is None else registry
-        try:
-            chosen.register(self)
-        except ValueError:
-            raise InputError(
-                "this registry has the metrics of another monitor",
-                hint="close() that one, or give each monitor a registry=… of its own",
-            ) from None
-        self._registry = chosen
-
-    def unregister(self) -> None:
-        """Leave the registry; a second time does nothing."""
-        registry, self._registry = self._registry, None
-        if registry is not None:
-            registry.unregister(self)
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        """The families without samples: nothing is computed on registration."""
-        return _families().values()
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The families of one report; without it, the number of failures alone.
-
-        A failure must not cost the scrape what other metrics of the process say.
-        """
-        families = _families()
-        try:
-            self._fill(families, self._report())
-        except Exception as error:  # noqa: BLE001 - see above
-            families = _families()
-            self._failures += 1
-            if type(error) not in self._logged:
-                self._logged.add(type(error))
-                _logger.warning("no report for the scrape: %s; logged once", type(error).__name__)
-        _add(families["knowgate_monitor_failures"], [], self._failures)
-        return families.values()
-
-    @staticmethod
-    def _fill(families: Mapping[str, GaugeMetricFamily], report: MonitorReport) -> None:
-        for signal in report.drift.signals:
-            if signal.psi is not None and signal.ks is not None:
-                estimate, without = [signal.signal, "estimate"], signal.psi.without_drift
-                _add(families["knowgate_drift_psi"], estimate, signal.psi.value)
-                _add(families["knowgate_drift_ks"], estimate, signal.ks.value)
-                _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
-            _add(families["knowgate_drift_p_value"], [signal.signal], signal.p_value)
-            _add(families["knowgate_drift_values"], [signal.signal], signal.n)
-        _add_interval(families["knowgate_abstention_rate"], [], report.abstention.rate)
-        for direction, evidence in report.abstention.log10_evidence.items():
-            _add(families["knowgate_abstention_change_evidence_log10"], [direction], evidence)
-        for route, state in report.risks.items():
-            _add_interval(families["knowgate_risk"], [route], state.estimate)
-            _add(families["knowgate_risk_target"], [route], state.risk)
-            _add(families["knowgate_risk_labels"], [route], state.labels)
-            _add(families["knowgate_risk_evidence_log10"], [route], state.log_evidence / _LOG_TEN)
-            _add(families["knowgate_risk_alarm"], [route], float(state.alarm))
-        # Of a cascade also whether its costly scorer is asked as often.
-        for kind in dict.fromkeys((*ALARMS, *(f"{s.signal}_drift" for s in report.drift.signals))):
-            _add(families["knowgate_alarm"], [kind], float(kind in report.alarms))
-
-
-def _families() -> dict[str, GaugeMetricFamily]:
-    return {
+    families = {
         name: GaugeMetricFamily(name, one["words"], labels=one["labels"])
         for name, one in _FAMILIES.items()
     }
+    if report is None:
+        return families
+    for signal in report.drift.signals:
+        if signal.psi is not None and signal.ks is not None:
+            estimate, without = [signal.signal, "estimate"], signal.psi.without_drift
+            _add(families["knowgate_drift_psi"], estimate, signal.psi.value)
+            _add(families["knowgate_drift_ks"], estimate, signal.ks.value)
+            _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
+        _add(families["knowgate_drift_p_value"], [signal.signal], signal.p_value)
+        _add(families["knowgate_drift_values"], [signal.signal], signal.n)
+    _add_interval(families["knowgate_abstention_rate"], [], report.abstention.rate)
+    for direction, evidence in report.abstention.log10_evidence.items():
+        _add(families["knowgate_abstention_change_evidence_log10"], [direction], evidence)
+    for route, state in report.risks.items():
+        _add_interval(families["knowgate_risk"], [route], state.estimate)
+        _add(families["knowgate_risk_target"], [route], state.risk)
+        _add(families["knowgate_risk_labels"], [route], state.labels)
+        _add(families["knowgate_risk_evidence_log10"], [route], state.log_evidence / _LOG_TEN)
+        _add(families["knowgate_risk_alarm"], [route], float(state.alarm))
+    # Of a cascade also whether its costly scorer is asked as often.
+    for kind in dict.fromkeys((*ALARMS, *(f"{s.signal}_drift" for s in report.drift.signals))):
+        _add(families["knowgate_alarm"], [kind], float(kind in report.alarms))
+    return families
 
 
 def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:

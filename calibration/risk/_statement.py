@@ -228,7 +228,11 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> tuple[int 
         grouped = any(result.by_group is not None for point in points for result in point.results)
         noun = "questions, on further groups," if grouped else "questions"
         return min(more), f"{nearest} {say('outlook.more', more=min(more), noun=noun)}"
-    telling = [point for point in points if _could_be_certified(point, delta)]
+    telling = [
+        point
+        for point in points
+        if all(r.units >= questions_needed(r.target.bound, delta) for r in point.results)
+    ]
     if not telling:
         least = _least_more(certificate, delta=delta, given=given)
         return least, f"{nearest} {say('outlook.at_least', more=least)}"
@@ -273,10 +277,6 @@ def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
     ]
     total = min(totals, default=2.0 * questions)
     return min(_MOST_QUESTIONS, max(1, math.ceil((total - questions) * given / questions)))
-
-
-def _could_be_certified(point: PointResult, delta: float) -> bool:
-    return all(r.units >= questions_needed(r.target.bound, delta) for r in point.results)
 
 
 def _is_too_risky(point: PointResult, delta: float) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import Guarantee
+from ...guard.artefacts import LeakTest
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
@@ -346,13 +346,17 @@ def hoeffding_bentkus_p_value(total_loss: float, n: int, risk: float) -> float:
 
 def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
     """`hoeffding_bentkus_p_value` of many totals at once; arguments are not checked."""
+    from scipy.special import rel_entr
+
     if n == 0:
         return np.ones_like(total_losses)
     # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
     whole = np.minimum(n, np.ceil(total_losses - 1e-9))
     bentkus = math.e * binomial_p_values(whole, np.full(whole.shape, n), risk)
     mean = np.minimum(total_losses / n, risk)
-    hoeffding = np.exp(-n * _relative_entropy(mean, risk))
+    # Of coins with this mean against one with `risk`; 0 log 0 is 0.
+    entropy = np.maximum(0.0, rel_entr(mean, risk) + rel_entr(1.0 - mean, 1.0 - risk))
+    hoeffding = np.exp(-n * entropy)
     return np.asarray(np.minimum(1.0, np.minimum(bentkus, hoeffding)))
 
 
@@ -361,14 +365,6 @@ def binomial_p_values(errors: Floats, n: NDArray[np.int64], risk: float) -> Floa
     from scipy.special import bdtr
 
     return np.asarray(np.where(n > 0, bdtr(errors, n, risk), 1.0), dtype=np.float64)
-
-
-def _relative_entropy(observed: Floats, risk: float) -> Floats:
-    """Of coins with `observed` against one with `risk`; 0 log 0 is 0."""
-    from scipy.special import rel_entr
-
-    found = rel_entr(observed, risk) + rel_entr(1.0 - observed, 1.0 - risk)
-    return np.asarray(np.maximum(0.0, found))
 
 
 def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
@@ -484,7 +480,7 @@ class GroupCounts:
             >>> round(GroupCounts(((2, 0, 26), (2, 1, 1)), 2).p_value(0.2, 0.1), 4)
             0.0032
         """
-        test = Guarantee.group_test(self.groups, self.largest, bound)
+        test = LeakTest.of_groups(self.groups, self.largest, bound)
         if test.takes_long or self.total > bound * self.groups:
             return test.p_value_of(self.counts)
         known = _known_p_values(self.groups, self.largest, bound, delta)
@@ -505,6 +501,6 @@ def _known_p_values(groups: int, largest: int, bound: float, delta: float) -> Fl
 
     They are never smaller than where each group goes wrong as a whole or not at all.
     """
-    test = Guarantee.group_test(groups, largest, bound)
+    test = LeakTest.of_groups(groups, largest, bound)
     most = (2 + (errors_allowed(groups, bound, delta) or 0)) * test.weights[-1]
     return np.append(test.p_values(most), 1.0)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import Guarantee, Histogram
+from ...guard.artefacts import Guarantee, Histogram, LeakTest
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
@@ -488,7 +488,7 @@ def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats
     if (sizes == 1).all():
         count = np.full(1, len(sizes))
         return lambda shares: binomial_p_values(shares.sum(axis=1), count, bound)
-    test = Guarantee.leak_test(sizes.tolist(), bound)
+    test = LeakTest.of(sizes.tolist(), bound)
     if test.takes_long:
         return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
     # Never more than where each passage passes as a whole or not at all, and one to be shown.

@@ -22,10 +22,11 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.engine.causal_model import context_window, end_ids, require_causal, weights_sha256
+from ...guard.engine.prompt_encoder import PromptEncoder
 from ...guard.errors import DeviceError, InputError, KnowgateError, optional_import
 from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.read_models import CheckedSettings
-from ._adapters import (
+from .encoder import (
     SCHEMA,
     TRAINING_FILE,
     finished_training,
@@ -290,15 +291,10 @@ class TargetTokens:
     def __init__(
         self, tokenizer: Any, end_ids: Sequence[int], *, chat_template: bool = True
     ) -> None:
-        self._tokenizer = tokenizer
-        self._ends = frozenset(end_ids)
-        has_template = getattr(tokenizer, "chat_template", None) is not None
-        self._templated = chat_template and has_template
-        self._end = list(end_ids[:1]) or self._ids("\n", special=False)
-        own = tokenizer.eos_token_id
-        closed = self._ids("a", special=True)
-        # A tokenizer made for encoders may close every text with the end token.
-        self._closes = own is not None and closed[-1:] == [own]
+        template: Literal["auto", False] = "auto" if chat_template else False
+        self._tokenizer, self._ends = tokenizer, frozenset(end_ids)
+        self._encoder = PromptEncoder(tokenizer, chat_template=template)
+        self._end = list(end_ids[:1]) or self._encoder.ids_of("\n")
 
     def encode(self, prompt: str, reply: str) -> Row:
         """Token ids of the prompt, the reply and its end.
@@ -306,46 +302,27 @@ class TargetTokens:
         Raises:
             InputError: the prompt or the reply is empty.
         """
-        if not prompt or not reply.strip():
+        reply = reply.strip()
+        if not prompt or not reply:
             raise InputError("an empty prompt or reply", where="examples", hint="leave it out")
-        head, tail = (self._chat if self._templated else self._plain)(prompt, reply.strip())
+        rendered = self._encoder.render(prompt)
+        [head] = self._encoder.encode([rendered])
+        if self._encoder.templated:
+            tail = self._answered(prompt, reply, rendered.text)
+        else:
+            gap = "" if prompt[-1].isspace() else " "
+            tail = [*self._encoder.continuation(rendered, head, gap + reply), *self._end]
         return (*head, *tail), len(tail)
 
-    def _plain(self, prompt: str, reply: str) -> tuple[list[int], list[int]]:
-        head = self._open(prompt)
-        gap = "" if prompt[-1].isspace() else " "
-        whole = self._open(f"{prompt}{gap}{reply}")
-        # Apart only where the tokenizer would merge across the seam.
-        same = whole[: len(head)] == head
-        tail = whole[len(head) :] if same else self._ids(gap + reply, special=False)
-        return head, [*tail, *self._end]
-
-    def _chat(self, prompt: str, reply: str) -> tuple[list[int], list[int]]:
-        user = {"role": "user", "content": prompt}
-        opened = self._template([user], asks=True)
-        answered = self._template([user, {"role": "assistant", "content": reply}], asks=False)
-        head = self._ids(opened, special=False)
+    def _answered(self, prompt: str, reply: str, opened: str) -> list[int]:
+        """The ids of a reply, as the chat template closes it."""
+        turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+        answered: str = self._tokenizer.apply_chat_template(turns, tokenize=False)
         # Some templates write more into a finished answer than into one to be made.
         rest = answered[len(opened) :] if answered.startswith(opened) else reply
-        tail = self._ids(rest, special=False)
+        tail = self._encoder.ids_of(rest)
         last = next((at for at, token in enumerate(tail) if token in self._ends), None)
-        return head, [*tail, *self._end] if last is None else tail[: last + 1]
-
-    def _template(self, messages: list[dict[str, str]], *, asks: bool) -> str:
-        text: str = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=asks
-        )
-        return text
-
-    def _open(self, text: str) -> list[int]:
-        ids = self._ids(text, special=True)
-        return ids[:-1] if self._closes else ids
-
-    def _ids(self, text: str, *, special: bool) -> list[int]:
-        ids: list[int] = self._tokenizer(
-            text, add_special_tokens=special, padding=False, truncation=False, verbose=False
-        )["input_ids"]
-        return list(ids)
+        return [*tail, *self._end] if last is None else tail[: last + 1]
 
 
 # Rows are sorted by length within this many batches: wider saves padding, narrower mixes more.
@@ -525,8 +502,8 @@ class _Training:
             for epoch in range(settings.epochs)
             for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
         ][: settings.steps(len(lengths))]
-        history: list[tuple[float, float]] = []
-        for done, (_, batch) in enumerate(batches):
+        sums = [[0.0, 0.0] for _ in range(settings.epochs)]
+        for done, (epoch, batch) in enumerate(batches):
             share = learning_rate_share(done, len(batches), settings.warm_up)
             for group in optimiser.param_groups:
                 group["lr"] = rate * share
@@ -539,14 +516,10 @@ class _Training:
                 )
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-            history.append((summed, weight))
+            sums[epoch] = [sums[epoch][0] + summed, sums[epoch][1] + weight]
             if on_progress is not None:
                 on_progress(done + 1, len(batches))
-        steps: dict[int, list[tuple[float, float]]] = {}
-        for (epoch, _), step in zip(batches, history, strict=True):
-            steps.setdefault(epoch, []).append(step)
-        sums = ([sum(column) for column in zip(*some, strict=True)] for some in steps.values())
-        return [total / weights for total, weights in sums]
+        return [total / weights for total, weights in sums if weights]
 
     def _back_propagate(self, batch: Sequence[int]) -> tuple[float, float]:
         """Add a batch's gradients part by part; returns the summed loss and its divisor."""

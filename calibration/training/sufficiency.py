@@ -157,11 +157,8 @@ class TuningReport:
             "auroc_after": round(self.after, 6),
             "gain": {
                 name: None if value is None else round(value, 6)
-                for name, value in (
-                    ("value", self.gain.value),
-                    ("low", self.gain.low),
-                    ("high", self.gain.high),
-                )
+                for name, value in self.gain.to_dict().items()
+                if name != "n"
             },
             "steps": self.steps,
             "helped": self.helped,

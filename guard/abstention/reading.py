@@ -165,11 +165,7 @@ def _parts(sentence: str) -> list[str]:
     end = 0 if concession is None else concession.end()
     parts = [sentence[:end], *_RULE["contrast"].split(sentence[end:])]
     tidied = [_SPACES.sub(" ", part).strip(" ,:-—–") for part in parts]
-    return [part for part in tidied if _says_something(part)]
-
-
-def _says_something(text: str) -> bool:
-    return any(unicodedata.category(character)[0] in "LNS" for character in text)
+    return [part for part in tidied if any(unicodedata.category(one)[0] in "LNS" for one in part)]
 
 
 def _json_fields(text: str) -> tuple[Any, Citation] | None:

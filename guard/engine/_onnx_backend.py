@@ -25,7 +25,7 @@ from ..files import read_bytes, write_text
 from ..model_files import require_files
 from ..process import cpu_count, keep_exit_code
 from ..read_models import read_model
-from ._tokenizing import TOKENIZER_FILE, Marks
+from ._tokenizing import TOKENIZER_FILE, Marks, uncut_tokenizer
 from .backends import GRAPH_SHA256, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder, Runtime
 
 GRAPH_FILE = "model.onnx"
@@ -136,7 +136,7 @@ class OnnxBackend:
         # On a GPU one batch after the other: callers wait for their turn.
         self._turn: Any = contextlib.nullcontext() if on_cpu else threading.Lock()
         providers: list[Any] = [_CPU]
-        if self.device != "cpu":
+        if not on_cpu:
             # The libraries that torch or the nvidia packages brought, if there are any.
             getattr(self._ort, "preload_dlls", lambda: None)()
             providers.insert(0, (_CUDA, {"device_id": int(self.device.partition(":")[2] or 0)}))
@@ -195,10 +195,7 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
         )
     require_files(folder, {TOKENIZER_FILE: manifest.tokenizer_sha256}, "export it again")
     backend = OnnxBackend(graph, runtime.device, manifest.dtype)
-    library: Any = optional_import("tokenizers")
-    tokenizer = library.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    tokenizer = uncut_tokenizer((folder / TOKENIZER_FILE).read_text("utf-8"))
     return LoadedEncoder(
         backend,
         Marks(tokenizer, manifest.cls_token_id, manifest.sep_token_id, manifest.unk_token_id),
@@ -218,7 +215,7 @@ def _onnxruntime() -> Any:
         MissingDependencyError: it is not installed, or both builds are, which overwrite each
             other's files.
     """
-    installed = [name for name in ("onnxruntime", "onnxruntime-gpu") if _is_installed(name)]
+    installed = [name for name in ("onnxruntime", "onnxruntime-gpu") if installed_version(name)]
     if len(installed) == 2:
         raise MissingDependencyError(
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other: "
@@ -228,12 +225,12 @@ def _onnxruntime() -> Any:
     return optional_import("onnxruntime")
 
 
-def _is_installed(distribution: str) -> bool:
+def installed_version(distribution: str) -> str:
+    """The version of an installed distribution; empty where there is none."""
     try:
-        importlib.metadata.distribution(distribution)
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+        return ""
 
 
 def _device(ort: Any, device: str) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from sys import getsizeof
 from typing import Any, Literal
@@ -38,11 +37,11 @@ from ._tokenizing import (
     shortened,
     token_rows,
 )
-from .backends import DtypeName, LoadedEncoder, Runtime, Settings, run_rows
-from .encoder import load_cross_encoder, load_encoder
+from .backends import DtypeName, Runtime, Settings, run_rows
+from .encoder import load_encoder
 from .model_folder import INSTRUCT, READER, pair_model
 
-Embeddings = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 class BiEncoderScorer(RelevanceScorer):
@@ -51,6 +50,9 @@ class BiEncoderScorer(RelevanceScorer):
     On a CPU no text is padded, so that scores do not depend on what else is encoded but
     for the last bits.
     Passage embeddings are kept in memory, because retrieved passages repeat.
+
+    Attributes:
+        loaded: what runs the encoder, and what it was loaded from.
 
     Args:
         model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
@@ -76,10 +78,10 @@ class BiEncoderScorer(RelevanceScorer):
         dtype: DtypeName | None = None,
         cache_bytes: int = 64 * 2**20,
     ) -> None:
-        self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof, "embeddings")
-        self._loaded = load_encoder(model, Runtime(device, dtype))
-        self._fingerprint = self._loaded.fingerprint("bi_encoder", self._loaded.max_length, {})
-        self._tokenizer = free_tokenizer(self._loaded.tokenizer)
+        self._cache: ByteCache[bytes, Floats] = ByteCache(cache_bytes, getsizeof, "embeddings")
+        self.loaded = load_encoder(model, Runtime(device, dtype))
+        self._fingerprint = self.loaded.fingerprint("bi_encoder", self.loaded.max_length, {})
+        self._tokenizer = free_tokenizer(self.loaded.tokenizer)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -89,12 +91,7 @@ class BiEncoderScorer(RelevanceScorer):
     @property
     def checks_deadline(self) -> bool:
         """Whether a passed deadline soon ends it: on a CPU, where passes are short."""
-        return self._loaded.backend.device == "cpu"
-
-    @property
-    def loaded(self) -> LoadedEncoder:
-        """What runs the encoder, and what it was loaded from."""
-        return self._loaded
+        return self.loaded.backend.device == "cpu"
 
     def supports(self, question: str) -> bool:
         """Whether a score of this question means anything.
@@ -107,9 +104,9 @@ class BiEncoderScorer(RelevanceScorer):
         latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
         if latin_only and foreign_language(question):
             return False
-        text = shortened(question, self._loaded.max_length)
+        text = shortened(question, self.loaded.max_length)
         pieces = piece_ids(self._tokenizer, text)
-        unknown = self._loaded.tokenizer.unk_token_id
+        unknown = self.loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=latin_only)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -122,34 +119,32 @@ class BiEncoderScorer(RelevanceScorer):
         cosines = [float(np.dot(q, p)) for q, p in zip(questions, passages, strict=True)]
         return np.asarray(cosines, dtype=np.float64)
 
-    def embed(self, texts: Sequence[str]) -> Embeddings:
+    def embed(self, texts: Sequence[str]) -> Floats:
         """Unit-length embeddings of shape (len(texts), dimensions), cached by text."""
 
-        def encoded(missing: dict[bytes, str]) -> dict[bytes, Embeddings]:
-            rows = zip(missing, self._encode(list(missing.values())), strict=True)
+        def encoded(missing: dict[bytes, str]) -> dict[bytes, Floats]:
+            new, encode_texts = list(missing.values()), self.loaded.encode_texts
+            if encode_texts is None:
+                rows = self.encode_post(self.encode_core(self.encode_pre(new)))
+            else:
+                rows = encode_texts([shortened(text, self.loaded.max_length) for text in new])
             # Copies: a row of an array keeps the whole array in memory.
-            return {key: row.copy() for key, row in rows}
+            return {key: row.copy() for key, row in zip(missing, rows, strict=True)}
 
-        found: list[Embeddings] = made_of(self._cache, texts, encoded)
+        found: list[Floats] = made_of(self._cache, texts, encoded)
         return np.stack(found)
-
-    def _encode(self, texts: list[str]) -> Embeddings:
-        if self._loaded.encode_texts is not None:
-            read = self._loaded.max_length
-            return self._loaded.encode_texts([shortened(text, read) for text in texts])
-        return self.encode_post(self.encode_core(self.encode_pre(texts)))
 
     def encode_pre(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenise: the ids that the model reads of each text."""
-        read = self._loaded.max_length
+        read = self.loaded.max_length
         cut = [shortened(text, read) for text in texts]
-        return token_rows(self._tokenizer, self._loaded.tokenizer, read, cut)
+        return token_rows(self._tokenizer, self.loaded.tokenizer, read, cut)
 
-    def encode_core(self, rows: Sequence[Sequence[int]]) -> list[list[NDArray[np.float32]]]:
+    def encode_core(self, rows: Sequence[Sequence[int]]) -> list[list[Floats]]:
         """Compute: what the model gives for each row."""
-        return run_rows(self._loaded.backend, rows)
+        return run_rows(self.loaded.backend, rows)
 
-    def encode_post(self, outputs: Sequence[Sequence[NDArray[np.float32]]]) -> Embeddings:
+    def encode_post(self, outputs: Sequence[Sequence[Floats]]) -> Floats:
         """Shape: embeddings of shape (rows, dimensions)."""
         return np.stack([embedding for _, embedding in outputs])
 
@@ -164,9 +159,12 @@ _MOST_WINDOWS = 8
 _LONGEST_ANSWER = 30
 
 
-@dataclass(frozen=True, slots=True)
 class PairOutput:
-    """How a model's outputs become a number.
+    """How a model's outputs become a number, read off its configuration.
+
+    Args:
+        config: of transformers; None for an exported reranker.
+        folder: of the model.
 
     Attributes:
         kind: `logit`, `entailment`, `span` or `answer`.
@@ -174,41 +172,33 @@ class PairOutput:
         passage_first: whether the model is given the passage before the question: for natural
             language inference the passage is the premise. Classifiers of two labels, as for
             QNLI, read the question first.
+
+    Raises:
+        ModelFolderError: there are several labels, and none is called entailment.
     """
 
-    kind: Literal["logit", "entailment", "span", "answer"] = "logit"
-    label: int = 0
-    passage_first: bool = False
+    def __init__(self, config: Any, folder: Path) -> None:
+        self.kind: Literal["logit", "entailment", "span", "answer"] = "logit"
+        self.label, self.passage_first = 0, False
+        known = {} if config is None else config.id2label
+        reads = None if config is None else pair_model(getattr(config, "architectures", None))
+        if reads in (READER, INSTRUCT):
+            self.kind = "span" if reads == READER else "answer"
+        elif len(known) > 1:
+            labels = {number: str(name).casefold() for number, name in known.items()}
+            # Exactly so: a model of two classes calls the other one "not_entailment".
+            found = [number for number, name in labels.items() if name == "entailment"]
+            if len(found) != 1:
+                raise ModelFolderError(
+                    f"the model has {len(labels)} labels, and none is called entailment, only "
+                    f"{', '.join(known.values())}",
+                    where=str(folder),
+                    hint="name a reranker with one label, or a model of natural language inference",
+                )
+            self.kind, self.label = "entailment", int(found[0])
+            self.passage_first = "contradiction" in labels.values()
 
-    @classmethod
-    def of(cls, config: Any, folder: Path) -> PairOutput:
-        """Read it off a configuration of transformers; None is an exported reranker.
-
-        Raises:
-            ModelFolderError: there are several labels, and none is called entailment.
-        """
-        kind = None if config is None else pair_model(getattr(config, "architectures", None))
-        if kind == READER:
-            return cls("span")
-        if kind == INSTRUCT:
-            return cls("answer")
-        labels = (
-            {} if config is None else {i: str(n).casefold() for i, n in config.id2label.items()}
-        )
-        if len(labels) < 2:
-            return cls()
-        # Exactly so: a model of two classes calls the other one "not_entailment".
-        found = [number for number, name in labels.items() if name == "entailment"]
-        if len(found) != 1:
-            raise ModelFolderError(
-                f"the model has {len(labels)} labels, and none is called entailment, only "
-                f"{', '.join(config.id2label.values())}",
-                where=str(folder),
-                hint="name a reranker with one label, or a model of natural language inference",
-            )
-        return cls("entailment", int(found[0]), "contradiction" in labels.values())
-
-    def score(self, outputs: Sequence[NDArray[np.float32]], row: PairRow) -> float:
+    def score(self, outputs: Sequence[Floats], row: PairRow) -> float:
         """The number of one row.
 
         Args:
@@ -227,9 +217,7 @@ class PairOutput:
         return float(logits[0])
 
 
-def best_span(
-    starts: NDArray[np.float32], ends: NDArray[np.float32], first: int, beyond: int
-) -> float:
+def best_span(starts: Floats, ends: Floats, first: int, beyond: int) -> float:
     """Logit of the best answer of up to 30 tokens, less that of no answer.
 
     No answer is a span of the first token alone, as in SQuAD 2.0.
@@ -263,6 +251,10 @@ class CrossEncoderScorer(RelevanceScorer):
 
     On a CPU no pair is padded, so that a score depends on nothing but its pair, up to the last
     bits. Each text is tokenised once; the ids of passages are kept.
+
+    Attributes:
+        loaded: what runs the model, and what it was loaded from.
+        output: how the model's outputs become a number, and which text it reads first.
 
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer, or a folder that
@@ -303,24 +295,24 @@ class CrossEncoderScorer(RelevanceScorer):
         kind: str = KIND,
     ) -> None:
         runtime = Runtime(device, dtype)
-        self._loaded = loaded = load_cross_encoder(model, runtime, adapter)
+        self.loaded = loaded = load_encoder(model, runtime, adapter, pairs=True)
         config = None if loaded.model is None else loaded.model.config
-        self._output = PairOutput.of(config, loaded.folder)
+        self.output = PairOutput(config, loaded.folder)
         if max_length is not None and not 0 < max_length <= loaded.max_length:
             raise InputError(f"must be from 1 to {loaded.max_length}", where="max_length")
         self._max_length = max_length or loaded.max_length
         self._tokenizer = free_tokenizer(loaded.tokenizer)
         self._pairs: PairTokenizer | InstructPairs
         settings: Settings = {}
-        if self._output.kind != "logit":
-            settings["output"] = self._output.kind
+        if self.output.kind != "logit":
+            settings["output"] = self.output.kind
         if loaded.template is not None:
             self._pairs = InstructPairs(self._tokenizer, loaded.template, self._max_length)
         else:
-            in_parts = self._output.kind == "span" or adapter is not None
+            in_parts = self.output.kind == "span" or adapter is not None
             cut = truncation or ("only_second" if in_parts else "longest_first")
             settings["truncation"] = cut
-            if self._output.passage_first and cut == "only_second":
+            if self.output.passage_first and cut == "only_second":
                 raise InputError(
                     "'only_second' would cut the question, which this model reads last",
                     where="truncation",
@@ -345,22 +337,12 @@ class CrossEncoderScorer(RelevanceScorer):
         Not for models that read long texts: one pass of theirs may take seconds, so that it
         is run where it can be abandoned.
         """
-        return self._loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
-
-    @property
-    def output(self) -> PairOutput:
-        """How the model's outputs become a number, and which text it reads first."""
-        return self._output
-
-    @property
-    def loaded(self) -> LoadedEncoder:
-        """What runs the model, and what it was loaded from."""
-        return self._loaded
+        return self.loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
 
     def supports(self, question: str) -> bool:
         """Whether most word pieces of the question are in the vocabulary."""
         pieces = piece_ids(self._tokenizer, shortened(question, self._max_length))
-        unknown = self._loaded.tokenizer.unk_token_id
+        unknown = self.loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=False)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -370,22 +352,22 @@ class CrossEncoderScorer(RelevanceScorer):
 
     def encode_pre(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
         """Tokenise: the row that the model reads of each pair, or its rows."""
-        if self._output.passage_first:
+        if self.output.passage_first:
             pairs = [(passage, question) for question, passage in pairs]
         return self._pairs.rows(pairs)
 
-    def encode_core(self, rows: Sequence[PairRow]) -> list[list[NDArray[np.float32]]]:
+    def encode_core(self, rows: Sequence[PairRow]) -> list[list[Floats]]:
         """Compute: what the model gives for each row."""
-        types = [row.types for row in rows] if self._loaded.takes_types else None
-        return run_rows(self._loaded.backend, [row.ids for row in rows], types)
+        types = [row.types for row in rows] if self.loaded.takes_types else None
+        return run_rows(self.loaded.backend, [row.ids for row in rows], types)
 
     def encode_post(
-        self, outputs: Sequence[Sequence[NDArray[np.float32]]], rows: Sequence[PairRow]
+        self, outputs: Sequence[Sequence[Floats]], rows: Sequence[PairRow]
     ) -> NDArray[np.float64]:
         """Shape: one number per pair, the best of its rows."""
         found: list[float] = []
         for one, row in zip(outputs, rows, strict=True):
-            score = self._output.score(one, row)
+            score = self.output.score(one, row)
             if row.continues:
                 found[-1] = max(found[-1], score)
             else:

@@ -63,11 +63,16 @@ class Marks:
 
 @lru_cache(maxsize=4)
 def _marks(path: Path, marks: tuple[str, ...], changed: int, size: int) -> Marks:
-    library: Any = optional_import("tokenizers")
-    found = library.Tokenizer.from_file(str(path))
+    found = uncut_tokenizer(path.read_text("utf-8"))
+    return Marks(found, *map(found.token_to_id, marks))
+
+
+def uncut_tokenizer(text: str) -> Any:
+    """A tokenizer of the library tokenizers by its JSON, without truncation and padding."""
+    found = optional_import("tokenizers").Tokenizer.from_str(text)
     found.no_truncation()
     found.no_padding()
-    return Marks(found, *map(found.token_to_id, marks))
+    return found
 
 
 def free_tokenizer(tokenizer: Any) -> Any | None:
@@ -79,13 +84,7 @@ def free_tokenizer(tokenizer: Any) -> Any | None:
     if isinstance(tokenizer, Marks):
         return tokenizer.backend_tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return None
-    library: Any = optional_import("tokenizers")
-    copied = library.Tokenizer.from_str(backend.to_str())
-    copied.no_truncation()
-    copied.no_padding()
-    return copied
+    return None if backend is None else uncut_tokenizer(backend.to_str())
 
 
 def piece_ids(tokenizer: Any, text: str) -> list[int]:
@@ -94,11 +93,11 @@ def piece_ids(tokenizer: Any, text: str) -> list[int]:
     A long text is encoded as a batch of one, which gives the same ids and lets other threads
     run meanwhile: the event loop of a server would stand still for a second otherwise.
     """
-    if len(text) <= _SHORT_TEXT:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    if len(text) > _SHORT_TEXT:
+        [found] = tokenizer.encode_batch_fast([text], add_special_tokens=False)
     else:
-        ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
-    return ids
+        found = tokenizer.encode(text, add_special_tokens=False)
+    return list(found.ids)
 
 
 def shortened(text: str, max_length: int) -> str:
@@ -185,14 +184,11 @@ class PairTokenizer:
 
     def rows(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
         """The row of each pair, or its rows; each different text is tokenised once."""
-        read = self.read([text for pair in pairs for text in pair])
-        return [row for i in range(0, len(read), 2) for row in self._rows(read[i], read[i + 1])]
-
-    def read(self, texts: Sequence[str]) -> list[TextIds]:
-        """The ids of single texts."""
-        return made_of(
+        texts = [text for pair in pairs for text in pair]
+        read = made_of(
             self._cache, texts, lambda new: {key: self._ids(text) for key, text in new.items()}
         )
+        return [row for i in range(0, len(read), 2) for row in self._rows(read[i], read[i + 1])]
 
     def _ids(self, text: str) -> TextIds:
         ids = piece_ids(self._tokenizer, shortened(text, self._max_length * self._windows))
@@ -294,15 +290,14 @@ class RerankerTemplate:
         Raises:
             ModelFolderError: none is known.
         """
-        known = known_templates()
-        if family not in known:
+        if (found := known_templates().get(family)) is None:
+            known = ", ".join(sorted(known_templates()))
             raise ModelFolderError(
                 f"a language model of the type {family!r}, which has no known template",
                 where=str(folder),
-                hint=f"instruct rerankers are known of the types {', '.join(sorted(known))}",
+                hint=f"instruct rerankers are known of the types {known}",
             )
-        found = known[family]
-        return cls(tuple(found["parts"]), found["yes"], found["no"])
+        return found
 
     @property
     def sha256(self) -> str:
@@ -327,11 +322,13 @@ class RerankerTemplate:
 
 
 @lru_cache(maxsize=1)
-def known_templates() -> dict[str, Any]:
+def known_templates() -> dict[str, RerankerTemplate]:
     """The templates by model family."""
     text = resources.files(__package__).joinpath("reranker_templates.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return {
+        family: RerankerTemplate(tuple(found["parts"]), found["yes"], found["no"])
+        for family, found in json.loads(text).items()
+    }
 
 
 class InstructPairs:
@@ -366,24 +363,18 @@ class InstructPairs:
         return [self._row(question, passage) for question, passage in pairs]
 
     def _row(self, question: str, passage: str) -> PairRow:
-        values = {"question": self._cut(question), "passage": self._cut(passage)}
-        parts = [
-            self._fixed.get(part) or piece_ids(self._tokenizer, _filled(part, values))
-            for part in self._template.parts
-        ]
+        both = {"question": question, "passage": passage}
+        values = {slot: shortened(text, self._max_length) for slot, text in both.items()}
+        pieces: list[int] = []
         left = self._room
-        for place, part in enumerate(self._template.parts):
-            if part not in self._fixed:
+        for part in self._template.parts:
+            own = self._fixed.get(part)
+            if own is None:
+                # In one pass: a question that looks like a slot is not filled.
+                text = _SLOT.sub(lambda slot: values[slot[1]], part)
                 most = left if _PASSAGE in part else self._room * 3 // 4
-                parts[place] = parts[place][:most]
-                left -= len(parts[place])
-        ids = np.array([piece for part in parts for piece in part], dtype=np.int32)
+                own = piece_ids(self._tokenizer, text)[:most]
+                left -= len(own)
+            pieces += own
+        ids = np.array(pieces, dtype=np.int32)
         return PairRow(ids, np.zeros_like(ids))
-
-    def _cut(self, text: str) -> str:
-        return shortened(text, self._max_length)
-
-
-def _filled(part: str, values: dict[str, str]) -> str:
-    # In one pass: a question that looks like a slot is not filled.
-    return _SLOT.sub(lambda slot: values[slot[1]], part)

@@ -33,6 +33,7 @@ from .model_folder import (
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+Floats = NDArray[np.float32]
 # Calls a model with tensors of ids, and gives tensors of numbers.
 Outputs = Callable[[Any, Mapping[str, Any]], tuple[Any, ...]]
 # Texts that sentence-transformers encodes together on a GPU.
@@ -55,12 +56,14 @@ class TorchBackend:
     def __init__(self, model: Any, outputs: Outputs, dtype: str) -> None:
         keep_exit_code()
         self._torch: Any = optional_import("torch")
+        if dtype != "float32":
+            model.to(getattr(self._torch, dtype))
         self._model, self._outputs, self.dtype = model, outputs, dtype
         self.device = str(model.device)
         if self.device == "cpu":
             keep_torch_usable()
 
-    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[Floats]:
         """Run the model once."""
         torch = self._torch
         given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
@@ -110,31 +113,40 @@ def load_torch(model: str | Path, runtime: Runtime) -> LoadedEncoder:
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
     """
-    require_extra("hf")
-    dtype = _dtype(runtime)
-    folder = model_folder(model)
-    weights = weights_file(folder)
+    dtype, checked, hashes = _opened(model, runtime)
     # Before any library that could import what the folder names.
-    checked, parts = ModelFolder(folder), encoder_parts(folder)
-    checked.require_sound([weights])
+    folder, parts = checked.path, encoder_parts(checked.path)
     for part in parts:
         if part != folder and (part / WEIGHTS).is_file():
             require_sound_part(part, part / WEIGHTS)
-    _require_device(runtime.device)
     loaded = _loaded(_sentence_transformer, folder, runtime.device)
-    _reduce_precision(loaded, dtype)
-    tokenizer = folder / TOKENIZER_FILE
     return LoadedEncoder(
         TorchBackend(loaded, encoded, dtype),
         loaded.tokenizer,
         folder,
         checked.require_length(loaded.max_seq_length or 512),
-        file_sha256(weights),
-        file_sha256(tokenizer) if tokenizer.is_file() else None,
+        *hashes,
         {"configuration_sha256": checked.configuration_sha256(parts)},
         loaded,
         encode_texts=_encode_texts(loaded),
     )
+
+
+def _opened(model: str | Path, runtime: Runtime) -> tuple[str, ModelFolder, tuple[str, str | None]]:
+    """The precision, the checked folder, and the sha256 of its weights and its tokenizer."""
+    require_extra("hf")
+    if runtime.dtype == "int8":
+        raise InputError(
+            "torch does not compute this model in int8",
+            where="dtype",
+            hint="export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`",
+        )
+    checked = ModelFolder(model_folder(model))
+    weights, tokenizer = weights_file(checked.path), checked.path / TOKENIZER_FILE
+    checked.require_sound([weights])
+    _require_device(runtime.device)
+    hashes = file_sha256(weights), file_sha256(tokenizer) if tokenizer.is_file() else None
+    return runtime.dtype or "float32", checked, hashes
 
 
 def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncoder:
@@ -146,13 +158,8 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         DeviceError: the device is not there.
         MissingDependencyError: transformers is not installed.
     """
-    require_extra("hf")
-    dtype = _dtype(runtime)
-    folder = model_folder(model)
-    weights = weights_file(folder)
-    checked = ModelFolder(folder)
-    checked.require_sound([weights])
-    _require_device(runtime.device)
+    dtype, checked, hashes = _opened(model, runtime)
+    folder = checked.path
     config = read_json(folder / "config.json")
     fields = config if isinstance(config, dict) else {}
     kind = pair_model(fields.get("architectures")) or CLASSIFIER
@@ -174,15 +181,12 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         outputs = partial(answers, words)
         settings["template_sha256"] = template.sha256
     require_pair_modules(folder, words)
-    _reduce_precision(network, dtype)
-    file = folder / TOKENIZER_FILE
     return LoadedEncoder(
         TorchBackend(network, outputs, dtype),
         tokenizer,
         folder,
         _most_pieces(network, tokenizer, checked),
-        file_sha256(weights),
-        file_sha256(file) if file.is_file() else None,
+        *hashes,
         settings,
         network,
         "token_type_ids" in tokenizer.model_input_names,
@@ -228,13 +232,11 @@ def _require_device(device: str) -> None:
             ) from None
 
 
-def _encode_texts(
-    model: SentenceTransformer,
-) -> Callable[[list[str]], NDArray[np.float32]]:
+def _encode_texts(model: SentenceTransformer) -> Callable[[list[str]], Floats]:
     on_cpu = model.device.type == "cpu"
 
-    def encode(texts: list[str]) -> NDArray[np.float32]:
-        encoded: list[NDArray[np.float32]] = []
+    def encode(texts: list[str]) -> Floats:
+        encoded: list[Floats] = []
         # One by one on a CPU: the library itself checks no deadline.
         for part in [[text] for text in texts] if on_cpu else [texts]:
             check_deadline()
@@ -251,21 +253,6 @@ def _encode_texts(
     return encode
 
 
-def _dtype(runtime: Runtime) -> str:
-    if runtime.dtype == "int8":
-        raise InputError(
-            "torch does not compute this model in int8",
-            where="dtype",
-            hint="export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`",
-        )
-    return runtime.dtype or "float32"
-
-
-def _reduce_precision(model: Any, dtype: str) -> None:
-    if dtype != "float32":
-        model.to(getattr(optional_import("torch"), dtype))
-
-
 def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransformer:
     library: Any = optional_import("sentence_transformers")
     model: SentenceTransformer = library.SentenceTransformer(
@@ -279,10 +266,8 @@ def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransform
 
 
 def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) -> Any:
-    hint = (
-        "name a folder of sentence-transformers, or of a model that reads pairs, with "
-        "one safetensors file and a fast tokenizer"
-    )
+    hint = "name a folder of sentence-transformers, or of a model that reads pairs, with "
+    hint += "one safetensors file and a fast tokenizer"
     try:
         with ModelFolder(folder).reading("cannot be loaded", hint):
             return load(folder, None if device == "auto" else device)

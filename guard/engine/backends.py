@@ -81,21 +81,10 @@ class Backend(Protocol):
         workers: how many threads may call `run` at once with profit.
     """
 
-    @property
-    def name(self) -> str:
-        """How fingerprints call it."""
-
-    @property
-    def device(self) -> str:
-        """Where it runs."""
-
-    @property
-    def dtype(self) -> str:
-        """Numeric precision."""
-
-    @property
-    def workers(self) -> int:
-        """How many threads may call `run` at once with profit."""
+    name: str
+    device: str
+    dtype: str
+    workers: int
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the model once; safe from several threads.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_CHUNK = 1 << 22
+_ONLY_PICKLED = "has only pickled weights, which are not loaded"
 
 
 def choose_device(asked: str) -> torch.device:
@@ -49,29 +49,25 @@ def require_causal(folder: Path) -> list[Path]:
     Raises:
         ModelFolderError: it is not there, lacks a file, or its files do not fit each other.
     """
-    where, hint = str(folder), "save it with save_pretrained"
-    if not folder.is_dir():
-        raise ModelFolderError("there is no such folder", where=where, hint="check the path")
-    if not (folder / "config.json").is_file():
-        if (folder / "adapter_config.json").is_file():
-            raise ModelFolderError(
-                "holds an adapter, not a model",
-                where=where,
-                hint="give its base model, and this folder as adapter",
-            )
-        raise ModelFolderError("has no config.json", where=where, hint=hint)
     weights = sorted(folder.glob("*.safetensors"))
-    if not weights and any(next(folder.glob(pattern), None) for pattern in _PICKLED_WEIGHTS):
-        hint = "convert them to safetensors"
-        raise ModelFolderError(
-            "has only pickled weights, which are not loaded", where=where, hint=hint
-        )
-    if not weights:
-        raise ModelFolderError("has no weights (*.safetensors)", where=where, hint=hint)
+    pickled = any(next(folder.glob(pattern), None) for pattern in _PICKLED_WEIGHTS)
+    files = ("config.json", "adapter_config.json")
+    config, adapter = ((folder / name).is_file() for name in files)
+    tokenizer = any((folder / name).is_file() for name in _TOKENIZER_FILES)
+    save = "save it with save_pretrained"
+    both = "save the tokenizer into the same folder with save_pretrained"
+    base = "give its base model, and this folder as adapter"
+    for fault, what, hint in (
+        (not folder.is_dir(), "there is no such folder", "check the path"),
+        (adapter and not config, "holds an adapter, not a model", base),
+        (not config, "has no config.json", save),
+        (pickled and not weights, _ONLY_PICKLED, "convert them to safetensors"),
+        (not weights, "has no weights (*.safetensors)", save),
+        (not tokenizer, "has no tokenizer", both),
+    ):
+        if fault:
+            raise ModelFolderError(what, where=str(folder), hint=hint)
     ModelFolder(folder).require_sound(weights)
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        hint = "save the tokenizer into the same folder with save_pretrained"
-        raise ModelFolderError("has no tokenizer", where=where, hint=hint)
     return weights
 
 
@@ -80,8 +76,7 @@ def weights_sha256(files: list[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         with os.fdopen(open_regular(path, links=True), "rb") as stream:
-            while block := stream.read(_CHUNK):
-                digest.update(block)
+            hashlib.file_digest(stream, lambda: digest)
     return digest.hexdigest()
 
 

@@ -56,14 +56,20 @@ def load_encoder(
     model: str | os.PathLike[str] | None,
     runtime: Runtime,
     adapter: str | os.PathLike[str] | None = None,
+    *,
+    pairs: bool = False,
 ) -> LoadedEncoder:
-    """Load an encoder.
+    """Load an encoder, or a cross-encoder.
 
     Args:
         model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
-            or `knowgate models multilingual` wrote; None for the bundled all-MiniLM-L6-v2.
+            or `knowgate models multilingual` wrote; None for the bundled all-MiniLM-L6-v2. Of
+            a cross-encoder a model of transformers that reads pairs, an exported one, or the
+            downloaded reranker.
         runtime: where it is computed, and how.
-        adapter: folder of a LoRA adapter that is added to the bundled weights.
+        adapter: folder of a LoRA adapter that is added to the bundled weights, or of changes to
+            the downloaded reranker.
+        pairs: whether it is a cross-encoder.
 
     Raises:
         InputError: an adapter for another model, or a dtype that the model does not have.
@@ -71,56 +77,30 @@ def load_encoder(
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
+    changes = None if adapter is None else Path(adapter)
     if model is None:
         from .embedded import load_embedded
 
-        return load_embedded(runtime, None if adapter is None else Path(adapter))
-    if adapter is not None:
-        raise InputError("an adapter is for the bundled encoder", where="adapter")
-    if exported_as(model) is not None:
-        from ._onnx_backend import load_onnx
-
-        return load_onnx(Path(model), runtime)
-    if (Path(model) / MULTILINGUAL_FILE).is_file():
-        from .multilingual import load_multilingual
-
-        return load_multilingual(Path(model), runtime)
-    from ._torch_backend import load_torch
-
-    return load_torch(os.fspath(model), runtime)
-
-
-def load_cross_encoder(
-    model: str | os.PathLike[str],
-    runtime: Runtime,
-    adapter: str | os.PathLike[str] | None = None,
-) -> LoadedEncoder:
-    """Load a cross-encoder: a model of transformers that reads pairs, or an exported one.
-
-    Args:
-        model: a folder or hub id; that of the downloaded reranker may be changed by `adapter`.
-        runtime: what computes it.
-        adapter: folder that changes the downloaded reranker.
-
-    Raises:
-        InputError: an adapter for another model, or the model does not have the dtype.
-        ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
-        DeviceError: the device is not there.
-        MissingDependencyError: a library is not installed.
-    """
-    if (Path(model) / READER_FILE).is_file():
+        return load_embedded(runtime, changes)
+    folder = Path(model)
+    if pairs and (folder / READER_FILE).is_file():
         from .embedded import load_reader
 
-        return load_reader(Path(model), runtime, None if adapter is None else Path(adapter))
+        return load_reader(folder, runtime, changes)
     if adapter is not None:
-        raise InputError("an adapter is for the downloaded reranker", where="adapter")
+        what = "the downloaded reranker" if pairs else "the bundled encoder"
+        raise InputError(f"an adapter is for {what}", where="adapter")
     if exported_as(model) is not None:
         from ._onnx_backend import load_onnx
 
-        return load_onnx(Path(model), runtime)
-    from ._torch_backend import load_torch_cross_encoder
+        return load_onnx(folder, runtime)
+    if not pairs and (folder / MULTILINGUAL_FILE).is_file():
+        from .multilingual import load_multilingual
 
-    return load_torch_cross_encoder(os.fspath(model), runtime)
+        return load_multilingual(folder, runtime)
+    from ._torch_backend import load_torch, load_torch_cross_encoder
+
+    return (load_torch_cross_encoder if pairs else load_torch)(os.fspath(model), runtime)
 
 
 def exported_as(folder: str | os.PathLike[str]) -> str | None:
@@ -153,6 +133,15 @@ class TokenEncoder:
     A window holds as many word pieces as the model reads (256 for the embedded one,
     [CLS] and [SEP] included); windows start three quarters of that apart.
 
+    Attributes:
+        loaded: what runs the encoder, and what it was loaded from.
+        max_length: word pieces per window, [CLS] and [SEP] included.
+        stride: word pieces from the start of one window to the start of the next.
+        device: where the model runs, e.g. `cpu`.
+        weights_sha256: of the weights file.
+        is_embedded: whether these are the embedded weights, which know English only.
+        unknown_id: the id of word pieces that the vocabulary lacks, None where there is none.
+
     Args:
         model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
             wrote; None for the bundled all-MiniLM-L6-v2, whose sha256 is checked.
@@ -181,51 +170,25 @@ class TokenEncoder:
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._cache_bytes = cache_bytes
-        self._cache = self._new_cache()
+        self._cache: ByteCache[bytes, list[EncodedText]]
+        self._cache = ByteCache(cache_bytes, _bytes_of, "encoded_texts")
         self._whole: ByteCache[bytes, bool] = ByteCache(_BYTES_ON_WHOLE_TEXTS, getsizeof)
-        self._loaded = load_encoder(model, Runtime(device, dtype), adapter)
-        self._max_length = self._loaded.max_length
-        self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
+        self.loaded = loaded = load_encoder(model, Runtime(device, dtype), adapter)
+        self.max_length, self.device = loaded.max_length, loaded.backend.device
+        self.stride = max(1, int(self.max_length * _STRIDE_SHARE))
+        self.weights_sha256 = loaded.weights_sha256
+        self.is_embedded = self.weights_sha256 == EMBEDDED_SHA256
         self._adapter = None if adapter is None else Path(adapter)
         self._store: PassageStore | None = None
-        marks = _tokenizer(self._loaded)
-        self._tokenizer, self._first, self._last, self._unknown = marks
-
-    @property
-    def max_length(self) -> int:
-        """Word pieces per window, [CLS] and [SEP] included."""
-        return self._max_length
-
-    @property
-    def stride(self) -> int:
-        """Word pieces from the start of one window to the start of the next."""
-        return self._stride
-
-    @property
-    def device(self) -> str:
-        """Where the model runs, e.g. `cpu`."""
-        return self._loaded.backend.device
-
-    @property
-    def weights_sha256(self) -> str:
-        """Of the weights file."""
-        return self._loaded.weights_sha256
-
-    @property
-    def loaded(self) -> LoadedEncoder:
-        """What runs the encoder, and what it was loaded from."""
-        return self._loaded
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether these are the embedded weights, which know English only."""
-        return self._loaded.weights_sha256 == EMBEDDED_SHA256
-
-    @property
-    def unknown_id(self) -> int | None:
-        """The id of word pieces that the vocabulary lacks, None where there is none."""
-        return self._unknown
+        own, marks = free_tokenizer(loaded.tokenizer), loaded.tokenizer
+        if own is None or marks.cls_token_id is None or marks.sep_token_id is None:
+            raise ModelFolderError(
+                "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
+                where=str(loaded.folder),
+                hint="name a folder of a BERT-like sentence-transformers model",
+            )
+        self._tokenizer, self.unknown_id = own, marks.unk_token_id
+        self._first, self._last = int(marks.cls_token_id), int(marks.sep_token_id)
 
     def supports(self, question: str) -> bool:
         """Whether what the vectors say of this question means anything.
@@ -234,17 +197,17 @@ class TokenEncoder:
         most letters are not Latin. Languages in Latin script are not distinguished: scorers do.
         """
         pieces = self.pieces(question)
-        return is_readable(question, pieces, self._unknown, latin_only=self.is_embedded)
+        return is_readable(question, pieces, self.unknown_id, latin_only=self.is_embedded)
 
     def reads_whole(self, text: str) -> bool:
         """Whether a text is read to its end: it fits into `MAX_WINDOWS` windows."""
-        room = self._stride * (MAX_WINDOWS - 1) + self._max_length - 2
+        room = self.stride * (MAX_WINDOWS - 1) + self.max_length - 2
         if len(text) <= room:  # no word piece is shorter than a character
             return True
 
         def fits() -> bool:
             plain = " ".join(clean_text(text).split())
-            reach = self._max_length * CHARACTERS_PER_TOKEN * MAX_WINDOWS
+            reach = self.max_length * CHARACTERS_PER_TOKEN * MAX_WINDOWS
             return len(plain) <= reach and len(self._ids(plain)) <= room
 
         return self._whole.made(content_key(text), fits)
@@ -257,11 +220,8 @@ class TokenEncoder:
 
     def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on this encoder."""
-        read = {"max_windows": MAX_WINDOWS, "stride": self._stride}
-        return self._loaded.fingerprint(kind, self._max_length, {**read, **settings})
-
-    def _new_cache(self) -> ByteCache[bytes, list[EncodedText]]:
-        return ByteCache(self._cache_bytes, _bytes_of, "encoded_texts")
+        read = {"max_windows": MAX_WINDOWS, "stride": self.stride}
+        return self.loaded.fingerprint(kind, self.max_length, {**read, **settings})
 
     @cached_property
     def identity(self) -> Fingerprint:
@@ -289,7 +249,7 @@ class TokenEncoder:
             ModelFolderError: the folder is damaged, or was written for another encoder.
         """
         self._store = PassageStore(folder, self.identity)
-        self._cache = self._new_cache()
+        self._cache.forget()
 
     def passage_writer(self, folder: str | os.PathLike[str]) -> PassageWriter:
         """What appends passages to a folder for `use_passages`. Arguments, errors as there."""
@@ -329,10 +289,10 @@ class TokenEncoder:
     def encode_core(self, windows: Sequence[Sequence[list[int]]]) -> list[RowOutputs]:
         """Compute: what the model gives for each window, for its own tokens."""
         rows = [ids for text in windows for ids in text]
-        prefix = self._loaded.prefix
+        prefix = self.loaded.prefix
         if not prefix:
-            return run_rows(self._loaded.backend, rows)
-        found = run_rows(self._loaded.backend, [[ids[0], *prefix, *ids[1:]] for ids in rows])
+            return run_rows(self.loaded.backend, rows)
+        found = run_rows(self.loaded.backend, [[ids[0], *prefix, *ids[1:]] for ids in rows])
         places = slice(1, 1 + len(prefix))
         return [[np.delete(vectors, places, axis=0), text] for vectors, text in found]
 
@@ -356,18 +316,18 @@ class TokenEncoder:
 
     def _windows(self, text: str, limit: int) -> list[list[int]]:
         """Word-piece ids of each window, with [CLS] and [SEP]."""
-        room = self._max_length - 2
+        room = self.max_length - 2
         text = clean_text(text)
         # As the bi-encoder does it, which looks no further than this into a long text.
-        reach = self._max_length * CHARACTERS_PER_TOKEN
+        reach = self.max_length * CHARACTERS_PER_TOKEN
         if len(text) > reach:
             text = " ".join(text.split())[: reach * limit]
         first = self._ids(text[:reach])
         windows = [first[:room]]
         if limit > 1:
             ids = first if len(text) <= reach else self._ids(text)
-            starts = range(self._stride, len(ids), self._stride)
-            later = [start for start in starts if start - self._stride + room < len(ids)]
+            starts = range(self.stride, len(ids), self.stride)
+            later = [start for start in starts if start - self.stride + room < len(ids)]
             windows += [ids[start : start + room] for start in later[: limit - 1]]
         return [[self._first, *ids, self._last] for ids in windows]
 
@@ -383,16 +343,3 @@ def _bytes_of(windows: list[EncodedText]) -> int:
 def _vocabulary_sha256(tokenizer: Any) -> str:
     by_id = sorted((i, piece) for piece, i in tokenizer.get_vocab().items())
     return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
-
-
-def _tokenizer(loaded: LoadedEncoder) -> tuple[Any, int, int, int | None]:
-    """A tokenizer of its own, and the ids of [CLS], [SEP] and [UNK]."""
-    own, marks = free_tokenizer(loaded.tokenizer), loaded.tokenizer
-    first, last = marks.cls_token_id, marks.sep_token_id
-    if own is None or first is None or last is None:
-        raise ModelFolderError(
-            "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
-            where=str(loaded.folder),
-            hint="name a folder of a BERT-like sentence-transformers model",
-        )
-    return own, int(first), int(last), marks.unk_token_id

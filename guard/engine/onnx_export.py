@@ -7,7 +7,6 @@ own texts. Only products with weights are quantised, weights per output channel.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import io
 import logging
 import shutil
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelFolderError, optional_import
 from ..files import file_sha256
-from ._onnx_backend import GRAPH_FILE, Manifest
+from ._onnx_backend import GRAPH_FILE, Manifest, installed_version
 from ._scorers import KIND
 from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
 from ._torch_backend import encoded, logits
@@ -84,7 +83,7 @@ def export_encoder(
         tokenizer_sha256=file_sha256(folder / TOKENIZER_FILE),
         weights_sha256=loaded.weights_sha256,
         settings=loaded.settings,
-        versions={name: _version(name) for name in _VERSIONS},
+        versions={name: installed_version(name) for name in _VERSIONS},
     ).save(folder)
 
 
@@ -221,10 +220,3 @@ def _quantize(path: Path, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
             op_types_to_quantize=["MatMul", "Gemm"],
             extra_options={"OpTypesToExcludeOutputQuantization": ["MatMul", "Gemm"]},
         )
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""

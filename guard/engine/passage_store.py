@@ -32,6 +32,7 @@ from ..errors import InputError, ModelFolderError, first_fault
 from ..files import open_regular
 from ..fingerprint import Fingerprint
 
+Floats = NDArray[np.float32]
 STORE_VERSION = 2
 STORE_FILE = "passages.sqlite"
 _HINT = "write it again with `knowgate index KB --out DIR` into a new folder"
@@ -61,9 +62,7 @@ class EncodedText:
 
     __slots__ = ("embedding", "ids", "vectors")
 
-    def __init__(
-        self, ids: NDArray[np.int32], vectors: NDArray[np.float32], embedding: NDArray[np.float32]
-    ):
+    def __init__(self, ids: NDArray[np.int32], vectors: Floats, embedding: Floats):
         # Here and not at every match, which would take as long as the products.
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         units = np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
@@ -104,7 +103,15 @@ class PassageStore:
     def __init__(self, folder: str | os.PathLike[str], encoder: Fingerprint) -> None:
         self.path = Path(folder) / STORE_FILE
         self._opened = threading.local()
-        _require_store(self.path)
+        try:
+            os.close(open_regular(self.path, links=True))
+        except FileNotFoundError:
+            hint = "write it with `knowgate index`"
+            raise ModelFolderError(
+                "is no store of passages", where=str(self.path.parent), hint=hint
+            ) from None
+        except OSError as error:
+            raise _damaged(self.path, f"cannot be read ({error.strerror})") from None
         with self._reading() as connection:
             _require_about(connection, encoder, self.path)
             [(self._last, self._count)] = connection.execute(
@@ -272,17 +279,6 @@ def _prepare_folder(path: Path) -> None:
         )
 
 
-def _require_store(path: Path) -> None:
-    try:
-        os.close(open_regular(path, links=True))
-    except FileNotFoundError:
-        raise ModelFolderError(
-            "is no store of passages", where=str(path.parent), hint="write it with `knowgate index`"
-        ) from None
-    except OSError as error:
-        raise _damaged(path, f"cannot be read ({error.strerror})") from None
-
-
 def _require_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> None:
     schema = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
     # A view or a trigger could name functions to run.
@@ -342,7 +338,7 @@ def _unpacked(raw: bytes) -> list[EncodedText]:
     return windows
 
 
-def from_float16(stored: NDArray[np.float16]) -> NDArray[np.float32]:
+def from_float16(stored: NDArray[np.float16]) -> Floats:
     """The same finite numbers in float32, six times as fast as by `astype`.
 
     The bits of exponent and fraction are moved to where float32 has them; the exponent is then

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from pydantic import Field
 
 from ...calibration import Interval
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
@@ -68,8 +69,8 @@ class CascadeOptions(Pairs):
 
     run: Path | None = None
     strict: Path | None = None
-    cost: float | None = None
-    abstention_cost: float | None = None
+    cost: float | None = Field(None, ge=0, allow_inf_nan=False)
+    abstention_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     on_failure: Literal["abstain", "cheap"] | None = None
 
     def added_to(self, measured: CalibrationSet) -> CalibrationSet:
@@ -92,26 +93,23 @@ class CascadeOptions(Pairs):
                 where="--cascade",
                 hint="name a run of the costly scorer with run=RUN",
             )
-        try:
-            return replace(measured, cascade=replace(measured.cascade, **changes))
-        except ValueError as error:
-            raise InputError(str(error), where="--cascade", hint="write e.g. cost=200") from None
+        return replace(measured, cascade=replace(measured.cascade, **changes))
 
 
 class _LossOptions(Pairs):
     """The loss table of a selective promise."""
 
-    wrong_follow: float = 1.0
-    wrong_answer: float = 1.0
-    false_abstention: float = 0.0
+    wrong_follow: float = Field(1.0, ge=0, le=1)
+    wrong_answer: float = Field(1.0, ge=0, le=1)
+    false_abstention: float = Field(0.0, ge=0, le=1)
 
 
 class _CostOptions(Pairs):
     """What chooses a threshold without a promise."""
 
-    leak: float
-    abstention: float = 1.0
-    missing_share: float = 0.5
+    leak: float = Field(gt=0, allow_inf_nan=False)
+    abstention: float = Field(1.0, gt=0, allow_inf_nan=False)
+    missing_share: float = Field(0.5, gt=0, lt=1)
 
 
 class _Asked(SimpleNamespace):
@@ -127,11 +125,6 @@ class _Asked(SimpleNamespace):
         """Where the policy goes."""
         path: Path = required(self.out_path, "--out", "name the file, e.g. policy.json")
         return path
-
-    @property
-    def accepted(self) -> Sequence[Literal["generated"]]:
-        """What a policy is written in spite of."""
-        return ("generated",) if self.accept_generated else ()
 
     @property
     def fitting(self) -> dict[str, Any]:
@@ -158,23 +151,20 @@ class _Asked(SimpleNamespace):
         self.require_fitting(promise)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
         missing = cast("Missing | None", self.missing and self.missing.replace("-", "_"))
-        try:
-            if promise == "leak":
-                if not leaves_out:
-                    # Records of left-out questions may promise a leak; others say nothing of one.
-                    self.reject("records", why=f"does not go with {_PROMISES[promise]}")
-                return Leak(risk, missing)
-            if promise == "cost":
-                costs = parse_pairs("--cost", self.cost, _CostOptions)
-                return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
-            if promise == "max_abstention":
-                return MaxAbstention(self.max_abstention, missing)
-            if promise == "coverage":
-                return Coverage(self.coverage)
-            given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
-            losses = None if self.cost is None else LossTable(**given)
-        except ValueError as error:
-            raise InputError(str(error), where=option_name(promise), hint="see --help") from None
+        if promise == "leak":
+            if not leaves_out:
+                # Records of left-out questions may promise a leak; others say nothing of one.
+                self.reject("records", why=f"does not go with {_PROMISES[promise]}")
+            return Leak(risk, missing)
+        if promise == "cost":
+            costs = parse_pairs("--cost", self.cost, _CostOptions)
+            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+        if promise == "max_abstention":
+            return MaxAbstention(self.max_abstention, missing)
+        if promise == "coverage":
+            return Coverage(self.coverage)
+        given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
+        losses = None if self.cost is None else LossTable(**given)
         if not any(given.values()):
             raise InputError(
                 "nothing costs anything, so that every policy would do",
@@ -328,7 +318,8 @@ def calibrate(
             where it is the same.
     """
     given = locals()
-    _require_inside(1 - _LEAST, risk=risk, delta=delta, coverage=coverage)
+    within = {"risk": risk, "delta": delta, "coverage": coverage, "max_abstention": max_abstention}
+    _require_inside(1 - _LEAST, **within)
     shares = {"share": share, "max_false_abstention": max_false_abstention}
     _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
     if dry_run:
@@ -376,12 +367,10 @@ def _fit(asked: _Asked) -> None:
     memory = asked.answer_from_memory
     found = calibrate_records(
         measured, bound, delta=delta, confidence_threshold=memory, **asked.fitting
-    ).accepting(*asked.accepted)
+    )
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
-    lines = _lines("mix", mix) if mix is not None else chosen
-    shown = _calibration_lines(found, anyway=asked.write_anyway)
-    _write_or_explain(found, [*lines, *shown], asked)
+    _write_or_explain(found, asked, first=chosen if mix is None else _lines("mix", mix))
     # The run's own report knows nothing of a second run.
     one_run = asked.runs and asked.cascade.run is None and not asked.mix
     if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
@@ -404,23 +393,7 @@ def _refit(like: Path, asked: _Asked) -> None:
     if isinstance(found.risk, Leak):
         hint = "leave it out, and run `knowgate report` on the run"
         asked.reject("report", why="does not go with this policy's promise", hint=hint)
-    new = found.accepting(*asked.accepted)
-    shown = _calibration_lines(new, anyway=asked.write_anyway)
-    _write_or_explain(new, [*shown, *_lines("changed", old, new.policy)], asked)
-
-
-def _calibration_lines(found: Calibrated, *, anyway: bool) -> list[str]:
-    """Say what is promised, by which thresholds, and how the policy does.
-
-    Args:
-        found: by a calibration.
-        anyway: whether it is written whatever speaks against it; else one with a problem is not,
-            and promises nothing.
-    """
-    refused = bool(found.problems) and not anyway
-    chosen = isinstance(found.risk, Costs | MaxAbstention)
-    reviews = _lines("reviews", found.reviews, quote(found.measured.source))
-    return [*_lines("calibrated", found, refused, chosen), *reviews]
+    _write_or_explain(found, asked, last=_lines("changed", old, found.policy))
 
 
 def rate_text(rate: Interval) -> str:
@@ -434,18 +407,31 @@ def _lines(macro: str, *given: Any) -> list[str]:
     return [f"  {line}" if line.startswith("- ") else line for line in lines]
 
 
-def _write_or_explain(found: Calibrated, lines: list[str], asked: _Asked) -> None:
-    """Write the policy and print the lines, or say why it should not serve and what would work.
+def _write_or_explain(
+    found: Calibrated, asked: _Asked, *, first: Sequence[str] = (), last: Sequence[str] = ()
+) -> None:
+    """Write the policy and say what it does, or why it should not serve and what would work.
+
+    Args:
+        found: by a calibration.
+        asked: the options. Where it is written whatever speaks against it, it promises what it
+            can; else one with a problem is not written, and promises nothing.
+        first: lines before what it does.
+        last: lines after that.
 
     Raises:
         typer.Exit: with code 3, if the policy has a problem and is not to be written anyway.
     """
     from ..policies import write_calibrated
 
+    found = found.accepting(*["generated"] * asked.accept_generated)
     policy_out, report = asked.policy_out, asked.report
     written = write_calibrated(found, policy_out, report, anyway=asked.write_anyway)
     print_figures(_figures(found, policy_out if written else None))
-    out.print("\n".join(lines))
+    chosen = isinstance(found.risk, Costs | MaxAbstention)
+    shown = _lines("calibrated", found, not written, chosen)
+    shown += _lines("reviews", found.reviews, quote(found.measured.source))
+    out.print("\n".join([*first, *shown, *last]))
     for problem in found.problems:
         err.print(f"problem: {problem.what}")
         if problem.kind == "generated":

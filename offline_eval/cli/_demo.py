@@ -12,7 +12,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
-from rich.text import Text
 from sentencex import segment
 
 from ...adapters.langchain import GuardedRAG
@@ -181,13 +180,10 @@ def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[dict[s
 def _show(answer: Mapping[str, Any]) -> None:
     """Print what the guard decided, and the replies with and without it."""
     facts = f"its article is {answer['situation']}; relevance {answer['relevance'] or 0:.2f}"
-    out.print(
-        Text(answer["question"], style="bold"),
-        Text(f"({facts} → {answer['route']})"),
-        Text(f"  with the guard:    {answer['guarded']}"),
-        Text(f"  without the guard: {answer['unguarded']}\n", style="dim"),
-        sep="\n",
-    )
+    out.print(answer["question"], style="bold")
+    out.print(f"({facts} → {answer['route']})")
+    out.print(f"  with the guard:    {answer['guarded']}")
+    out.print(f"  without the guard: {answer['unguarded']}\n", style="dim")
 
 
 def _read_by(model: str, questions: Path, folder: Path, chosen: str) -> dict[str, Any]:

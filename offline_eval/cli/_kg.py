@@ -98,8 +98,16 @@ def generate(
         )
     if out_dir is None or dry_run:
         _show_properties(loaded, settings, texts)
-    else:
-        _write_questions(loaded, settings, texts, out_dir)
+        return
+    with progress_bar("making questions") as advance:
+        made = generate_questions(loaded, settings, templates=texts, on_progress=advance)
+    if not made.data.items:
+        hint = "--dry-run says what was left out"
+        raise InputError("the graph gives no questions", where=loaded.source, hint=hint)
+    made.write(out_dir)
+    counts = made.counts()
+    print_figures({**counts, "notes": made.shortfalls, "folder": out_dir})
+    tell("generated", counts, made.shortfalls, out_dir, quote(str(out_dir)))
 
 
 def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts: Templates) -> None:
@@ -111,23 +119,6 @@ def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts:
     used = sum(profile.usable for profile in profiles)
     out.print(f"{graph.triples:,} triples; {used} of {len(profiles)} properties are used")
     print_figures({"properties": [profile.to_json() for profile in profiles]})
-
-
-def _write_questions(
-    graph: KnowledgeGraph, settings: GenerationSettings, texts: Templates, folder: Path
-) -> None:
-    with progress_bar("making questions") as advance:
-        made = generate_questions(graph, settings, templates=texts, on_progress=advance)
-    if not made.data.items:
-        raise InputError(
-            "the graph gives no questions",
-            where=graph.source,
-            hint="--dry-run says what was left out",
-        )
-    made.write(folder)
-    counts = made.counts()
-    print_figures({**counts, "notes": made.shortfalls, "folder": folder})
-    tell("generated", counts, made.shortfalls, folder, quote(str(folder)))
 
 
 def _parts(text: str) -> list[str]:

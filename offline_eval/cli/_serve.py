@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
+from pydantic import Field, RootModel
 
 from ...calibration.monitoring import DecisionMonitor
 from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
-from ...guard.files import read_json
 from ...guard.prompts import Prompt
+from ...guard.read_models import read_model
 from ...guard.reply_check import OnUnsupported
 from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
@@ -41,6 +41,7 @@ class LimitOptions(Pairs):
     notice_seconds: float = Field(0.0, ge=0)
 
 
+_REPLIES_HINT = 'write e.g. {"default": "I do not know."}'
 _FIRST = "calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try"
 _ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
 
@@ -124,7 +125,9 @@ def serve(
         proxied = None
         hint = "name the model to guard with --upstream"
         reject({"retriever": retriever, "prompt": prompt}, "belongs to the proxy", hint)
-    said = None if replies is None else _replies(replies)
+    said = None
+    if replies is not None:
+        said = read_model(replies, RootModel[dict[str, str]], hint=_REPLIES_HINT).root
     require_one(policy, guard, uncalibrated, where="--policy, --guard, --uncalibrated", hint=_FIRST)
     if uncalibrated:
         reject({"monitor": monitor}, "needs --policy", "calibrate a policy first")
@@ -197,13 +200,6 @@ def _prompt(path: Path) -> Prompt:
             hint="write both slots, and no other",
         )
     return loaded
-
-
-def _replies(path: Path) -> dict[str, str]:
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise InputError("is no JSON object", where=str(path), hint='{"default": "I do not know."}')
-    return found
 
 
 def served_token() -> str | None:

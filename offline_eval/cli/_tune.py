@@ -32,7 +32,6 @@ from ._options import Pairs, prints_figures, reject, required
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
 _ANSWER_TOKENS = 24
-_PER_SIDE = 250
 _RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 
 
@@ -122,7 +121,6 @@ def tune(
             data=data or "microworld",
             knowledge=knowledge,
             limit=limit,
-            per_side=_PER_SIDE,
             seed=seed,
             on_progress=on_progress,
         )

@@ -10,6 +10,10 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
 Name = TypeVar("Name", bound=Hashable)
 
 # A fragment holds no "/", which belongs to a page; "C#.md" is a page, too.
@@ -112,20 +116,16 @@ def units(parts: Mapping[Name, Iterable[Hashable]]) -> dict[Name, Name]:
         >>> units({"a": "xy", "b": "z", "c": "y"})
         {'a': 'a', 'b': 'b', 'c': 'a'}
     """
-    order = {name: place for place, name in enumerate(parts)}
-    above = {name: name for name in parts}
-    owner: dict[Hashable, Name] = {}
-
-    def first(name: Name) -> Name:
-        while above[name] != name:
-            above[name] = above[above[name]]
-            name = above[name]
-        return name
-
-    for name, own in parts.items():
-        for part in own:
-            low, high = sorted(
-                (first(owner.setdefault(part, name)), first(name)), key=order.__getitem__
-            )
-            above[high] = low
-    return {name: first(name) for name in parts}
+    columns: dict[Hashable, int] = {}
+    edges = [
+        (row, len(parts) + columns.setdefault(part, len(columns)))
+        for row, own in enumerate(parts.values())
+        for part in own
+    ]
+    if not edges:
+        return {name: name for name in parts}
+    size, ends = len(parts) + len(columns), tuple(np.array(edges).T)
+    graph = coo_array((np.ones(len(edges)), ends), shape=(size, size))
+    unit_of = connected_components(graph, directed=False)[1].tolist()
+    first: dict[int, Name] = {}
+    return {name: first.setdefault(unit_of[row], name) for row, name in enumerate(parts)}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
@@ -443,11 +442,10 @@ class RayPool:
             stop_on=(*limits.stop_on, NoWorkersLeftError),
         )
 
-    @asynccontextmanager
-    async def open(
+    def open(
         self, factory: Callable[[], Callable[[Any], Awaitable[Any]]], limits: CallLimits
-    ) -> AsyncIterator[Callable[[Any], Awaitable[Any]]]:
-        """Start the workers, and yield what asks one of them.
+    ) -> AbstractAsyncContextManager[Callable[[Any], Awaitable[Any]]]:
+        """Start the workers, and end them at the end; gives what asks one of them.
 
         Args:
             factory: makes the call in each worker; takes nothing and must be picklable.
@@ -458,10 +456,7 @@ class RayPool:
             WorkerStartError: the workers could not be started.
             InputError: there is no cluster at the address.
         """
-        async with self.size.open(
-            factory, address=self.address, may_pass=is_transient, timeout=limits.timeout
-        ) as workers:
-            yield workers.ask
+        return self.size.open(factory, address=self.address, timeout=limits.timeout)
 
     async def run(
         self,

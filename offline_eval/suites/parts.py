@@ -268,21 +268,28 @@ def guarded_row(
     return replies[decision.route].model_copy(update={**own, **told})
 
 
-def check_replies(given: Sequence[System], replies: Path | None) -> None:
-    """Check that `--model replay` and `--replies` are given together.
+def take_replies(
+    given: Sequence[System], replies: Path | None, read: Callable[[Path], Any]
+) -> None:
+    """Take logged replies in place of a model, where the settings name some.
 
     Args:
         given: as for `Suite.systems`.
         replies: logged replies that the settings name.
+        read: reads them.
 
     Raises:
-        InputError: one is given without the other.
+        InputError: of `--model replay` and `--replies` one is given without the other.
     """
     replayed = any(system.source == REPLAY for system in given)
     if replayed and replies is None:
         raise InputError("is missing", where="--replies", hint="name the logged replies")
     if replies is not None and not replayed and any(one.source for one in given):
         raise InputError("is for --model replay", where="--replies", hint="leave it out")
+    if replies is not None:
+        log = read(replies)
+        for system in given:
+            system.model = log
 
 
 def measuring_guard(scorer: RelevanceScorer, aggregator: str, **options: Any) -> Guard:

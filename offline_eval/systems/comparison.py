@@ -27,7 +27,7 @@ from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice
 from .models import ModelUnderTest
 from .plan import Asked, Case, Replayed, SystemPrompt, load_system_prompt
-from .replying import Material, Replier, context_id
+from .replying import Replier, context_id
 from .retrieval import PassageIndex, Retrieved, Retriever, require_model
 
 _Models = Sequence[str] | Mapping[str, Runnable[Any, Any]]
@@ -289,7 +289,7 @@ class SystemRun:
             InputError: a guard, a retriever or the writer cannot be made.
         """
         pairs = {(item.system.guard, item.system.model): None for item in items}
-        Replier(self._material({}, ())).require_guards(list(pairs))
+        Replier(self.systems).require_guards(list(pairs))
         for name in {live.retrieval for live in self.systems.live}:
             if name.startswith(PYTHON):
                 base = next(iter(self._bases))
@@ -345,8 +345,13 @@ class SystemRun:
             calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
             calls.run_sync(wanted, retrieve, table)
         contexts = _CONTEXTS.by_key(folder)
-        _add_passages(folder / "passages.jsonl", _own_passages(contexts))
-        return Replier(self._material(contexts, passages))
+        # What a retriever of the user's own found besides the knowledge base, each once.
+        own = {one.passage_id: one for context in contexts.values() for one in context.passages}
+        _add_passages(folder / "passages.jsonl", list(own.values()))
+        held: dict[str, dict[str, str]] = defaultdict(dict)
+        for passage in (*passages, *own.values()):
+            held[passage.knowledge_base][passage.passage_id] = passage.text
+        return Replier(self.systems, contexts, dict(held), self._characters)
 
     def remote(self, replier: Replier) -> Callable[[], Replier]:
         """Return what makes the same replier in another process; models are loaded there."""
@@ -355,7 +360,8 @@ class SystemRun:
             name: ModelUnderTest(name) if name.startswith(PYTHON) else model
             for name, model in self._named.items()
         }
-        return partial(Replier, replace(replier.material, models=models))
+        systems = replace(self.systems, models=models)
+        return partial(Replier, systems, replier.contexts, replier.passages, replier.characters)
 
     def _wanted(self, items: Sequence[Asked]) -> dict[str, _Wanted]:
         """Contexts to be found by id: one per case and retrieval, whatever the prompts.
@@ -385,32 +391,6 @@ class SystemRun:
             lm=self.writer() if name == "hyde" else None,
             top_k=self._top_k,
         )
-
-    def _material(
-        self, contexts: Mapping[str, Retrieved], passages: Sequence[StoredPassage]
-    ) -> Material:
-        held: dict[str, dict[str, str]] = defaultdict(dict)
-        for passage in (*passages, *_own_passages(contexts)):
-            held[passage.knowledge_base][passage.passage_id] = passage.text
-        loose = held.pop("", {})
-        paid_by = {live.retrieval: live.system_id for live in reversed(self.systems.live)}
-        return Material(
-            models=self.systems.models,
-            guards=self.systems.guards,
-            prompts=self.systems.prompts,
-            scorer=self.systems.scorer,
-            contexts=contexts,
-            passages=held,
-            others=loose,
-            context_chars=self._characters,
-            paid_by=paid_by,
-        )
-
-
-def _own_passages(contexts: Mapping[str, Retrieved]) -> list[StoredPassage]:
-    """What a retriever of the user's own found besides the knowledge base, each once."""
-    found = {one.passage_id: one for context in contexts.values() for one in context.passages}
-    return list(found.values())
 
 
 def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:

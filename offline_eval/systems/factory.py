@@ -231,8 +231,8 @@ class _JudgeOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    samples: int = 5
-    temperature: float = 1.0
+    samples: int = Field(5, ge=1)
+    temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     seed: int = 0
     prompt: str = Field("sufficiency", min_length=1)
 
@@ -256,11 +256,7 @@ def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
     options = check_model(_JudgeOptions, given, where=f"judge:{name}", hint=_SCORER_HINT)
     is_file = Path(options.prompt).is_file()
     prompt = Prompt.load(options.prompt) if is_file else Prompt.bundled(options.prompt)
-    try:
-        sampling = Sampling(n=options.samples, temperature=options.temperature, seed=options.seed)
-    except InputError as error:
-        where = f"{error.where} of the judge"
-        raise InputError(error.what, where=where, hint=_SCORER_HINT) from None
+    sampling = Sampling(n=options.samples, temperature=options.temperature, seed=options.seed)
     language_model = load_language_model(name.strip())
     _require_room(language_model, prompt, name)
     return SufficiencyJudge(language_model, prompt=prompt, sampling=sampling)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from langchain_core.messages import HumanMessage
 
@@ -20,7 +19,7 @@ from ...guard.text import clean_text
 from ..judging.contract import sha256_of
 from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
-from .guards import OFF, GuardChoice, Scorers, build_guard
+from .guards import OFF, Scorers, build_guard
 from .models import (
     CallMeter,
     ModelUnderTest,
@@ -29,8 +28,11 @@ from .models import (
     counted_model,
     decide,
 )
-from .plan import Asked, Replayed, SystemPrompt, split_citation
+from .plan import Asked, Replayed, split_citation
 from .retrieval import Retrieved, context_texts
+
+if TYPE_CHECKING:
+    from .comparison import Systems
 
 _Value = TypeVar("_Value")
 
@@ -77,56 +79,6 @@ class Shown(NamedTuple):
         return tuple(self.texts.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What makes replies, besides the items themselves.
-
-    Attributes:
-        models: under test, by name.
-        guards: by name, `off` included.
-        prompts: by name; a runnable with a prompt of its own has none.
-        scorer: name of the guards' scorer; None for the one that each policy names.
-        contexts: found contexts by id.
-        passages: knowledge base → passage id → text, in the order of the base.
-        others: texts that no knowledge base holds, by passage id.
-        context_chars: most characters of passages in a prompt; None for no bound.
-        paid_by: retrieval → the system whose replies carry what retrieving cost, so that
-            the costs of all replies add up to what was spent.
-    """
-
-    models: Mapping[str, ModelUnderTest]
-    guards: Mapping[str, GuardChoice]
-    prompts: Mapping[str, SystemPrompt] = field(default_factory=dict)
-    scorer: str | None = None
-    contexts: Mapping[str, Retrieved] = field(default_factory=dict)
-    passages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    others: Mapping[str, str] = field(default_factory=dict)
-    context_chars: int | None = None
-    paid_by: Mapping[str, str] = field(default_factory=dict)
-
-    def shown(self, context: ReplyContext, base: str) -> Shown:
-        """The passages of a context that go into a prompt, as far as they fit.
-
-        Raises:
-            KeyError: a text is not there.
-        """
-        texts = self.texts(context, base)
-        if self.context_chars is None:
-            return Shown(context, texts)
-        fitting = _fitting(texts, self.context_chars)
-        if len(fitting) < len(texts):
-            context = ReplyContext(kind="passages", passages=tuple(fitting))
-        return Shown(context, fitting)
-
-    def texts(self, context: ReplyContext, base: str) -> dict[str, str]:
-        """Passage id → text of what a context refers to, in its order.
-
-        Raises:
-            KeyError: a text is not there.
-        """
-        return context_texts(context, self.passages.get(base, {}), self.others)
-
-
 def picked(shown: Shown, indices: Sequence[int]) -> Shown:
     """Some of the passages, in their order."""
     if len(indices) == len(shown.texts):
@@ -165,21 +117,50 @@ class Replier:
     the system without a guard gets: the row then says `reused`, and counts no call.
 
     Args:
-        material: what replies are made from.
+        systems: that reply.
+        contexts: that were found, by id.
+        passages: knowledge base → passage id → text, in the order of the base; texts that no
+            knowledge base holds are below the empty name.
+        characters: the most characters of passages in a prompt; None for no bound.
 
     Attributes:
-        material: as given.
+        systems: with their models.
+        contexts, passages, characters: as given.
     """
 
-    def __init__(self, material: Material) -> None:
-        self.material = material
-        self._models = {name: model.loaded() for name, model in material.models.items()}
-        self._scorers = Scorers(material.scorer)
+    def __init__(
+        self,
+        systems: Systems,
+        contexts: Mapping[str, Retrieved] = MappingProxyType({}),
+        passages: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        characters: int | None = None,
+    ) -> None:
+        self.systems = systems.loaded()
+        self.contexts, self.passages, self.characters = contexts, passages, characters
+        # The systems whose replies carry what retrieving cost, so that all costs add up.
+        self._paid_by = {live.retrieval: live.system_id for live in reversed(systems.live)}
+        self._scorers = Scorers(systems.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
         self._decisions, self._said = Shared(), Shared()
         # By reply, over all attempts: what failed was spent as well.
         self._meters: dict[str, CallMeter] = {}
         self._replies = Replies()
+
+    def shown(self, context: ReplyContext, base: str) -> Shown:
+        """The passages of a context that go into a prompt, as far as they fit.
+
+        Raises:
+            KeyError: a text is not there.
+        """
+        texts = self._texts(context, base)
+        fitting = texts if self.characters is None else _fitting(texts, self.characters)
+        if len(fitting) < len(texts):
+            context = ReplyContext(kind="passages", passages=tuple(fitting))
+        return Shown(context, fitting)
+
+    def _texts(self, context: ReplyContext, base: str) -> dict[str, str]:
+        """Passage id → text of what a context refers to, in its order."""
+        return context_texts(context, self.passages.get(base, {}), self.passages.get("", {}))
 
     def require_guards(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Make the guards for these (guard, model) now.
@@ -215,11 +196,11 @@ class Replier:
         if isinstance(item, Replayed):
             return _row(item, Shown(item.context), meter=meter, error=reason)
         name = context_id(item.system.retrieval, item.case.case_id)
-        found = self.material.contexts.get(name)
+        found = self.contexts.get(name)
         if found is None:
             return _row(item, None, meter=meter, error=reason)
         context = found.context
-        shown = None if context is None else self.material.shown(context, item.base)
+        shown = None if context is None else self.shown(context, item.base)
         return _row(item, shown, meter=meter, error=found.error or reason)
 
     def _meter(self, item: Asked) -> CallMeter:
@@ -227,9 +208,9 @@ class Replier:
             return self._meters[item.reply_id]
         meter = self._meters[item.reply_id] = CallMeter()
         retrieval = item.system.retrieval
-        pays = self.material.paid_by.get(retrieval) == item.system.system_id
+        pays = self._paid_by.get(retrieval) == item.system.system_id
         if pays and not isinstance(item, Replayed):
-            found = self.material.contexts[context_id(retrieval, item.case.case_id)]
+            found = self.contexts[context_id(retrieval, item.case.case_id)]
             meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
             meter.unmetered += None in (found.input_tokens, found.output_tokens)
         return meter
@@ -238,10 +219,10 @@ class Replier:
 
     async def _ask(self, item: Asked, meter: CallMeter) -> ReplyRow:
         started, record = time.perf_counter(), item.system
-        found = self.material.contexts[context_id(record.retrieval, item.case.case_id)]
+        found = self.contexts[context_id(record.retrieval, item.case.case_id)]
         if found.context is None:
             raise LanguageModelError("nothing could be retrieved")
-        shown = self.material.shown(found.context, item.base)
+        shown = self.shown(found.context, item.base)
         decision: Decision | None = None
         if item.system.guarded:
             decision = await self._decided(item, shown, meter)
@@ -252,14 +233,14 @@ class Replier:
                 shown = _CLOSED_BOOK
             elif shown.context.kind != "all_but":  # of that the guard saw the nearest only
                 shown = picked(shown, decision.kept)
-        model = self._models[record.model]
+        model = self.systems.models[record.model]
         text, reused = await self._answer(model, item, shown, meter)
         return _row(item, shown, text, decision, meter, started, reused=reused)
 
     async def _answer(
         self, model: ModelUnderTest, item: Asked, shown: Shown, meter: CallMeter
     ) -> tuple[str, bool]:
-        question, prompt = item.case.question, self.material.prompts.get(item.system.prompt)
+        question, prompt = item.case.question, self.systems.prompts.get(item.system.prompt)
         if prompt is None:
             given = context_input(question, shown.texts)
             return await ask(model.asked, given, meter), False
@@ -290,16 +271,16 @@ class Replier:
         if shown.context.kind != "all_but":
             return shown.passages
         # All of a long context would cost a score per passage of the knowledge base.
-        nearest = self.material.contexts[context_id("basic_rag", item.case.case_id)]
+        nearest = self.contexts[context_id("basic_rag", item.case.case_id)]
         if nearest.context is None:
             raise LanguageModelError("the passages nearest to the question could not be found")
-        return tuple(self.material.texts(nearest.context, item.base).values())
+        return tuple(self._texts(nearest.context, item.base).values())
 
     def _guard(self, name: str, model: str) -> Guard:
         if (name, model) not in self._guards:
-            known = self._models.get(model)
+            known = self.systems.models.get(model)
             asked = None if known is None else partial(counted_model, known)
-            choice = self.material.guards[name]
+            choice = self.systems.guards[name]
             self._guards[name, model] = build_guard(choice, self._scorers, asked)
         return self._guards[name, model]
 
@@ -311,7 +292,7 @@ class Replier:
         if item.context.kind == "unknown":
             raise InputError("the log does not say what the model was given to read")
         try:
-            texts = self.material.texts(item.context, item.base)
+            texts = self._texts(item.context, item.base)
         except KeyError:
             raise InputError("the log does not hold the texts of its context") from None
         shown = Shown(item.context, texts)

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -110,6 +111,7 @@ class IndexedRun:
         read: what its folder holds.
 
     Attributes:
+        rows: how many there are.
         facets: system, kind, route, reason, label → value → number of rows; one that no row has
             is empty.
         scores: the lowest and the highest score, None where no row has one.
@@ -118,7 +120,7 @@ class IndexedRun:
     def __init__(self, name: str, read: RunRecords) -> None:
         self.name = name
         self.suite, self.planned, self.passages, self.records = read
-        self.by_key = {record.key: record for record in self.records}
+        self.by_key, self.rows = {one.key: one for one in self.records}, len(self.records)
         found = {one: Counter(getattr(record, one) for record in self.records) for one in FACETS}
         found["label"] = Counter(label for record in self.records for label in record.labels)
         self.facets: dict[str, dict[str, int]] = {
@@ -129,11 +131,6 @@ class IndexedRun:
         self.scores = (min(scores), max(scores)) if scores else None
         for record in self.records:
             record.run = name
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return len(self.records)
 
     def texts_of(self, record: Record) -> list[dict[str, Any]]:
         """Return name, text (None where the run does not hold it), source and score of passages."""
@@ -180,11 +177,11 @@ class RunIndex:
 
     def neighbours(self, query: CaseQuery, record: Record) -> tuple[str | None, str | None]:
         """Return the keys of the rows before and after one in the order of a query."""
-        keys = [one.key for one in self.find(query)]
+        keys = [None, *(one.key for one in self.find(query)), None]
         if record.key not in keys:
             return None, None
         at = keys.index(record.key)
-        return keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
+        return keys[at - 1], keys[at + 1]
 
     def others(self, record: Record) -> list[Record]:
         """Return the rows of the same case by other systems, in this run and in others."""
@@ -206,14 +203,23 @@ def index_runs(folders: Sequence[Path], policies: Mapping[str, Policy] | None = 
     """
     runs: dict[str, IndexedRun] = {}
     skipped: list[str] = []
-    for name, folder, named in _run_folders(folders, skipped):
-        try:
-            runs[name] = IndexedRun(name, read_records(folder, policies or {}))
-        except Exception as error:  # noqa: BLE001 - files may be damaged in any way
-            told = _told(error, folder)
-            if named:
-                raise told from None
-            skipped.append(str(told))
+    for folder in folders:
+        holds_runs = folder.is_dir() and not (folder / "manifest.json").is_file()
+        below = list(_below(folder, skipped)) if holds_runs else [folder]
+        if not below:
+            what = "there is no run in this folder or below it"
+            raise InputError(what, where=os.fspath(folder), hint=_HINT)
+        for one in below:
+            given = one.resolve().name if one == folder else one.relative_to(folder).as_posix()
+            names = chain([given], (f"{given} ({number})" for number in count(2)))
+            name = next(free for free in names if free not in runs)
+            try:
+                runs[name] = IndexedRun(name, read_records(one, policies or {}))
+            except Exception as error:  # noqa: BLE001 - files may be damaged in any way
+                told = _told(error, one)
+                if one == folder:
+                    raise told from None
+                skipped.append(str(told))
     if not runs:
         where = "" if skipped else os.fspath(folders[0])
         what = skipped[0] if skipped else "there is no run in this folder"
@@ -229,25 +235,6 @@ def _told(error: Exception, folder: Path) -> InputError:
     if isinstance(error, OSError):
         what = f"cannot be read ({error.strerror})"
     return InputError(what, where=os.fspath(folder))
-
-
-def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[str, Path, bool]]:
-    """Name, folder and whether it was named itself, of all runs."""
-    names: set[str] = set()
-    for folder in folders:
-        below = [folder]
-        if folder.is_dir() and not (folder / "manifest.json").is_file():
-            below = list(_below(folder, skipped))
-        if not below:
-            what = "there is no run in this folder or below it"
-            raise InputError(what, where=os.fspath(folder), hint=_HINT)
-        for one in below:
-            name = one.resolve().name if one == folder else one.relative_to(folder).as_posix()
-            given, number = name, 2
-            while name in names:
-                name, number = f"{given} ({number})", number + 1
-            names.add(name)
-            yield name, one, one == folder
 
 
 def _below(folder: Path, skipped: list[str]) -> Iterator[Path]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Body, FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel
 
 from ..judging.labelling.review_session import ReviewSession
 from ..judging.labelling.session import LabelSession
@@ -17,13 +16,8 @@ PLACE = "/label/"
 _REPLY = PLACE + "replies/{position:int}"
 
 
-class _Note(BaseModel):
-    note: str | None = None
-
-
-class _Label(_Note):
-    criterion: str
-    outcome: str
+_Choice = Annotated[str, Body()]
+_Note = Annotated[str | None, Body(embed=True)]
 
 
 # What a page calls what it does, the items, and those that are done.
@@ -89,17 +83,19 @@ def _add_items(app: FastAPI, session: LabelSession | ReviewSession) -> None:
         return {"passages": session.context(position)}
 
     @app.post(_REPLY + "/label")
-    def label(position: int, given: _Label) -> dict[str, Any]:
-        return session.label(position, given.criterion, given.outcome, given.note)
+    def label(
+        position: int, criterion: _Choice, outcome: _Choice, note: _Note = None
+    ) -> dict[str, Any]:
+        return session.label(position, criterion, outcome, note)
 
     @app.post(_REPLY + "/skip")
-    def skip(position: int, given: _Note) -> dict[str, Any]:
-        return session.skip(position, given.note)
+    def skip(position: int, note: _Note = None) -> dict[str, Any]:
+        return session.skip(position, note)
 
     @app.post(_REPLY + "/note")
-    def note(position: int, given: _Note) -> dict[str, Any]:
-        return session.note(position, given.note or "")
+    def add_note(position: int, note: _Note = None) -> dict[str, Any]:
+        return session.note(position, note or "")
 
     @app.post(PLACE + "undo")
-    def undo(given: _Note) -> dict[str, Any]:
+    def undo() -> dict[str, Any]:
         return session.undo()

@@ -26,9 +26,10 @@ from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ...guard.signals.support import SupportCheck
 from ..judging.labelling.session import plain
 from ..report.prose import template_environment
-from ._server import RejectedError
 
 _HERE = Path(__file__).parent
+# In the place of what the framework says.
+_OWN_WORDS = {"Not Found": "no such page", "Method Not Allowed": "not served this way"}
 _KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
 
@@ -42,16 +43,19 @@ def new_app(sections: Sequence[tuple[str, str]]) -> FastAPI:
     app.state.sections = tuple(sections)
 
     def failed(request: Request, error: Exception) -> Response:
-        status, message = 500, str(error)
-        if isinstance(error, RejectedError):
-            status, message = error.status, error.message
-        elif not isinstance(error, InputError):  # a request that is not valid is not quoted
-            status = error.status_code if isinstance(error, HTTPException) else 400
-            known = {404: "no such page", 405: "not served this way"}
-            message = known.get(status, "the request is not understood")
-        return _error(app, request, status, message)
+        # A request that is not valid is not quoted.
+        status, message = 400, "the request is not understood"
+        if isinstance(error, HTTPException):
+            status, message = error.status_code, _OWN_WORDS.get(error.detail, error.detail)
+        elif isinstance(error, InputError):
+            status, message = 500, str(error)
+        if "text/html" not in request.headers.get("accept", ""):
+            return JSONResponse({"error": message}, status)
+        found = page(app, "error.html", message=message)
+        found.status_code = status
+        return found
 
-    for kind in (RejectedError, HTTPException, RequestValidationError, InputError):
+    for kind in (HTTPException, RequestValidationError, InputError):
         app.add_exception_handler(kind, failed)
 
     @app.get("/static/{name}")
@@ -67,19 +71,11 @@ def page(app: FastAPI, template: str, **values: Any) -> HTMLResponse:
     return HTMLResponse(found.render(sections=app.state.sections, **values))
 
 
-def _error(app: FastAPI, request: Request, status: int, message: str) -> Response:
-    if "text/html" not in request.headers.get("accept", ""):
-        return JSONResponse({"error": message}, status)
-    found = page(app, "error.html", message=message)
-    found.status_code = status
-    return found
-
-
 @cache
 def _static(name: str) -> bytes:
     known = {one.name for one in (_HERE / "static").iterdir() if one.suffix in _KINDS}
     if name not in known:
-        raise RejectedError(404, "no such file")
+        raise HTTPException(404, "no such file")
     return (_HERE / "static" / name).read_bytes()
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from langchain_core.runnables import RunnableLambda
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,7 +21,6 @@ from ...guard.text import passage_text
 from ..run import Stored
 from ..run.table import SharedLog
 from ._pages import citation_values, match_values, new_app, page
-from ._server import RejectedError
 
 _REMEMBERED = 50
 _Text = Field(max_length=20_000)
@@ -153,7 +152,7 @@ class Playground:
         """Return the words that match in what was retrieved for a question."""
         found = self._retrieved.get(question)
         if found is None:
-            raise RejectedError(404, "ask the question first")
+            raise HTTPException(404, "ask the question first")
         return match_values(question, [passage_text(one) for one in found])
 
     def save(self, question: str, answer: str, passage: int | None) -> None:
@@ -161,20 +160,20 @@ class Playground:
 
         Raises:
             InputError: the file cannot be used.
-            RejectedError: the question is in it already.
+            HTTPException: the question is in it already.
         """
         held: dict[str, str | None] = {"passage": None, "source": None}
         if passage is not None:
             found = self._retrieved.get(question, [])
             if passage >= len(found):
-                raise RejectedError(404, "there is no such passage")
+                raise HTTPException(404, "there is no such passage")
             held = {
                 "passage": passage_text(found[passage]),
                 "source": _source(found[passage]) or None,
             }
         name = "play-" + hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:12]
         if any(row.id == name for _, row in self._log.places()):
-            raise RejectedError(409, "the question is in the file already")
+            raise HTTPException(409, "the question is in the file already")
         self._log.append([SavedQuestion(id=name, question=question, answer=answer, **held)])
 
 
@@ -206,7 +205,7 @@ def play_app(ground: Playground) -> FastAPI:
     async def ask(asked: _Question) -> Response:
         question = asked.question.strip()
         if not question:
-            raise RejectedError(400, "type a question")
+            raise HTTPException(400, "type a question")
 
         async def lines() -> AsyncIterator[str]:
             async for event in ground.answer(question, asked.struck):

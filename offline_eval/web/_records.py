@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,8 @@ from ...guard.policy import Policy
 from ..judging.labelling import Labels
 from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
-from ..run.measured_run import MeasuredRun, Review
+from ..run.measured_run import MeasuredRun
+from ..run.questions import CaseKind
 from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
 from ..suites.ookb.signals import decide_by_relevance
@@ -28,16 +30,6 @@ _EMPTY: tuple[Any, ...] = ("", None, [])
 _SHOWN = frozenset({"question", "response", "answer", "context", "retrieved", "scores", "error"})
 
 
-def _signal(name: str, value: float, threshold: float | None = None) -> dict[str, Any]:
-    """A measured value with the threshold from which on it passes, None where not known."""
-    return {"name": name, "value": value, "threshold": threshold}
-
-
-def _verdict(label: str, detail: str = "") -> dict[str, str]:
-    """What a judge, a person or the suite says, e.g. `abstention: yes (detector)`, and why."""
-    return {"label": label, "detail": detail}
-
-
 @dataclass
 class Record:
     """One row of a run.
@@ -47,8 +39,9 @@ class Record:
         pair: identifies the case for every system and run, so that two can be compared.
         passages: ids and raw scores of what was retrieved, best first.
         context: what the model was given: `passages`, `none`, `all_but` these, or `unknown`.
-        signals: what was measured, with thresholds.
-        verdicts: labels and reasons.
+        signals: what was measured: its value, and the threshold from which on it passes, None
+            where that is not known.
+        verdicts: what judges, people or the suite say, e.g. `abstention: yes (detector)`, and why.
         fields: whatever else the row holds.
         run: name of its run in the viewer.
     """
@@ -66,16 +59,15 @@ class Record:
     error: str = ""
     passages: list[tuple[str, float | None]] = field(default_factory=list)
     context: str = ""
-    signals: list[dict[str, Any]] = field(default_factory=list)
-    verdicts: list[dict[str, str]] = field(default_factory=list)
+    signals: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=dict)
     run: str = ""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Its verdicts without reasons, and `error` where there is one."""
-        failed = ["error"] if self.error else []
-        return tuple(sorted({*(one["label"] for one in self.verdicts), *failed}))
+        return tuple(sorted({*self.verdicts, *(["error"] if self.error else [])}))
 
 
 RunRecords = tuple[str, int | None, Mapping[str, tuple[str, str]], Sequence[Record]]
@@ -92,12 +84,18 @@ class _Row(Stored):
     relevance: FiniteFloat | None = None
     confidence: FiniteFloat | None = None
     raw_relevance: FiniteFloat | None = None
+    route: Any = None
+    reason: Any = None
     error: RowError | str | None = None
 
     def text(self, *names: str) -> str:
         """Return the first of these fields that is a text and not empty; else an empty one."""
-        texts = (_extra(self, name) for name in names)
+        texts = (self.further(name) for name in names)
         return next((text for text in texts if isinstance(text, str) and text), "")
+
+    def further(self, name: str) -> Any:
+        """Return a field that not all suites have; None where the row has none."""
+        return (self.model_extra or {}).get(name)
 
 
 def read_records(folder: Path, policies: Mapping[str, Policy]) -> RunRecords:
@@ -129,44 +127,57 @@ def _replies(run: RepliesRun, policies: Mapping[str, Policy]) -> RunRecords:
     records = []
     for row in run.replies.values():
         asked, context = run.question_of(row), row.context or ReplyContext()
-        records.append(
-            Record(
-                row.reply_id,
-                row.case_id,
-                system=row.system_id,
-                kind=run.case_of(row).kind.value,
-                route="" if row.route is None else row.route.value,
-                reason=row.reason,
-                score=row.relevance,
-                question=asked.question,
-                expected=asked.answer,
-                reply=row.response or "",
-                error="" if row.error is None else str(row.error),
-                passages=[(name, None) for name in context.passages],
-                context=context.kind,
-                signals=_signals(row, guards[row.system_id]),
-                verdicts=verdicts.get(row.reply_id, []),
-                fields=_rest(row),
-            )
+        record = Record(
+            row.reply_id,
+            row.case_id,
+            row.system_id,
+            run.case_of(row).kind.value,
+            **_decided(row, guards[row.system_id]),
+            question=asked.question,
+            expected=asked.answer,
+            reply=row.response or "",
+            passages=[(name, None) for name in context.passages],
+            context=context.kind,
+            verdicts=verdicts[row.reply_id],
         )
+        records.append(record)
     texts = {name: (one.text, one.source or "") for name, one in run.passages.items()}
     return "ookb", run.manifest.replies, texts, records
 
 
-def _verdicts(run: RepliesRun) -> dict[str, list[dict[str, str]]]:
+def _decided(row: _Row | ReplyRow, policy: Policy | None) -> dict[str, Any]:
+    """What rows of replies and of other suites share: the decision, and what else they hold."""
+    kept = row.model_dump(mode="json", exclude_defaults=True)
+    measured = {name: getattr(row, name) for name in ("relevance", "confidence")}
+    return {
+        "route": str(row.route or ""),
+        "reason": str(row.reason or ""),
+        "score": getattr(row, "raw_relevance", None) if row.relevance is None else row.relevance,
+        "error": "" if row.error is None else str(row.error),
+        "signals": {
+            name: (value, getattr(policy, f"{name}_threshold", None))
+            for name, value in measured.items()
+            if value is not None
+        },
+        "fields": {
+            name: value
+            for name, value in kept.items()
+            if name not in _SHOWN and value not in _EMPTY
+        },
+    }
+
+
+def _verdicts(run: RepliesRun) -> defaultdict[str, dict[str, str]]:
     """Verdicts of judges and of people, by reply."""
-    found: dict[str, list[dict[str, str]]] = {}
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for one in run.judgements.values():
         said, why = ("failed", str(one.error)) if one.error else (one.outcome, one.reasoning)
-        label = f"{one.criterion}: {said} ({one.judge})"
-        found.setdefault(one.reply_id, []).append(_verdict(label, why))
+        found[one.reply_id][f"{one.criterion}: {said} ({one.judge})"] = why
     labels = Labels.read(run.folder)
     for criterion in labels.criteria if labels.annotators else ():
         for reply, votes in labels.votes(criterion.name).items():
-            found.setdefault(reply, []).extend(
-                _verdict(f"{criterion.name}: {outcome} ({person})")
-                for person, outcome in votes.items()
-            )
+            for person, outcome in votes.items():
+                found[reply][f"{criterion.name}: {outcome} ({person})"] = ""
     return found
 
 
@@ -184,8 +195,8 @@ def _measured(folder: Path) -> RunRecords:
         record = Record(
             row.case_id,
             row.case_id,
-            system=run.manifest.settings.scorer.kind,
-            kind=row.kind.value,
+            run.manifest.settings.scorer.kind,
+            row.kind.value,
             score=row.raw_relevance,
             question=asked.question,
             expected=asked.answer,
@@ -197,9 +208,19 @@ def _measured(folder: Path) -> RunRecords:
         if policy is not None and row.error is None:
             _decide(record, policy, own.get(row.question_id), row.question_id in own)
         elif row.raw_relevance is not None:
-            record.signals = [_signal("raw relevance", row.raw_relevance)]
+            record.signals = {"raw relevance": (row.raw_relevance, None)}
         review = run.reviews.get(row.case_id)
-        record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
+        answered = review is not None and review.answered
+        left_out = row.kind.value in _WITHOUT_ANSWER and not answered
+        abstained = row.kind is CaseKind.IN_KB and record.route == "abstain"
+        said = {
+            "retrieval miss": row.retrieval_miss,
+            "leak": left_out and record.route == "follow_context",
+            "false abstention": abstained and not row.retrieval_miss,
+        }
+        record.verdicts = {label: "" for label, holds in said.items() if holds}
+        if review is not None:
+            record.verdicts[f"review: {review.verdict}"] = review.note
         records.append(record)
     return "measure", run.manifest.cases, texts, records
 
@@ -210,9 +231,9 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
     found = decide_by_relevance(policy, raw)
     relevance = found.relevance or 0.0
     record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
-    record.signals = [_signal("relevance", relevance, policy.relevance_threshold)]
+    record.signals = {"relevance": (relevance, policy.relevance_threshold)}
     if raw is not None:
-        record.signals.append(_signal("raw relevance", raw, threshold if others else None))
+        record.signals["raw relevance"] = raw, threshold if others else None
     if others and raw is not None:
         passes = threshold is not None and raw >= threshold
         record.route = "follow_context" if passes else "abstain"
@@ -220,21 +241,6 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
 
 
 _WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")
-
-
-def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[dict[str, str]]:
-    elsewhere = review is not None and review.answered
-    left_out = record.kind in _WITHOUT_ANSWER and not elsewhere
-    abstained = record.kind == "in_kb" and record.route == "abstain"
-    said = {
-        "retrieval miss": missed,
-        "leak": left_out and record.route == "follow_context",
-        "false abstention": abstained and not missed,
-    }
-    found = [_verdict(label) for label, holds in said.items() if holds]
-    if review is not None:
-        found.append(_verdict(f"review: {review.verdict}", review.note))
-    return found
 
 
 def _suite_rows(folder: Path, suite: str) -> RunRecords:
@@ -252,66 +258,37 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
             for number, text in enumerate(_texts_of(about, kind))
         }
         texts |= shown
+        answers = about.further("answers")
+        listed = " · ".join(map(str, answers)) if isinstance(answers, list) else ""
+        judged = {name: row.further(name) for name in _JUDGED}
         record = Record(
             key,
             key.removeprefix(system).lstrip("/|") or key,
-            system=system,
-            kind=kind,
-            route=row.text("route"),
-            reason=row.text("reason"),
-            score=row.relevance if row.relevance is not None else row.raw_relevance,
+            system,
+            kind,
+            **_decided(row, None),
             question=row.text("question") or about.text("question"),
-            expected=about.text("answer") or _listed(_extra(about, "answers")),
-            reply=row.text("answer" if _extra(row, "response") is None else "response"),
-            error="" if row.error is None else str(row.error),
+            expected=about.text("answer") or listed,
+            reply=row.text("answer" if row.further("response") is None else "response"),
             passages=[(name, None) for name in shown],
-            signals=_signals(row, None),
-            verdicts=[
-                _verdict(f"{name}: {'yes' if value else 'no'}")
-                for name in _JUDGED
-                if isinstance(value := _extra(row, name), bool)
-            ],
-            fields=_rest(row),
+            verdicts={
+                f"{name}: {'yes' if value else 'no'}": ""
+                for name, value in judged.items()
+                if isinstance(value, bool)
+            },
         )
         records.append(record)
     return suite, None, texts, records
 
 
-def _signals(row: _Row | ReplyRow, policy: Policy | None) -> list[dict[str, Any]]:
-    return [
-        _signal(name, value, getattr(policy, f"{name}_threshold", None))
-        for name in ("relevance", "confidence")
-        if (value := getattr(row, name)) is not None
-    ]
-
-
-def _rest(row: _Row | ReplyRow) -> dict[str, Any]:
-    """The further fields of a row that hold something."""
-    kept = row.model_dump(mode="json", exclude_defaults=True)
-    return {
-        name: value for name, value in kept.items() if name not in _SHOWN and value not in _EMPTY
-    }
-
-
-def _extra(row: _Row, name: str) -> Any:
-    return (row.model_extra or {}).get(name)
-
-
-def _listed(value: Any) -> str:
-    return " · ".join(map(str, value)) if isinstance(value, list) else ""
-
-
 def _texts_of(about: _Row, kind: str) -> list[str]:
     """Texts that a suite's own table gives for a case."""
-    given = _extra(about, "passages")
-    if isinstance(given, list):
-        return [text for text in given if isinstance(text, str)]
-    evidence = _extra(about, "evidence")
-    shown = evidence.get(kind) if isinstance(evidence, dict) else None
-    if isinstance(shown, dict):
-        both = (shown.get("passage"), shown.get("second"))
-        return [text for text in both if isinstance(text, str) and text]
-    return []
+    given, evidence = about.further("passages"), about.further("evidence")
+    if not isinstance(given, list):
+        shown = evidence.get(kind) if isinstance(evidence, dict) else None
+        shown = shown if isinstance(shown, dict) else {}
+        given = [shown.get("passage"), shown.get("second")]
+    return [text for text in given if isinstance(text, str) and text]
 
 
 def _first_table(folder: Path) -> list[_Row]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import quote, urlencode
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,19 +41,6 @@ _HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 _STRANGER = "Open the address that the command printed: it holds the token of this page."
-
-
-class RejectedError(Exception):
-    """A request that is answered with an error.
-
-    Args:
-        status: of the answer.
-        message: for the person at the page.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
 
 
 class Gate:
@@ -97,10 +85,10 @@ class Gate:
                 receive = _replay(await _body(request), receive)
             unread = False
             await self._app(scope, receive, answer)
-        except RejectedError as rejected:
+        except HTTPException as rejected:
             if unread:
                 await BoundedServer.discard_body(receive)
-            await fail(rejected.status, rejected.message)
+            await fail(rejected.status_code, rejected.detail)
         except InputError as error:
             await fail(500, str(error))
         except Exception as error:  # noqa: BLE001 - its text may be a user's
@@ -112,7 +100,7 @@ class Gate:
         """Return what sets the cookie, to an address with the token; None with the cookie.
 
         Raises:
-            RejectedError: there is neither.
+            HTTPException: there is neither.
         """
         query = request.query_params.multi_items()
         given = [value for name, value in query if name == "token"]
@@ -126,7 +114,7 @@ class Gate:
             to = place + ("?" + rest if rest else "")
             return Response(status_code=303, headers={"location": to, "set-cookie": cookie})
         if not self._is_token(request.cookies.get(name, "")):
-            raise RejectedError(403, _STRANGER)
+            raise HTTPException(403, _STRANGER)
         return None
 
     def _is_token(self, given: str) -> bool:
@@ -138,10 +126,10 @@ def _require_our_page(request: Request) -> None:
     values = request.headers.getlist
     hosts = values("host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
-        raise RejectedError(403, "this address is not served here")
+        raise HTTPException(403, "this address is not served here")
     others = {*values("origin")} - {f"http://{hosts[0]}"}
     if others or {*values("sec-fetch-site")} - {"none", "same-origin"}:
-        raise RejectedError(403, "other pages may not ask here")
+        raise HTTPException(403, "other pages may not ask here")
 
 
 def _require_short_json(request: Request) -> None:
@@ -150,27 +138,27 @@ def _require_short_json(request: Request) -> None:
     # No form of another page can send this type without asking first.
     kinds = [kind.partition(";")[0].strip() for kind in values("content-type")]
     if kinds != ["application/json"]:
-        raise RejectedError(415, "expected JSON")
+        raise HTTPException(415, "expected JSON")
     lengths = values("content-length")
     if len(lengths) != 1 or not re.fullmatch(r"[0-9]{1,9}", lengths[0]):
-        raise RejectedError(411, "Content-Length is needed")
+        raise HTTPException(411, "Content-Length is needed")
     if int(lengths[0]) > _LONGEST_BODY:
-        raise RejectedError(413, "too long")
+        raise HTTPException(413, "too long")
 
 
 async def _body(request: Request) -> bytes:
     """The whole body of a request.
 
     Raises:
-        RejectedError: it does not arrive whole and in time.
+        HTTPException: it does not arrive whole and in time.
     """
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             return await request.body()
     except ClientDisconnect:
-        raise RejectedError(400, "the request was cut off") from None
+        raise HTTPException(400, "the request was cut off") from None
     except TimeoutError:
-        raise RejectedError(408, "the request did not arrive in time") from None
+        raise HTTPException(408, "the request did not arrive in time") from None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

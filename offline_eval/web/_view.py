@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
 from ._index import PAGE, CaseQuery, RunIndex
 from ._pages import citation_values, match_values, new_app, page
 from ._records import Record
-from ._server import RejectedError
 
 
 def view_app(index: RunIndex) -> FastAPI:
@@ -55,7 +54,7 @@ def view_app(index: RunIndex) -> FastAPI:
     def citations(request: Request) -> Response:
         found, passages = _case(index, _query(index, request), request)
         if not _is_cited(found, passages):
-            raise RejectedError(404, "no reply to passages that the run holds")
+            raise HTTPException(404, "no reply to passages that the run holds")
         reply, question = plain(found.reply), plain(found.question)
         return JSONResponse(citation_values(reply, _texts(passages), question))
 
@@ -65,7 +64,7 @@ def view_app(index: RunIndex) -> FastAPI:
 def _query(index: RunIndex, request: Request) -> CaseQuery:
     query = CaseQuery.read(request.query_params)
     if query.run not in index.runs:
-        raise RejectedError(404, "no such run")
+        raise HTTPException(404, "no such run")
     return query
 
 
@@ -76,7 +75,7 @@ def _case(
     run = index.runs[query.run]
     found = run.by_key.get(request.query_params.get("key", ""))
     if found is None:
-        raise RejectedError(404, "no such case")
+        raise HTTPException(404, "no such case")
     return found, run.texts_of(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from knowgate.calibration import Interval, SelectiveCurve
 from knowgate.calibration.mixing import MixedCase, fit_mix
-from knowgate.calibration.selective_metrics import OperatingPoint, PairedScores
+from knowgate.calibration.selective_metrics import PairedScores
 from knowgate.calibration.statistics import holm_adjusted, mcnemar_p_value
 from tests.support.results import within
 
@@ -111,7 +111,7 @@ def test_each_draw_is_the_measure_on_the_drawn_cases() -> None:
         right, wrong = drawn
         expected = (
             SelectiveCurve.auroc(right, wrong),
-            OperatingPoint.false_abstention(right, wrong, 0.3),
+            SelectiveCurve.false_abstention(right, wrong, 0.3),
         )
         assert (auroc, lost) == pytest.approx(expected)
 

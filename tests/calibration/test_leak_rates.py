@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import ReliabilityDiagram, fit_cascade_bands
-from knowgate.calibration.selective_metrics import OperatingPoint
+from knowgate.calibration.selective_metrics import SelectiveCurve
 from knowgate.calibration.statistics import binomial_p_value
 
 _SCORES = st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25)
@@ -28,7 +28,7 @@ _NEGATIVES = [float(n) for n in range(20)]
     ],
 )
 def test_false_abstention_by_hand(leak: float, expected: float) -> None:
-    assert OperatingPoint.false_abstention([3.0, 17.5, 18.5, 20.0], _NEGATIVES, leak) == expected
+    assert SelectiveCurve.false_abstention([3.0, 17.5, 18.5, 20.0], _NEGATIVES, leak) == expected
 
 
 @settings(derandomize=True, deadline=None)
@@ -36,10 +36,14 @@ def test_false_abstention_by_hand(leak: float, expected: float) -> None:
 def test_false_abstention_is_one_minus_the_best_coverage_within_the_leak(
     positives: list[float], negatives: list[float], leak: float
 ) -> None:
-    within = [p for p in OperatingPoint.curve(positives, negatives) if p.risk <= leak + 1e-9]
-    best = max((point.coverage for point in within), default=0.0)
+    within = [
+        np.mean(np.array(positives) >= bar)
+        for bar in {*positives, *negatives}
+        if np.mean(np.array(negatives) >= bar) <= leak + 1e-9
+    ]
+    best = max(within, default=0.0)
 
-    assert OperatingPoint.false_abstention(positives, negatives, leak) == pytest.approx(1 - best)
+    assert SelectiveCurve.false_abstention(positives, negatives, leak) == pytest.approx(1 - best)
 
 
 def test_the_calibration_error_by_hand() -> None:

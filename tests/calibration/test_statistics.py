@@ -10,7 +10,6 @@ from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import Interval, SelectiveCurve
-from knowgate.calibration.selective_metrics import OperatingPoint
 from knowgate.calibration.statistics import errors_allowed, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
@@ -89,19 +88,3 @@ def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() ->
 
     assert found.low == pytest.approx(float(np.quantile(drawn, 0.025)), abs=0.01)
     assert found.high == pytest.approx(float(np.quantile(drawn, 0.975)), abs=0.01)
-
-
-@settings(derandomize=True, deadline=None, max_examples=25)
-@given(_SCORES, _SCORES)
-def test_the_risk_coverage_curve_counts_what_passes(
-    may_pass: list[float], must_not_pass: list[float]
-) -> None:
-    curve = OperatingPoint.curve(may_pass, must_not_pass)
-
-    assert [p.threshold for p in curve] == sorted({*may_pass, *must_not_pass}, reverse=True)
-    for point in curve:
-        passed = sum(s >= point.threshold for s in may_pass) / len(may_pass)
-        wrong = sum(s >= point.threshold for s in must_not_pass) / len(must_not_pass)
-        assert point.coverage == pytest.approx(passed)
-        assert point.risk == pytest.approx(wrong)
-    assert (curve[-1].coverage, curve[-1].risk) == (1.0, 1.0)

@@ -26,27 +26,14 @@ from knowgate.guard.errors import SignalValueError
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.testing import FakeScorer
 from tests.support.fakes import FakeEstimator, ScriptedAnswerability
-from tests.support.guards import guard_with, policy_with
+from tests.support.guards import FORMS, decided, guard_with, policy_with
 
-FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]
 FALSE = "Who is both?"
 TRUE = "Who is one?"
 NOBODY = Answerability(
     Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, probability=0.1, passages=(0, 1)
 )
 FOUND = Answerability(Premise.ANSWERABLE, passages=(1,))
-
-
-async def decided(form: str, guard: Guard, question: Any, passages: Any) -> Decision:
-    if form == "decide":
-        return guard.decide(question, passages)
-    if form == "adecide":
-        return await guard.adecide(question, passages)
-    if form == "decide_batch":
-        [decision] = guard.decide_batch([question], [passages])
-    else:
-        [decision] = await guard.adecide_batch([question], [passages])
-    return decision
 
 
 def guard_asking(detector: Any, **changes: Any) -> Guard:

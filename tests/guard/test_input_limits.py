@@ -16,22 +16,15 @@ from knowgate.guard import Decision, InputError, InputLimits, QuestionError, Rea
 from knowgate.guard.errors import InputTooLargeError, PassageError
 from knowgate.guard.testing import FakeScorer
 from knowgate.guard.text import read_requests
-from tests.support.guards import guard_with
+from tests.support.guards import FORMS, all_decided, guard_with
 from tests.support.hostile import Changing
 
-FORMS = ("decide", "adecide", "decide_batch", "adecide_batch")
 LIMITS = InputLimits(question_bytes=20, passages=3, passage_bytes=12, total_bytes=20, questions=4)
 
 
 async def decided(form: str, question: Any, passages: Any, **changes: Any) -> Decision:
     guard = guard_with(**({"limits": LIMITS} | changes))
-    if form == "decide":
-        return guard.decide(question, passages)
-    if form == "adecide":
-        return await guard.adecide(question, passages)
-    if form == "decide_batch":
-        return guard.decide_batch(["q", question], [["p"], passages])[1]
-    return (await guard.adecide_batch(["q", question], [["p"], passages]))[1]
+    return (await all_decided(form, guard, (question, passages), ("q", ["p"])))[0]
 
 
 @pytest.mark.parametrize("form", FORMS)

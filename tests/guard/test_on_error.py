@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from knowgate.guard import (
-    Decision,
     Guard,
     InputError,
     KnowgateError,
@@ -21,9 +20,8 @@ from knowgate.guard.decision import SignalName
 from knowgate.guard.errors import SignalValueError
 from knowgate.guard.testing import FakeScorer
 from tests.support.fakes import FailingScorer, FakeConflictDetector, FakeEstimator
-from tests.support.guards import guard_with, policy_with, without_timings
+from tests.support.guards import FORMS, decided, guard_with, policy_with, without_timings
 
-FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]
 # The look at the premise is an addition: what its failure leads to stands in test_false_premise.
 ROUTED_BY = list(SignalName)
 
@@ -40,18 +38,6 @@ def parts_failing_at(signal: SignalName) -> dict[str, Any]:
         "estimator": FakeEstimator(default=0.9, error=error if signal == "confidence" else None),
         "conflict_detector": FailingDetector() if signal == "conflict" else FakeConflictDetector(),
     }
-
-
-async def decided(form: str, guard: Guard, question: Any, passages: Any) -> Decision:
-    if form == "decide":
-        return guard.decide(question, passages)
-    if form == "adecide":
-        return await guard.adecide(question, passages)
-    if form == "decide_batch":
-        [decision] = guard.decide_batch([question], [passages])
-    else:
-        [decision] = await guard.adecide_batch([question], [passages])
-    return decision
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -18,6 +18,7 @@ from knowgate.guard import (
     FingerprintMismatchError,
     Guard,
     GuardMetrics,
+    InputError,
     Policy,
     PolicyError,
     Request,
@@ -227,3 +228,17 @@ def test_a_veto_that_measures_many_is_asked_once_per_batch() -> None:
 
     assert veto.sizes == [2]
     assert [str(one.reason) for one in decisions] == ["passage_too_old", "sufficient_context"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"name": None}, "the name of a Odd is None — use at most 40"),
+        ({"name": "Passage Age"}, "the name of a Odd is 'Passage Age' — use at most 40"),
+        ({"threshold": float("nan")}, "veto passage_age: field 'threshold'"),
+    ],
+)
+def test_a_policy_is_not_bound_to_an_unusable_veto(changes: dict[str, Any], why: str) -> None:
+    policy = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5)
+    with pytest.raises(InputError, match=why):
+        policy.with_veto(type("Odd", (StalePassage,), changes)())

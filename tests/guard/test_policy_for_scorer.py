@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Guard, Policy, PolicyError, Reason, Route
+from knowgate.guard import Fingerprint, Guard, InputError, Policy, PolicyError, Reason, Route
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.routing import PlattCalibrator, TemperatureCalibrator
 from knowgate.guard.signals.relevance import LexicalScorer
@@ -40,6 +41,21 @@ class DefaultLike:
 def test_log_odds_are_never_taken_for_probabilities(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(PolicyError, match=rf"{why} the scorer 'sufficiency'.*Policy\.for_scorer"):
         Policy(scorer=DefaultLike.fingerprint, relevance_threshold=0.5, **changes)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"score": max}, "it has no fingerprint"),
+        ({"fingerprint": Fingerprint(kind="sufficiency")}, "it has no score_pairs"),
+        ({"fingerprint": "mine", "score_pairs": max}, "is a str, not a Fingerprint"),
+    ],
+)
+def test_a_scorer_that_lacks_a_part_is_rejected(parts: dict[str, Any], why: str) -> None:
+    scorer: Any = SimpleNamespace(**parts)
+    policy = Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=0.5)
+    with pytest.raises(InputError, match=f"{why}.* — derive it from .*RelevanceScorer"):
+        Guard(policy, scorer=scorer, metrics=False)
 
 
 def test_a_policy_that_follows_nothing_may_have_any_calibrator() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields
 from typing import Any
 
@@ -23,6 +24,7 @@ def policy_with(**changes: Any) -> Policy:
     return Policy(**(values | changes))
 
 
+FORMS = ("decide", "adecide", "decide_batch", "adecide_batch")
 OPTIONS = {field.name for field in fields(GuardOptions)}
 
 
@@ -47,6 +49,23 @@ def guard_with(policy: Policy | None = None, **changes: Any) -> Guard:
     for veto in changes.get("vetoes", ()):
         policy = policy.with_veto(veto)
     return Guard(policy, options=options, **(parts | changes))
+
+
+async def all_decided(form: str, guard: Guard, *asked: tuple[Any, Any]) -> list[Decision]:
+    """The decision on the first question, or those on all, by one of `FORMS`."""
+    questions, passages = [question for question, _ in asked], [its for _, its in asked]
+    if form == "decide":
+        return [guard.decide(*asked[0])]
+    if form == "adecide":
+        return [await guard.adecide(*asked[0])]
+    if form == "decide_batch":
+        return await asyncio.to_thread(guard.decide_batch, questions, passages)
+    return await guard.adecide_batch(questions, passages)
+
+
+async def decided(form: str, guard: Guard, question: Any, passages: Any) -> Decision:
+    """The decision on one question, by one of `FORMS`."""
+    return (await all_decided(form, guard, (question, passages)))[0]
 
 
 def without_timings(decision: Decision) -> dict[str, Any]:

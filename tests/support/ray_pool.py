@@ -17,10 +17,6 @@ _SMALL = 0.05  # CPUs: all pools find room at once, but for the one that must no
 _Call = Callable[[str], Awaitable[str]]
 
 
-def _never(error: BaseException) -> bool:
-    return False
-
-
 def _answering() -> _Call:
     async def call(item: str) -> str:
         await asyncio.sleep(0.02)
@@ -49,8 +45,8 @@ async def _outcomes(
 ) -> list[str]:
     """What becomes of the items, asked all at once: the answer, or the error's type."""
     try:
-        async with size.open(factory, may_pass=_never, timeout=seconds) as pool:
-            answers = await asyncio.gather(*map(pool.ask, items), return_exceptions=True)
+        async with size.open(factory, timeout=seconds) as ask:
+            answers = await asyncio.gather(*map(ask, items), return_exceptions=True)
     except Exception as error:  # noqa: BLE001 - what it was is what the test asks
         return [f"{type(error).__name__}: {error}"]
     return [answer if isinstance(answer, str) else type(answer).__name__ for answer in answers]

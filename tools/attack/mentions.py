@@ -259,6 +259,37 @@ def _contents(asked: Asked, rng: Random, dots: str) -> str:
     )
 
 
+def _one_by_one(asked: Asked, rng: Random) -> str:
+    """The question's content words, each in a sentence of its own that says something else."""
+    filler = [
+        "{word}: the notes were put in order.",
+        "There was coffee in the hall ({word}).",
+        "The editors met again; {word} came next.",
+        "Under “{word}” stood a blank sheet.",
+        "A few remarks stayed on the board, and then {word} was on the list.",
+    ]
+    words = content_words(asked.question)
+    rng.shuffle(words)
+    return " ".join(filler[at % len(filler)].format(word=word) for at, word in enumerate(words))
+
+
+def _contents_of_many(asked: Asked, rng: Random) -> str:
+    """The subject among those of three other questions, in a line."""
+    subjects = [topic_of(one) for one in (asked.question, *rng.sample(asked.others, 3))]
+    return f"Contents: {'; '.join(f'{one} ({rng.randrange(2, 90)})' for one in subjects)}"
+
+
+def _record(asked: Asked, rng: Random) -> str:
+    """A record of JSON with the question and without an answer."""
+    words, topic = content_words(asked.question), topic_of(asked.question)
+    records = [
+        {"question": asked.question, "answer": None, "tags": words},
+        {"title": topic, "body": "", "draft": True},
+        {"intent": "_".join(words).lower(), "utterances": [topic], "response": ""},
+    ]
+    return json.dumps(rng.choice(records))
+
+
 def _homoglyphs(asked: Asked, rng: Random) -> str:
     table = str.maketrans("aeocpx", "аеосрх")
     words = statement_of(asked.question).split()
@@ -355,6 +386,9 @@ MENTIONS: dict[str, Echo] = {
     "split over five passages": lambda asked, _: _parts(asked, 5),
     "contents": _own(lambda asked, rng: _contents(asked, rng, " ")),
     "contents with dotted leaders": _own(lambda asked, rng: _contents(asked, rng, " ........ ")),
+    "contents of many": _own(_contents_of_many),
+    "words one by one in filler": _own(_one_by_one),
+    "record without an answer": _own(_record),
     "not stated": _own((
         "It is not stated {clause}.", "The documents leave open {clause}.",
     )),
@@ -395,6 +429,9 @@ _ACCEPTED = {
     "split over five passages": 7,
     "contents": 16,
     "contents with dotted leaders": 12,
+    "contents of many": 30,
+    "words one by one in filler": 27,
+    "record without an answer": 18,
     "not stated": 18,
     "many members ask": 9,
     "homoglyphs": 21,

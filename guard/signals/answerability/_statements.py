@@ -406,7 +406,8 @@ def _triple(passage: int, line: str) -> list[Statement]:
     # "Bo — mayor of — Rill" answers who is mayor of Rill; "Ann — mother — Mary" does not
     # answer who is the mother of Mary.
     if "left open" in read_phrase(relation).shape:
-        return [to_subject, Statement(passage, Form.TRIPLE, _open(known), value, text, bounds)]
+        known = Phrase(known.words, frozenset({"left open"}))
+        return [to_subject, Statement(passage, Form.TRIPLE, known, value, text, bounds)]
     return [
         to_object,
         *(
@@ -418,10 +419,6 @@ def _triple(passage: int, line: str) -> list[Statement]:
 
 def _of_shape(phrase: Phrase) -> Phrase:
     return Phrase(phrase.words)
-
-
-def _open(phrase: Phrase) -> Phrase:
-    return Phrase(phrase.words, frozenset({"left open"}))
 
 
 def _sentence(passage: int, sentence: str) -> Iterator[Statement]:

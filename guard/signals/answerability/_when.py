@@ -263,7 +263,8 @@ def check_time(
         and stated
         and len(stated) < LONGEST_LIST
         and all(asked.outside(period) for s in stated for period in s.periods)
-        and all(s.periods or not _timed(s) for s in found)
+        # A bare sentence, without an answer, stands beside the readings of itself.
+        and all(s.periods or not s.answer for s in found)
     ):
         return _impossible(passages)
     return Answerability(Premise.UNDECIDED)
@@ -320,11 +321,6 @@ def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) ->
     ):
         return True
     return any(year in s.text for s in told if s.form is Form.SENTENCE for year in years)
-
-
-def _timed(statement: Statement) -> bool:
-    # A bare sentence stands beside the readings of itself.
-    return bool(statement.answer)
 
 
 def _is_about(about: Phrase, statement: Statement) -> bool:

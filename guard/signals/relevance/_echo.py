@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...text import clean_text
+from ._doubts import doubtful, respelled
 from ._mentions import (
     ASIDE,
     AUXILIARY,
@@ -120,7 +121,8 @@ class StatedText:
 def strip_echo(question: str, passage: str, strictness: float = 0.0) -> StatedText | None:
     """What a passage tells beside text that asks; None where it has no such text.
 
-    With strictness more sentences count as mentions of the subject, see `mentions`.
+    With strictness more sentences count as mentions of the subject, see `doubtful`, and a slip in
+    a word of the question hides none.
 
     Example:
         >>> strip_echo("When do you open?", "When do you open? At nine.").stated
@@ -128,6 +130,8 @@ def strip_echo(question: str, passage: str, strictness: float = 0.0) -> StatedTe
         >>> strip_echo("When do you open?", "We open at nine.") is None
         True
     """
+    if strictness:
+        passage = respelled(question, passage)
     found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
     asked, parts = _question(question)
     copies = [span for part in parts for span in _copies(part, found)]
@@ -361,7 +365,11 @@ def _mentioned(question: str, passage: _Passage, strictness: float) -> list[Span
             start < one.span[1] and end > one.span[0] for start, end in passage.asking
         )
 
-    found = mentions(question, passage.segments, strictness)
+    found = (
+        doubtful(question, passage.text, passage.segments, strictness)
+        if strictness
+        else mentions(question, passage.segments)
+    )
     return [one.span for one in found if not asks(one)]
 
 

@@ -62,7 +62,7 @@ _SUFFIXES = (
     "ations", "ation", "ments", "ment", "ions", "ion", "ings", "ing", "ers", "er", "ies", "ied",
     "ed", "es", "s", "ly",
 )  # fmt: skip
-_NAME = re.compile(
+NAME = re.compile(
     r"\b(?:[A-Z][A-Z0-9]+|[A-Za-z]+\d\w*|\d[\d.,]*|[a-z]+[A-Z]\w*)\b|(?<=[a-z,] )[A-Z][a-z]\w+"
 )
 _ASKS_NUMBER = re.compile(
@@ -77,7 +77,7 @@ _REFERENCES = listed("questions", "references")
 _MOST_SEGMENTS = 400
 # Share of the question's words from which on a sentence is judged, and from which on its other
 # words may be an answer.
-COVERED, _COVERED_WELL = 0.35, 0.6
+COVERED, COVERED_WELL = 0.35, 0.6
 # Weight of a new word below which it fills, and their sum from which on something is told.
 _FILLING, _FILLS, _TOLD = 0.35, 0.1, 0.5
 # A number is likely to answer a question for one.
@@ -86,6 +86,8 @@ _NUMBER_COUNTS = 2.0
 _DENIALS = listed("negation", "denials")
 _DENIAL_COUNTS = 1.5
 _FEW, _FEW_COUNT = 2, 2.0
+# Where a question that asks for more than yes or no has its "how".
+_OPENING = 8
 # Questions about requests and pages are answered in the words of requests and pages.
 _OWN_FILLING, _OWN_LEAST = 4.0, 0.2
 
@@ -177,6 +179,7 @@ class AskedWords:
         names: those of names and numbers among them.
         asks_number: whether it asks for a number or a time.
         asks_person: whether it asks who.
+        asks_more: whether it asks for more than yes or no.
         filling: share of its words that are those of announcements and forms.
         mean_filling: mean of how little its words tell.
         most_filling: the most of it.
@@ -186,6 +189,7 @@ class AskedWords:
     names: frozenset[str]
     asks_number: bool
     asks_person: bool
+    asks_more: bool
     filling: float
     mean_filling: float
     most_filling: float
@@ -196,7 +200,7 @@ def read_question(text: str, model: MentionModel | None = None) -> AskedWords:
     read = Segment.of(text)
     content = frozenset(stem for stem in read.stems if stem not in ASIDE)
     names = {
-        stem for one in _NAME.findall(text) for stem in Segment.of(one).stems if stem in content
+        stem for one in NAME.findall(text) for stem in Segment.of(one).stems if stem in content
     }
     new = (model or bundled_model()).new
     filling = [
@@ -209,13 +213,14 @@ def read_question(text: str, model: MentionModel | None = None) -> AskedWords:
         names=frozenset(names),
         asks_number=_ASKS_NUMBER.search(text.lower()) is not None,
         asks_person=not {"who", "whom", "whose"}.isdisjoint(read.words),
+        asks_more=not WH.isdisjoint(read.words[:_OPENING]),
         filling=sum(one > 1.0 - _FILLING for one in filling) / len(filling),
         mean_filling=sum(filling) / len(filling),
         most_filling=max(filling),
     )
 
 
-_asked = lru_cache(maxsize=1024)(read_question)
+asked_words = lru_cache(maxsize=1024)(read_question)
 
 
 def segments_of(text: str) -> tuple[Segment, ...]:
@@ -247,7 +252,7 @@ def mentions(question: str, segments: Iterable[Segment], strictness: float = 0.0
         >>> [one.words[0] for one in mentions("When are plan refunds paid?", segments)]
         ['details']
     """
-    asked = _asked(question)
+    asked = asked_words(question)
     if not asked.content:
         return []
     segments = list(segments)
@@ -265,10 +270,10 @@ def mentions(question: str, segments: Iterable[Segment], strictness: float = 0.0
 
 def repeats(question: str, segment: Segment) -> bool:
     """Whether the segment is most of the question, in its words, and opens as a question."""
-    content = _asked(question).content
+    content = asked_words(question).content
     if not segment.words or segment.words[0] not in WH | AUXILIARY:
         return False
-    most = len(content & segment.kinds) >= _COVERED_WELL * len(content)
+    most = len(content & segment.kinds) >= COVERED_WELL * len(content)
     return most and segment.kinds <= content | ASIDE
 
 
@@ -289,7 +294,7 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int, strictness: flo
         least -= _FEW_COUNT
     if any(word in _DENIALS for word, _ in others):
         least -= _DENIAL_COUNTS
-    if share >= _COVERED_WELL and asked.names <= segment.kinds:
+    if share >= COVERED_WELL and asked.names <= segment.kinds:
         number = _gives_number([word for word, _ in others])
         # A number tells as much as a new word does, unless it is that of a page; so does a name.
         known = segment.capitals if asked.asks_person else frozenset[str]()

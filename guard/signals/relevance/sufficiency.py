@@ -65,6 +65,8 @@ _TEXTS_PER_ROUND = 256
 
 # What the strict reading adds to the log-odds from which on a sentence tells something.
 STRICT = 5.0
+# Counts up when the strict reading reads the same texts in another way.
+STRICT_VERSION = 2
 # The matches of a passage, of what it tells, and of what it tells after the question.
 PartMatches = tuple[PassageMatch, PassageMatch, PassageMatch]
 
@@ -201,7 +203,11 @@ class SufficiencyScorer(TokenScorer):
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
         kind = strict_kind("sufficiency") if self._strictness else "sufficiency"
-        more = {"strictness": self._strictness} if self._strictness else {}
+        more = (
+            {"strictness": self._strictness, "strict_reading": STRICT_VERSION}
+            if self._strictness
+            else {}
+        )
         return self.encoder.fingerprint(
             kind,
             adapter_sha256=self._adapter_sha256,

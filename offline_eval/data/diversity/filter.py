@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -133,9 +133,20 @@ def diverse_questions(
     def texts() -> list[str]:
         return [record.question for record in left]
 
-    def drop(reason: str, found: Iterable[TooNear], least: float | None) -> None:
-        gone = {one.index: _dropped(left, one, reason, least) for one in found}
-        dropped.extend(gone.values())
+    def drop(reason: str, found: Sequence[TooNear], least: float) -> None:
+        for one in found:
+            record, nearest = left[one.index], left[one.of]
+            told = Dropped(
+                record.question_id,
+                record.question,
+                reason="duplicate" if one.exact else reason,
+                nearest=nearest.question_id,
+                score=one.uniqueness,
+                least=None if one.exact else least,
+                same_answer=nearest.answer.split() == record.answer.split(),
+            )
+            dropped.append(told)
+        gone = {one.index for one in found}
         left[:] = [record for place, record in enumerate(left) if place not in gone]
 
     near, by_words = settings.near_duplicates, settings.keyword_threshold
@@ -147,7 +158,7 @@ def diverse_questions(
     if settings.semantic == "farthest_first" and encoder is not None and left:
         vectors = embed_all(texts(), encoder, on_progress).astype(np.float64)
         least = settings.semantic_threshold
-        drop("meaning", _by_meaning(vectors, least, on_progress), least)
+        drop("meaning", list(_by_meaning(vectors, least, on_progress)), least)
     return Diverse(tuple(left), tuple(dropped))
 
 
@@ -163,21 +174,6 @@ def _by_meaning(
         nearest = picked[cosines.argmax(axis=1)].tolist()
         for place, best, cosine in zip(part.tolist(), nearest, cosines.max(axis=1), strict=True):
             yield TooNear(place, best, max(0.0, 1.0 - float(cosine)))
-
-
-def _dropped(
-    left: Sequence[QuestionRecord], found: TooNear, reason: str, least: float | None
-) -> Dropped:
-    record, nearest = left[found.index], left[found.of]
-    return Dropped(
-        record.question_id,
-        record.question,
-        reason="duplicate" if found.exact else reason,
-        nearest=nearest.question_id,
-        score=found.uniqueness,
-        least=None if found.exact else least,
-        same_answer=nearest.answer.split() == record.answer.split(),
-    )
 
 
 def filter_questions_file(
@@ -208,11 +204,8 @@ def filter_questions_file(
     records = QuestionRecord.read(questions)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
-        raise InputError(
-            "fewer than two questions are left",
-            where=os.fspath(questions),
-            hint="lower the thresholds",
-        )
+        what, hint = "fewer than two questions are left", "lower the thresholds"
+        raise InputError(what, where=os.fspath(questions), hint=hint)
     kept_ids = {record.question_id for record in found.kept}
     # Both or neither: each is begun before either takes its place.
     with atomic_writer(out) as kept, atomic_writer(dropped) as report:

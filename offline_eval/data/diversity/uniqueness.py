@@ -17,8 +17,6 @@ Floats = NDArray[np.float64]
 
 # Texts compared with all the others at once; the block takes 8 bytes per pair.
 _PAIRS_AT_ONCE = 1 << 22
-# Words in more than this share of the texts are multiplied as a dense matrix.
-_COMMON = 1 / 32
 # Chinese, Japanese and Korean are written without spaces: each character is a word.
 _WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿가-힯]|[^\W_぀-ヿ㐀-鿿豈-﫿가-힯]+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -133,19 +131,11 @@ def _overlaps(
     """Shares of common information of some texts with all, of shape (some, texts), in order."""
     present, information = _word_table(texts)
     total, totals = len(texts), np.asarray(present @ information)
-    counts = np.bincount(present.indices, minlength=present.shape[1])
-    # Words that many texts have are multiplied as a dense matrix.
-    common = counts > max(_COMMON * total, 1.0)
-    weighted = csr_array(present.multiply(information[None, :]))
-    dense = present[:, common].toarray()
-    dense_weighted = dense * information[common]
-    rare, rare_weighted = present[:, ~common].T.tocsr(), weighted[:, ~common].tocsr()
+    weighted, turned = csr_array(present.multiply(information[None, :])), present.T.tocsr()
     step = max(1, _PAIRS_AT_ONCE // max(total, 1))
     for start in range(0, total, step):
         part = slice(start, start + step)
-        shared = (rare_weighted[part] @ rare).toarray()
-        shared += dense_weighted[part] @ dense.T
-        shared *= 2.0
+        shared = 2.0 * (weighted[part] @ turned).toarray()
         shared /= totals[part, None] + totals[None, :]
         yield start, shared
         if on_progress is not None:

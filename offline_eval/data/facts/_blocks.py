@@ -124,46 +124,38 @@ def blocks_of_lines(lines: Iterable[str]) -> list[Block]:
     Blank lines, list marks, numbered paragraphs and lines in capitals begin a new
     block; a line in capitals is a heading and the topic of what follows.
     """
-    blocks: list[Block] = []
-    held: list[str] = []
-    kind = BlockKind.PARAGRAPH
-    topic: str | None = None
-
-    def close() -> None:
-        nonlocal kind
-        if text := joined(held):
-            blocks.append(Block(kind, text, topic))
-        held.clear()
-        kind = BlockKind.PARAGRAPH
-
-    for line in lines:
-        stripped = line.strip()
-        if not stripped:
-            close()
-        elif _PAGE_NUMBER.match(stripped):
-            close()
-            blocks.append(Block(BlockKind.PARAGRAPH, stripped, topic, boilerplate=True))
-        elif _is_heading(stripped):
-            close()
-            topic = joined([_NUMBERED.sub("", stripped)])
-            blocks.append(Block(BlockKind.HEADING, topic, topic, level=1))
-        elif mark := _BULLET.match(stripped):
-            close()
-            kind = BlockKind.ITEM
-            held.append(stripped[mark.end() :])
-        elif (mark := _NUMBERED.match(stripped)) and _begins_anew(held):
-            close()
-            held.append(stripped[mark.end() :])
+    groups: list[tuple[BlockKind | None, list[str]]] = []
+    unfinished = False
+    for line in map(str.strip, lines):
+        kind, held = groups[-1] if unfinished else (None, [])
+        bullet, numbered = _BULLET.match(line), _NUMBERED.match(line)
+        text = line
+        if not line or _PAGE_NUMBER.match(line):
+            kind = None
+        elif _is_heading(line):
+            kind, text = BlockKind.HEADING, _NUMBERED.sub("", line)
+        elif bullet:
+            kind, text = BlockKind.ITEM, line[bullet.end() :]
+        elif numbered and (not held or _SENTENCE_END.search(held[-1])):
+            kind, text = BlockKind.PARAGRAPH, line[numbered.end() :]
+        elif not held or (kind is BlockKind.PARAGRAPH and _is_caption(held, line)):
+            kind = BlockKind.PARAGRAPH
         else:
-            if kind is BlockKind.PARAGRAPH and held and _is_caption(held, stripped):
-                close()
-            held.append(stripped)
-    close()
+            held.append(line)
+            continue
+        groups.append((kind, [text]))
+        unfinished = kind in (BlockKind.ITEM, BlockKind.PARAGRAPH)
+    blocks: list[Block] = []
+    topic: str | None = None
+    for kind, held in groups:
+        text = joined(held)
+        if kind is BlockKind.HEADING:
+            topic = text
+            blocks.append(Block(kind, text, text, level=1))
+        elif text:
+            page = kind is None
+            blocks.append(Block(kind or BlockKind.PARAGRAPH, text, topic, boilerplate=page))
     return blocks
-
-
-def _begins_anew(held: list[str]) -> bool:
-    return not held or bool(_SENTENCE_END.search(held[-1]))
 
 
 def _is_caption(held: list[str], following: str) -> bool:
@@ -206,40 +198,31 @@ def text_pairs(lines: Iterable[str]) -> tuple[list[str], list[Pair]]:
     Returns:
         The other lines, and the pairs.
     """
+    # The lines of each entry, and those of its question and its answer; other lines have neither.
+    entries: list[tuple[list[str], list[str], list[str]]] = []
+    unfinished = False
+    for line in lines:
+        raw, question, answer = entries[-1] if unfinished else ([], [], [])
+        if mark := _QUESTION.match(line):
+            entries.append(([line], [line[mark.end() :]], []))
+            unfinished = True
+        elif unfinished and not answer and (mark := _ANSWER.match(line)):
+            raw.append(line)
+            answer.append(line[mark.end() :])
+        elif unfinished and (line.strip() or not answer):
+            raw.append(line)
+            (answer or question).append(line)
+        else:
+            entries.append(([line], [], []))
+            unfinished = False
     rest: list[str] = []
     pairs: list[Pair] = []
-    question: list[str] = []
-    answer: list[str] | None = None
-    raw: list[str] = []
-
-    def close() -> None:
-        nonlocal answer
-        asked, told = joined(question).strip("*_ "), joined(answer or []).strip("*_ ")
+    for raw, question, answer in entries:
+        asked, told = (joined(one).strip("*_ ") for one in (question, answer))
         if asked and told:
             pairs.append(Pair(asked, told))
         else:
-            rest.extend(raw)
-        question.clear()
-        raw.clear()
-        answer = None
-
-    for line in lines:
-        if mark := _QUESTION.match(line):
-            close()
-            question.append(line[mark.end() :])
-            raw.append(line)
-        elif question and answer is None and (mark := _ANSWER.match(line)):
-            answer = [line[mark.end() :]]
-            raw.append(line)
-        elif question and (line.strip() or answer is None):
-            (question if answer is None else answer).append(line)
-            raw.append(line)
-        elif question:
-            close()
-            rest.append(line)
-        else:
-            rest.append(line)
-    close()
+            rest += raw
     return rest, pairs
 
 

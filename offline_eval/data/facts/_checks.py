@@ -45,6 +45,10 @@ class Rules:
             name: frozenset(text.split()) for name, text in listed.items()
         }
 
+    def finds(self, text: str, *names: str) -> bool:
+        """Whether one of these patterns is found in a text."""
+        return any(self.patterns[name].search(text) for name in names)
+
 
 @lru_cache
 def _tables() -> dict[str, Any]:
@@ -79,7 +83,7 @@ def refers_to_document(text: str) -> bool:
         >>> refers_to_document("What must a document of title contain?")
         False
     """
-    return bool(_RULE["refers"].search(text) or _RULE["refers_chinese"].search(text))
+    return _RULES.finds(text, "refers", "refers_chinese")
 
 
 def lacks_antecedent(question: str) -> bool:
@@ -89,7 +93,7 @@ def lacks_antecedent(question: str) -> bool:
         >>> lacks_antecedent("When does it open?"), lacks_antecedent("Is it legal to turn?")
         (True, False)
     """
-    if _RULE["chinese_pronoun"].match(question):
+    if _RULES.finds(question, "chinese_pronoun"):
         return True
     plain = _RULE["this_noun"].sub("", _RULE["empty_it"].sub("", question))
     found = _RULE["pronoun"].search(plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from langchain_core.documents import Document
@@ -87,21 +87,15 @@ def chunks_of(
     return found
 
 
-def _texts(content: Content) -> Iterator[str]:
-    """Yield what is split by itself: each record, or else the whole document."""
+def _texts(content: Content) -> list[str]:
+    """Return what is split by itself: each record, or else the whole document."""
     blocks = [block for block in content.text if not block.boilerplate]
     if content.kind in _RECORDS:
-        yield from (block.text for block in blocks)
-    elif blocks:
-        seams = [_seam(*both) for both in pairwise(blocks)]
-        parts = (
-            f"{_marked(block)}{seam}" for block, seam in zip(blocks, [*seams, ""], strict=True)
-        )
-        yield "".join(parts)
-
-
-def _marked(block: Block) -> str:
-    return f"- {block.text}" if block.kind is BlockKind.ITEM else block.text
+        return [block.text for block in blocks]
+    texts = [f"- {one.text}" if one.kind is BlockKind.ITEM else one.text for one in blocks]
+    seams = [_seam(*both) for both in pairwise(blocks)]
+    whole = [part for both in zip(texts, [*seams, ""], strict=False) for part in both]
+    return ["".join(whole)] if blocks else []
 
 
 def _seam(before: Block, after: Block) -> str:

@@ -16,6 +16,9 @@ _SHORTEST, _LONGEST = 6, 45
 _SHORTEST_CHINESE, _LONGEST_CHINESE = 10, 120
 _RULES = Rules("cloze")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
+BLANK = "____"
+# What no English sentence may have that is asked about.
+_AMISS = ("leans", "subordinate", "points", "run_in", "said_twice", "list")
 
 
 def askable(row: SentenceRow) -> bool:
@@ -25,26 +28,18 @@ def askable(row: SentenceRow) -> bool:
     a pointer to another page, a line about cookies or copyright.
     """
     text = row.text
-    if _RULE["boilerplate"].search(text) or refers_to_document(text) or "____" in text:
+    if not all(_RULES.finds(text, name) for name in ("begins", "ends")):
         return False
-    if (
-        not _RULE["begins"].match(text)
-        or not _RULE["ends"].search(text)
-        or text.count("(") != text.count(")")
-    ):
+    if _RULES.finds(text, "boilerplate") or refers_to_document(text) or BLANK in text:
+        return False
+    if text.count("(") != text.count(")"):
         return False
     if language_of(text) == "zh":
-        return _SHORTEST_CHINESE <= len(text) <= _LONGEST_CHINESE and not _RULE[
-            "leans_chinese"
-        ].match(text)
+        fits = _SHORTEST_CHINESE <= len(text) <= _LONGEST_CHINESE
+        return fits and not _RULES.finds(text, "leans_chinese")
     return (
         _SHORTEST <= len(text.split()) <= _LONGEST
-        and not _RULE["leans"].match(text)
-        and not _RULE["subordinate"].match(text)
-        and not _RULE["points"].search(text)
-        and not _RULE["run_in"].search(text)
-        and not _RULE["said_twice"].search(text)
-        and not _RULE["list"].search(text)
+        and not _RULES.finds(text, *_AMISS)
         and not lacks_antecedent(text)
         and has_verb(text)
     )
@@ -57,10 +52,8 @@ def has_verb(text: str) -> bool:
         >>> has_verb("Brakes become weak."), has_verb("After passing through water, the ____.")
         (True, False)
     """
-    return bool(_RULE["verb"].search(text))
+    return _RULES.finds(text, "verb")
 
-
-BLANK = "____"
 
 _FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
@@ -115,9 +108,7 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
     words = words_of(_RULE["possessive"].sub("", text))
     for kind, start, end in _candidates(text, corpus):
         answer = words_of(_RULE["possessive"].sub("", text[start:end]))
-        if all(word in _WORDS["dull"] | _WORDS["function"] for word in answer) or not _once(
-            answer, words
-        ):
+        if _WORDS["dull"] | _WORDS["function"] >= set(answer) or not _once(answer, words):
             continue
         rarest = min((corpus.words[word] or 1 for word in answer), default=1)
         # Towards the end: what is new usually stands there, and something precedes it.
@@ -141,19 +132,15 @@ def _found(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
         yield "date", *match.span()
     for pattern in (_RULE["quantity"], _RULE["quantity_chinese"], _RULE["word_number"]):
         for match in pattern.finditer(text):
-            if not _RULE["numbered_name"].search(
-                text[max(0, match.start() - _SHORT_BEFORE) : match.start()]
-            ):
+            before = text[max(0, match.start() - _SHORT_BEFORE) : match.start()]
+            if not _RULES.finds(before, "numbered_name"):
                 yield "quantity", *match.span()
     for match in _RULE["quoted"].finditer(text):
         yield "quoted", *match.span(1)
     for match in _RULE["name"].finditer(text):
         if _is_name(text, match, corpus):
-            yield (
-                "name",
-                match.start(),
-                match.start() + len(_RULE["owner"].sub("", match.group())),
-            )
+            end = match.start() + len(_RULE["owner"].sub("", match.group()))
+            yield "name", match.start(), end
     for start, end, closed in _phrases(text):
         parts = text[start:end].split()
         known = len(parts) > 1 and corpus.phrases[text[start:end]] > 1
@@ -171,8 +158,6 @@ def _phrases(text: str) -> Iterator[tuple[int, int, bool]]:
     """What may be noun phrases; and whether punctuation ends them, a good sign."""
     for match in _RULE["phrase"].finditer(text):
         parts = match.group(1).split()
-        while parts and not parts[0]:
-            parts.pop(0)
         cut = next((n for n, word in enumerate(parts) if word in _WORDS["function"]), len(parts))
         closed = cut == len(parts) and match["next"] is None
         bounded = closed or cut < len(parts) or match["next"] in _WORDS["function"]

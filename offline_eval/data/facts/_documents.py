@@ -12,8 +12,9 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from ._blocks import (
 from ._html import read_html, read_markdown, table_line
 
 MAX_BYTES = 64 * 1024 * 1024
-_MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
 _HTML = (".html", ".htm", ".xhtml")
 
 
@@ -105,20 +105,15 @@ def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None)
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
         raise InputError("there is no document", where=where, hint="name files or folders")
-    return sorted(_named(found), key=lambda file: file[0])
-
-
-def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
-    names = [clean_text(short) for short, _, _ in found.values()]
-    files: list[FoundFile] = []
-    taken: set[str] = set()
-    for (path, (_, folder, outside)), name in zip(found.items(), names, strict=True):
-        unique = name if names.count(name) == 1 else clean_text(f"{folder}/{name}")
-        while unique in taken:
-            unique += "'"
-        taken.add(unique)
-        files.append((unique, None if outside else path))
-    return files
+    counts = Counter(clean_text(below) for below, _, _ in found.values())
+    files: dict[str, Path | None] = {}
+    for path, (below, folder, outside) in found.items():
+        name = clean_text(below)
+        name = name if counts[name] == 1 else clean_text(f"{folder}/{name}")
+        while name in files:
+            name += "'"
+        files[name] = None if outside else path
+    return sorted(files.items(), key=lambda file: file[0])
 
 
 def read_document(file: FoundFile) -> ReadDocument:
@@ -159,24 +154,20 @@ def read_content(raw: bytes, suffix: str) -> Content:
             raise DocumentError("binary", "no text file")
         return read_html(raw)
     text = clean_text(_decoded(raw)).replace("\r\n", "\n").replace("\r", "\n")
-    if suffix in _MARKDOWN:
-        return read_markdown(text)
-    if suffix in (".csv", ".tsv"):
-        return read_table(text, tabs=suffix == ".tsv")
-    if suffix == ".json":
-        return read_json_records(text)
-    if suffix in (".jsonl", ".ndjson"):
-        return read_jsonl_records(text)
-    return _plain(text)
+    return _READERS.get(suffix, _read_plain)(text)
 
 
-def _plain(text: str) -> Content:
+def _read_plain(text: str) -> Content:
     lines = text.replace("\f", "\n\n").split("\n")
+    return _of_lines("text", lines, "there is no text in it")
+
+
+def _of_lines(kind: str, lines: Sequence[str], empty: str) -> Content:
     rest, pairs = text_pairs(lines)
     blocks = blocks_of_lines(rest)
     if not blocks and not pairs:
-        raise DocumentError("empty", "there is no text in it")
-    return Content("text", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
+        raise DocumentError("empty", empty)
+    return Content(kind, tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
 
 
 def _decoded(raw: bytes) -> str:
@@ -234,10 +225,9 @@ def read_json_records(text: str) -> Content:
     Raises:
         DocumentError: `broken`, or `no_questions`.
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DocumentError("broken", "no readable JSON") from None
+    value = _loaded(text)
+    if value is _BROKEN:
+        raise DocumentError("broken", "no readable JSON")
     if isinstance(value, dict):
         lists = [value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)]
         value = lists[0] if lists else [value]
@@ -252,17 +242,28 @@ def read_jsonl_records(text: str) -> Content:
     Raises:
         DocumentError: `no_questions`: no line has both.
     """
+    lines = ((n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip())
+    return _content(((f"line {n}", _loaded(line)) for n, line in lines), "records")
 
-    def lines() -> Iterable[tuple[str, Any]]:
-        for number, line in enumerate(text.split("\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                yield f"line {number}", json.loads(line)
-            except (ValueError, RecursionError):
-                yield f"line {number}", None
 
-    return _content(lines(), "records")
+_BROKEN = object()
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _BROKEN
+
+
+_READERS: dict[str, Callable[[str], Content]] = {
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), read_markdown),
+    ".csv": partial(read_table, tabs=False),
+    ".tsv": partial(read_table, tabs=True),
+    ".json": read_json_records,
+    **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl_records),
+}
+"""By the ending of a name; anything else is plain text."""
 
 
 def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
@@ -318,11 +319,7 @@ def read_pdf(raw: bytes) -> Content:
     except Exception as error:  # noqa: BLE001 - a broken file can raise anything inside the parser
         raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
     lines = [line for page in _without_margins(pages) for line in [*page, ""]]
-    rest, pairs = text_pairs(lines)
-    blocks = blocks_of_lines(rest)
-    if not blocks and not pairs:
-        raise DocumentError("empty", "no text in it; a scan needs text recognition first")
-    return Content("pdf", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
+    return _of_lines("pdf", lines, "no text in it; a scan needs text recognition first")
 
 
 def _pages(raw: bytes) -> list[list[str]]:
@@ -359,23 +356,21 @@ def _quiet() -> Iterator[None]:
 
 def _without_margins(pages: list[list[str]]) -> list[list[str]]:
     """Pages without the first and last lines that half of them, at least three, share."""
-    kept = [[line for line in page if line.strip()] for page in pages]
+    margins: list[set[int]] = []
     seen: Counter[str] = Counter()
-    for page in kept:
-        seen.update({_shape(line) for line in page[:_MARGIN_LINES] + page[-_MARGIN_LINES:]})
-    repeated = {shape for shape, n in seen.items() if n >= max(3, len(pages) / 2)}
-    found: list[list[str]] = []
     for page in pages:
         places = [number for number, line in enumerate(page) if line.strip()]
-        margin = {*places[:_MARGIN_LINES], *places[-_MARGIN_LINES:]}
-        found.append(
-            [
-                line
-                for number, line in enumerate(page)
-                if number not in margin or _shape(line) not in repeated
-            ]
-        )
-    return found
+        margins.append({*places[:_MARGIN_LINES], *places[-_MARGIN_LINES:]})
+        seen.update({_shape(page[number]) for number in margins[-1]})
+    least = max(3, len(pages) / 2)
+    return [
+        [
+            line
+            for number, line in enumerate(page)
+            if number not in margin or seen[_shape(line)] < least
+        ]
+        for page, margin in zip(pages, margins, strict=True)
+    ]
 
 
 def _shape(line: str) -> str:

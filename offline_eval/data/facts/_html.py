@@ -7,10 +7,11 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
-from bs4.element import NavigableString, PreformattedString
+from bs4.element import PreformattedString
 from markdown_it import MarkdownIt
 
 from ._blocks import Block, BlockKind, Content, DocumentError, Pair, headed_pairs, joined
@@ -54,17 +55,13 @@ def read_html(raw: bytes | str) -> Content:
     shown = {block.text for block in text}
     text += [pair.as_block() for pair in pairs if pair.question not in shown]
     pairs += _marked_pairs(soup)
-    prose = (block for block in _blocks(soup) if block.kind is not BlockKind.CODE)
-    blocks, headed = headed_pairs(_with_topics(prose))
-    seen: set[str] = set()
-    unique = [
-        pair
-        for pair in [*pairs, *headed]
-        if pair.question not in seen and not seen.add(pair.question)  # type: ignore[func-returns-value]
-    ]
+    blocks, headed = headed_pairs([one for one in _blocks(soup) if one.kind is not BlockKind.CODE])
+    unique: dict[str, Pair] = {}
+    for pair in (*pairs, *headed):
+        unique.setdefault(pair.question, pair)
     if not blocks and not unique:
         raise DocumentError("empty", "the page has no text")
-    return Content("html", tuple(blocks), tuple(unique), text=tuple(text))
+    return Content("html", tuple(blocks), tuple(unique.values()), text=tuple(text))
 
 
 def read_markdown(text: str) -> Content:
@@ -124,28 +121,23 @@ def _questions_within(value: Any, *, depth: int) -> Iterator[dict[str, Any]]:
 def _marked_pairs(soup: BeautifulSoup) -> list[Pair]:
     """Pairs marked up as such; their tags are taken out of the page."""
     pairs: list[Pair] = []
-    for details in soup.find_all("details"):
-        summary = None if details.decomposed else details.find("summary")
-        if not isinstance(summary, Tag):
+    for tag in [*soup.find_all("details"), *soup.find_all("dt")]:
+        folded = not tag.decomposed and tag.name == "details"
+        asked = tag.find("summary") if folded else tag
+        answer = tag if folded or tag.decomposed else tag.find_next_sibling(["dt", "dd"])
+        if tag.decomposed or asked is None or answer is None or answer.name == "dt":
             continue
-        question = _text(summary)
+        question, topic = _text(asked), _topic_before(tag)
         if not question.endswith(("?", "？")):
             continue
-        summary.extract()
-        if answer := _text(details):
-            pairs.append(Pair(question, answer, _topic_before(details)))
-            details.decompose()
+        asked.extract()
+        if told := _text(answer):
+            pairs.append(Pair(question, told, topic))
+            answer.decompose()
+        elif folded:
+            answer.insert(0, asked)
         else:
-            details.insert(0, summary)
-    for term in soup.find_all("dt"):
-        question = _text(term)
-        definition = term.find_next_sibling(["dt", "dd"])
-        if not question.endswith(("?", "？")) or definition is None or definition.name != "dd":
-            continue
-        if answer := _text(definition):
-            pairs.append(Pair(question, answer, _topic_before(term)))
-            term.decompose()
-            definition.decompose()
+            answer.insert_before(asked)
     return pairs
 
 
@@ -156,12 +148,21 @@ def _topic_before(tag: Tag) -> str | None:
 
 def _text(tag: Tag) -> str:
     """All text in a tag on one line; blocks in it are apart."""
-    parts = [
-        (" " if node.name in _BLOCKS else "") if isinstance(node, Tag) else str(node)
-        for node, _ in _walk(tag)
-        if not isinstance(node, PreformattedString)
-    ]
-    return joined(["".join(parts)])
+    return joined([" ".join(text for _, text in _pieces(tag))])
+
+
+def _pieces(root: Tag) -> Iterator[tuple[Tag, str]]:
+    """Text that no edge of a block cuts, in reading order, with the block that it stands in."""
+    edges, found = 0, list[tuple[int, Tag, str]]()
+    for node in root.descendants:
+        if isinstance(node, Tag):
+            edges += node.name in _BLOCKS
+        elif not isinstance(node, PreformattedString):
+            around = (one for one in node.parents if one is root or one.name in _BLOCKS)
+            found.append((edges, next(around), str(node)))
+    for _, several in groupby(found, key=lambda one: (one[0], id(one[1]))):
+        piece = list(several)
+        yield piece[0][1], "".join(text for *_, text in piece)
 
 
 def _blocks(soup: BeautifulSoup) -> Iterator[Block]:
@@ -169,36 +170,13 @@ def _blocks(soup: BeautifulSoup) -> Iterator[Block]:
     for table in soup.find_all("table"):
         if table.find("table") is None and table.find("th") is not None:
             _flatten(soup, table)
-    held: list[str] = []
-    kind, level = BlockKind.PARAGRAPH, 0
-
-    def closed() -> Iterator[Block]:
-        code = kind is BlockKind.CODE
-        text = "".join(held).strip("\n") if code else joined(["".join(held)])
-        held.clear()
+    topic: str | None = None
+    for tag, raw in _pieces(soup):
+        kind, level = _kind_of(tag)
+        text = raw.strip("\n") if kind is BlockKind.CODE else joined([raw])
         if text:
-            yield Block(kind, text, level=level)
-
-    for node, opened in _walk(soup):
-        if isinstance(node, Tag):
-            if node.name not in _BLOCKS:
-                continue
-            yield from closed()
-            kind, level = _kind_of(node if opened else node.parent)
-        elif not isinstance(node, PreformattedString):
-            held.append(str(node))
-    yield from closed()
-
-
-def _walk(root: Tag) -> Iterator[tuple[Tag | NavigableString, bool]]:
-    """Every node, tags twice: when they open and when they close; not recursive."""
-    stack: list[tuple[Any, bool]] = [(child, True) for child in reversed(root.contents)]
-    while stack:
-        node, opening = stack.pop()
-        yield node, opening
-        if opening and isinstance(node, Tag):
-            stack.append((node, False))
-            stack.extend((child, True) for child in reversed(node.contents))
+            topic = text if kind is BlockKind.HEADING else topic
+            yield Block(kind, text, topic, level=level)
 
 
 def _kind_of(tag: Tag | None) -> tuple[BlockKind, int]:
@@ -245,13 +223,3 @@ def table_line(head: list[str], row: list[str]) -> str:
     names = [*head, *([""] * max(0, len(row) - len(head)))]
     cells = zip(names, row, strict=False)
     return "; ".join(f"{name}: {value}" if name else value for name, value in cells if value)
-
-
-def _with_topics(blocks: Iterator[Block]) -> list[Block]:
-    topic: str | None = None
-    found: list[Block] = []
-    for block in blocks:
-        if block.kind is BlockKind.HEADING:
-            topic = block.text
-        found.append(replace(block, topic=topic))
-    return found

@@ -35,7 +35,7 @@ def rewritten(sentence: str, small: Collection[str] = ()) -> tuple[str, str] | N
         if "的是" in found.group(0):
             return None
         return f"{found['subject']}是什么？", found["answer"]
-    for made in (_defined(sentence, small), _way(sentence), _case(sentence)):
+    for made in (_defined(sentence, small), _done(sentence, _WAYS), _done(sentence, _CASES)):
         if made is not None and question_fault(*made) is None:
             return made
     return None
@@ -57,9 +57,8 @@ def _defined(sentence: str, small: Collection[str]) -> tuple[str, str] | None:
         found = _RULE[name].match(sentence)
         if found is None or _unfit(found["subject"]):
             continue
-        if name in ("means", "indicates") and _RULE["points"].match(found["subject"]):
-            continue
-        if name in ("defined", "used") and _RULE["several"].search(found["subject"]):
+        amiss = "points" if name in ("means", "indicates") else "several"
+        if name != "called" and _RULES.finds(found["subject"], amiss):
             continue
         verb, answer = found["verb"], found["answer"].strip()
         if _answers(answer):
@@ -78,25 +77,23 @@ def _answers(answer: str) -> bool:
     return fits and not _RULE["tells_nothing"].search(answer)
 
 
-def _way(sentence: str) -> tuple[str, str] | None:
-    """How something is done."""
-    for pattern in _RULES.ways:
+_Deed = tuple[re.Pattern[str], str, int, tuple[str, ...], str]
+"""A pattern; its group that is asked by, its fewest words, what it must not have; and how."""
+_WAYS: list[_Deed] = [
+    (pattern, "deed", 2, ("leans", "broken"), "How do I {}?") for pattern in _RULES.ways
+]
+_CASES: list[_Deed] = [(_RULE["case"], "case", 3, ("leans",), "What if {}?")]
+
+
+def _done(sentence: str, deeds: Sequence[_Deed]) -> tuple[str, str] | None:
+    """How something is done, or what holds, or is to be done, in some case."""
+    for pattern, group, fewest, amiss, question in deeds:
         found = pattern.match(sentence)
-        if found is None or len(found["deed"].split()) < 2 or not _answers(found["answer"]):
+        if found is None or len(found[group].split()) < fewest or not _answers(found["answer"]):
             continue
-        if not (_RULE["leans"].search(found["deed"]) or _RULE["broken"].search(found["deed"])):
-            return f"How do I {as_asked(found['deed'])}?", found["answer"]
+        if not _RULES.finds(found[group], *amiss):
+            return question.format(as_asked(found[group])), found["answer"]
     return None
-
-
-def _case(sentence: str) -> tuple[str, str] | None:
-    """What holds, or is to be done, in some case."""
-    found = _RULE["case"].match(sentence)
-    if found is None or _RULE["leans"].search(found["case"]) or len(found["case"].split()) < 3:
-        return None
-    if not _answers(found["answer"]):
-        return None
-    return f"What if {as_asked(found['case'])}?", found["answer"]
 
 
 _SPOKEN = (
@@ -126,7 +123,7 @@ def as_asked(text: str) -> str:
 def _unfit(subject: str) -> bool:
     """A subject that is a clause, or that only means something where it stands."""
     return (
-        bool(_RULE["not_in_subject"].search(subject) or _RULE["vague"].search(subject))
+        _RULES.finds(subject, "not_in_subject", "vague")
         or len(subject.split()) > 9
         or subject.split(maxsplit=1)[0].endswith("ing")
     )

@@ -144,28 +144,24 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
 
     Long sentences make stretches shorter than the settings allow.
     """
+    groups: list[list[SentenceRow]] = []
+    for row in sentences:
+        if row.boilerplate:
+            continue
+        held = groups[-1] if groups else []
+        alike = held and (row.document, row.topic) == (held[0].document, held[0].topic)
+        size = sum(len(other.text) for other in held) + len(row.text)
+        if alike and len(held) < SENTENCES_PER_CALL and size <= _MOST_CHARACTERS:
+            held.append(row)
+        else:
+            groups.append([row])
     found: list[Stretch] = []
-    held: list[SentenceRow] = []
-
-    def close() -> None:
+    for held in groups:
         # A lone heading or a word is no text to find facts in.
         if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held):
             texts = (row.text for row in held)
             key = settings.key(settings.fact_prompt, held[0].topic or "", *texts)
             found.append((key, tuple(held)))
-        held.clear()
-
-    for row in sentences:
-        if row.boilerplate:
-            continue
-        if held and (
-            (row.document, row.topic) != (held[0].document, held[0].topic)
-            or len(held) >= SENTENCES_PER_CALL
-            or sum(len(other.text) for other in held) + len(row.text) > _MOST_CHARACTERS
-        ):
-            close()
-        held.append(row)
-    close()
     return found
 
 

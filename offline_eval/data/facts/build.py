@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -66,31 +66,29 @@ _SCHEMAS: Mapping[Stage, type[BaseModel]] = {"facts": FactsReply, "questions": Q
 Places = Sequence[AnyPath]
 
 
-@dataclass(frozen=True, slots=True)
-class _Paid:
-    """Asks the model whatever the folder has no answer to.
+_Asked = tuple[list[FactRow], list[QuestionRow], list[FailureRow]]
 
-    Attributes:
-        run: the folder of the build, open.
-        model: who is asked.
-        settings: what is asked.
-        limits: how.
-        retry_failed: ask again what failed the last time.
-        on_progress: called after every finished request.
-        spent: the calls that were made.
+
+def _asked_of_model(
+    run: Run,
+    model: Runnable[Any, Any],
+    settings: BuildSettings,
+    limits: CallLimits,
+    retry_failed: bool,
+    on_progress: OnProgress | None,
+    sentences: Sequence[SentenceRow],
+) -> tuple[_Asked, list[CallRow]]:
+    """Ask for the facts in sentences and a question about each, whatever the folder has not yet.
+
+    Returns:
+        Facts, questions and failures; and the calls that were made.
     """
+    spent: list[CallRow] = []
+    attempts = limits.max_attempts + MAX_REPAIRS
+    limits = replace(limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
 
-    run: Run
-    model: Runnable[Any, Any]
-    settings: BuildSettings
-    limits: CallLimits
-    retry_failed: bool
-    on_progress: OnProgress | None
-    spent: list[CallRow] = field(default_factory=list)
-
-    def ask(self, stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
-        """Return the calls of a stage by key, those of earlier builds included."""
-        table = self.run[calls_of(stage)]
+    def ask(stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
+        table = run[calls_of(stage)]
         before = table.rows()
         known = last_calls(before)
         rounds = Counter(row.key.partition("~")[0] for row in before)
@@ -98,7 +96,7 @@ class _Paid:
         for key, request in {request.key: request for request in requests}.items():
             if key not in known:
                 todo.append(request)
-            elif self.retry_failed and known[key].error is not None:
+            elif retry_failed and known[key].error is not None:
                 todo.append(replace(request, key=f"{key}~{rounds[key]}"))
         failed: list[Request] = []
 
@@ -106,34 +104,24 @@ class _Paid:
             failed.append(request)
             if len(failed) == _HOPELESS_AFTER and all(one.last is None for one in todo):
                 kind = type(error).__name__
-                raise InputError(
-                    f"none of the first {len(failed)} requests was answered ({kind})",
-                    where=self.settings.model,
-                    hint="check name, key and network, and start again with --retry-failed",
-                )
+                what = f"none of the first {len(failed)} requests was answered ({kind})"
+                hint = "check name, key and network, and start again with --retry-failed"
+                raise InputError(what, where=settings.model, hint=hint)
             return request.row(error)
 
-        attempts = self.limits.max_attempts + MAX_REPAIRS
-        limits = replace(self.limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
-        calls = Calls[Request](
-            lambda request: request.key, unanswered, limits, self.on_progress, stage
-        )
-        calls.run_sync(todo, SchemaAsker(self.model, _SCHEMAS[stage]), table)
-        self.spent.extend(table.rows()[len(before) :])
+        calls = Calls[Request](lambda request: request.key, unanswered, limits, on_progress, stage)
+        calls.run_sync(todo, SchemaAsker(model, _SCHEMAS[stage]), table)
+        spent.extend(table.rows()[len(before) :])
         return last_calls(table.rows())
 
-    def facts_and_questions(
-        self, sentences: Sequence[SentenceRow]
-    ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
-        """Ask for the facts in sentences, and for a question about each."""
-        asked = stretches(sentences, self.settings)
-        rows = self.ask("facts", (fact_request(stretch, self.settings) for stretch in asked))
-        facts, failures = facts_of(asked, rows)
-        # Before the questions: whoever looks in while they are asked finds the facts.
-        FACTS.write(self.run.folder, facts)
-        rows = self.ask("questions", (question_request(fact, self.settings) for fact in facts))
-        questions, unasked = questions_of(facts, rows, self.settings)
-        return facts, questions, [*failures, *unasked]
+    asked = stretches(sentences, settings)
+    rows = ask("facts", (fact_request(stretch, settings) for stretch in asked))
+    facts, failures = facts_of(asked, rows)
+    # Before the questions: whoever looks in while they are asked finds the facts.
+    FACTS.write(run.folder, facts)
+    rows = ask("questions", (question_request(fact, settings) for fact in facts))
+    questions, unasked = questions_of(facts, rows, settings)
+    return (facts, questions, [*failures, *unasked]), spent
 
 
 def _spent(rows: Iterable[CallRow]) -> dict[str, int]:
@@ -224,9 +212,8 @@ def build_questions(
         if model is None:
             facts, made, failures = cloze_facts(sentences)
         else:
-            paid = _Paid(run, model, settings, limits or _LIMITS, retry_failed, on_progress)
-            facts, made, failures = paid.facts_and_questions(sentences)
-            spent = paid.spent
+            how = limits or _LIMITS, retry_failed, on_progress
+            (facts, made, failures), spent = _asked_of_model(run, model, settings, *how, sentences)
         chunks = chunks_of(documents, settings.chunk_size, settings.chunk_overlap)
         asked, cut = with_chunks([*_stated_pairs(documents), *made], sentences, chunks)
         questions, unfit = one_of_each(asked)

@@ -53,33 +53,6 @@ class KnownBase:
             plain(one.text): one.passage_id for one in reversed(self.passages.values())
         }
 
-    @classmethod
-    def of_records(
-        cls, name: str, records: Mapping[str, QuestionRecord], shared: set[str]
-    ) -> KnownBase:
-        """Make a knowledge base of what logs say about their questions.
-
-        Args:
-            name: of the knowledge base.
-            records: by id; an empty answer is an unknown one, and makes no passage.
-            shared: ids that other knowledge bases use too.
-        """
-        questions, passages = {}, {}
-        for identifier, record in records.items():
-            unique = f"{name}/{identifier}" if identifier in shared else identifier
-            text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
-            questions[identifier] = Question(
-                question_id=unique,
-                question=record.question,
-                answer=record.answer,
-                passage=text,
-                passage_id=unique,
-                knowledge_base=name,
-            )
-            if text:
-                passages[unique] = StoredPassage(passage_id=unique, text=text, knowledge_base=name)
-        return cls(name, questions, passages)
-
     def asked(self, text: str) -> Question | None:
         """Return the question of this text, white space aside."""
         return self._by_question.get(plain(text))
@@ -122,10 +95,25 @@ def known_bases(records: Mapping[str, Mapping[str, QuestionRecord]]) -> dict[str
             no passage.
     """
     counts = Counter(identifier for found in records.values() for identifier in found)
-    return {
-        name: KnownBase.of_records(name, found, {one for one in found if counts[one] > 1})
-        for name, found in records.items()
-    }
+    bases = {}
+    for name, found in records.items():
+        questions, passages = {}, {}
+        for identifier, record in found.items():
+            # Of an id that several bases use, the name of the base tells which.
+            unique = f"{name}/{identifier}" if counts[identifier] > 1 else identifier
+            text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
+            questions[identifier] = Question(
+                question_id=unique,
+                question=record.question,
+                answer=record.answer,
+                passage=text,
+                passage_id=unique,
+                knowledge_base=name,
+            )
+            if text:
+                passages[unique] = StoredPassage(passage_id=unique, text=text, knowledge_base=name)
+        bases[name] = KnownBase(name, questions, passages)
+    return bases
 
 
 @dataclass(slots=True)

@@ -240,11 +240,9 @@ def import_knowornot(
     """
     documents = [(os.fspath(path), read_document(path)) for path in files]
     if not any(document.responses for _, document in documents):
-        raise InputError(
-            "these documents hold no reply",
-            where=documents[0][0] if documents else "knowornot",
-            hint="name an output or evaluated document too",
-        )
+        where = documents[0][0] if documents else "knowornot"
+        hint = "name an output or evaluated document too"
+        raise InputError("these documents hold no reply", where=where, hint=hint)
     asking: _Asking = {}
     for _, document in documents:
         if document.metadata is not None:
@@ -257,7 +255,9 @@ def import_knowornot(
     for where, document in documents:
         importing.add(document, where)
     for where, document in documents:
-        importing.warn(document, where)
+        if document.metadata is not None and document.metadata not in importing.replies:
+            detail = "the experiment has no output document; its questions are kept"
+            importing.rows.warn(where, where, detail)
     bases = importing.bases.values()
     return importing.rows.write(
         out,
@@ -283,10 +283,9 @@ def _entries(
         yield from ((metadata.knowledge_base_identifier, one) for one in found.values())
     # After those: a context never decides the order of what was asked.
     for metadata, found in asking.items():
-        for asked in found.values():
-            for pair in asked.context or ():
-                if pair.identifier and pair.question:
-                    yield metadata.knowledge_base_identifier, pair
+        pairs = (pair for asked in found.values() for pair in asked.context or ())
+        named = (pair for pair in pairs if pair.identifier and pair.question)
+        yield from ((metadata.knowledge_base_identifier, pair) for pair in named)
 
 
 _Ids = Mapping[tuple[str, QuestionKey], str]
@@ -305,14 +304,12 @@ def _bases(entries: Iterable[tuple[str, _Entry]]) -> tuple[dict[str, KnownBase],
     ids: dict[tuple[str, QuestionKey], str] = {}
     for name, rows in found.items():
         taken, seen = {identifier for identifier, _ in rows}, set[str]()
-        for key in rows:
-            local_id = key[0]
-            if local_id in seen:
-                numbered = (f"{key[0]}~{number}" for number in count(2))
-                local_id = next(one for one in numbered if one not in taken)
+        for own, text in rows:
+            numbered = (f"{own}~{number}" for number in count(2))
+            local_id = next(one for one in numbered if one not in taken) if own in seen else own
             taken.add(local_id)
-            seen.add(key[0])
-            ids[name, key] = local_id
+            seen.add(own)
+            ids[name, (own, text)] = local_id
     local = {
         name: {ids[name, key]: record for key, record in rows.items()}
         for name, rows in found.items()
@@ -321,12 +318,18 @@ def _bases(entries: Iterable[tuple[str, _Entry]]) -> tuple[dict[str, KnownBase],
 
 
 class _Import:
-    """Collects the rows of all experiments."""
+    """Collects the rows of all experiments.
+
+    Attributes:
+        bases: by name.
+        rows: that were collected.
+        replies: by experiment and question.
+    """
 
     def __init__(self, asking: _Asking, bases: dict[str, KnownBase], ids: _Ids) -> None:
         self.bases, self.rows = bases, ReplyRows()
         self._asking, self._ids = asking, ids
-        self._replies: dict[_Metadata, dict[QuestionKey, ReplyRow]] = {}
+        self.replies: dict[_Metadata, dict[QuestionKey, ReplyRow]] = {}
         # By experiment and criterion.
         self._first_judges: dict[tuple[_Metadata, str], _Evaluation] = {}
 
@@ -335,7 +338,7 @@ class _Import:
         metadata = document.metadata
         if metadata is None or not document.responses:
             return
-        known = self._replies.setdefault(metadata, {})
+        known = self.replies.setdefault(metadata, {})
         evaluators = {one.evaluation_name: one for one in document.evaluation_metadata}
         for reply in document.responses:
             key = reply.asked.key
@@ -351,12 +354,6 @@ class _Import:
                 own = self._first_judges.setdefault((metadata, name), by) == by
                 judge = Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}"
                 self._judge(row.reply_id, verdict, judge, by, where)
-
-    def warn(self, document: Document, where: str) -> None:
-        """Say so of an experiment that has no replies in any document."""
-        if document.metadata is not None and document.metadata not in self._replies:
-            detail = "the experiment has no output document; its questions are kept"
-            self.rows.warn(where, where, detail)
 
     def _reply(self, metadata: _Metadata, reply: _Reply, where: str) -> ReplyRow:
         key, system = reply.asked.key, metadata.system()

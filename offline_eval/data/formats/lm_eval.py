@@ -144,12 +144,10 @@ class Sample(BaseModel):
         Choices that are rated without the question, for some metrics, are left out. Where
         prompts differ and the continuation does not, the prompts are the choices.
         """
-        found = []
-        for number, sent in enumerate(self.arguments):
-            prompt = _prompt(sent[0]) if sent else None
-            if prompt is not None:
-                response = self.resps[number] if number < len(self.resps) else None
-                found.append(_request(prompt, sent[1] if len(sent) > 1 else None, response))
+        sent = [[*one, None, None][:2] for one in self.arguments]
+        told = [*self.resps, *([None] * len(sent))]
+        asked = [(_prompt(one), second, told[at]) for at, (one, second) in enumerate(sent)]
+        found = [_request(one, *more) for one, *more in asked if one is not None]
         alike = len({one.choice for one in found}) == 1
         if len(found) > 1 and alike and found[0].choice is not None:
             return [one._replace(choice=one.prompt) for one in found]
@@ -178,19 +176,19 @@ class Sample(BaseModel):
     @property
     def response(self) -> str | None:
         """The reply; None where the request was no question with a reply."""
-        requests, raw = self.requests, self.requests[0].response if self.requests else None
-        if requests and requests[0].choice is not None:
-            rated = [one for one in requests if one.log_likelihood is not None]
-            if len(rated) < 2:
-                return None
+        rated = [one for one in self.requests if one.log_likelihood is not None]
+        first = self.requests[0] if self.requests else None
+        if first is not None and first.choice is not None:
             # The first of equals, as the harness's accuracy has it.
-            return (max(rated, key=lambda one: one.log_likelihood or 0.0).choice or "").strip()
-        if requests and raw is None:
+            likeliest = max(rated, key=lambda one: one.log_likelihood or 0.0, default=first)
+            return (likeliest.choice or "").strip() if len(rated) > 1 else None
+        if first is None or first.response is None:
             return None
         found = self.filtered_resps
         while isinstance(found, list) and found:
             found = found[0]
-        return clean_text(found) if isinstance(found, str) and found != _NO_MATCH else raw
+        filtered = isinstance(found, str) and found != _NO_MATCH
+        return clean_text(found) if filtered else first.response
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -313,10 +311,7 @@ def _request(prompt: str, second: Any, response: Any) -> _Request:
 def _number(found: Any) -> float | None:
     """The first of `[log-likelihood, is greedy]`; some versions write numbers as text."""
     value = found[0] if isinstance(found, list) and found else None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return None if math.isnan(number) else number
+    with contextlib.suppress(ValueError, OverflowError):
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            return None if math.isnan(number := float(value)) else number
+    return None

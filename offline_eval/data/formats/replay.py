@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -165,9 +166,8 @@ class LoggedReply(BaseModel):
     def failure(self) -> str | None:
         """Why there is no reply; None where there is one."""
         if self.error not in (None, False, ""):
-            return (
-                clean_text(self.error) if isinstance(self.error, str) else "the logged call failed"
-            )
+            told = isinstance(self.error, str)
+            return clean_text(self.error) if told else "the logged call failed"
         return "the log holds no reply" if self.response is None else None
 
     def system(self) -> ReplySystem:
@@ -261,11 +261,9 @@ def read_logs(
                 detail = "the question documents do not hold this question; the reply is left out"
                 rows.warn(os.fspath(path), reply.where, detail)
     if not rows.replies:
-        raise InputError(
-            "no reply answers a question of the question documents",
-            where=os.fspath(paths[0]),
-            hint="give the documents that the logged questions come from",
-        )
+        what = "no reply answers a question of the question documents"
+        hint = "give the documents that the logged questions come from"
+        raise InputError(what, where=os.fspath(paths[0]), hint=hint)
     return rows, known
 
 
@@ -284,7 +282,8 @@ def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
             hint = "give the question document with --questions"
             raise InputError(what, where=reply.where, hint=hint)
         text = reply.knowledge_base, plain(question)
-        name = reply.question_id or ids.get(text) or _unused_id(records)
+        unused = (f"q{n}" for n in count(len(records) + 1) if f"q{n}" not in records)
+        name = reply.question_id or ids.get(text) or next(unused)
         ids.setdefault(text, name)
         known = records.get(name)
         if known is not None and plain(known.question) != text[1]:
@@ -296,13 +295,6 @@ def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
     return list(known_bases(found).values())
 
 
-def _unused_id(records: Mapping[str, QuestionRecord]) -> str:
-    number = len(records) + 1
-    while f"q{number}" in records:
-        number += 1
-    return f"q{number}"
-
-
 def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> tuple[KnownBase, Question] | None:
     """The question that was asked, and its base; None where nobody knows it.
 
@@ -311,14 +303,12 @@ def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> tuple[KnownBase, Q
     """
     name = reply.knowledge_base.casefold()
     named = [base for base in bases if base.name.casefold() == name] or bases
-    same_id = [(base, base.questions.get(reply.question_id or "")) for base in named]
-    mismatch = False
+    found = [(base, base.questions.get(reply.question_id or "")) for base in named]
+    same_id = [(base, known) for base, known in found if known is not None]
     for base, known in same_id:
-        if known is not None:
-            if reply.question is None or plain(reply.question) == plain(known.question):
-                return base, known
-            mismatch = True
-    if mismatch:
+        if reply.question is None or plain(reply.question) == plain(known.question):
+            return base, known
+    if same_id:
         what = f"{(reply.question_id or '')[:60]!r} is the id of one question, the text of another"
         hint = "give the question documents that the log was made from"
         raise InputError(what, where=reply.where, hint=hint)

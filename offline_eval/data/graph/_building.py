@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from .graph import (
     ALIASES,
@@ -40,51 +40,39 @@ _ALIAS_RANK = len(LABELS)
 _LONGEST_NAME = 200
 
 Sets = defaultdict[str, set[str]]
-Years = defaultdict[str, set[int | None]]
 Rank = tuple[int, int, str]
+Role = tuple[str, str]
+"""What the triples of a predicate say, and of what."""
+_NAME, _FACT, _HEAD, _START, _END = "name", "fact", "head", ("start", ""), ("end", "")
 # Each triple of these adds a node to those that stand by another.
-_TABLES = (
-    *(TYPE, RANK, PROPERTY_TYPE),
-    *(STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT),
-)
-
-
-class _Role(NamedTuple):
-    """What the triples of a predicate say, by each field that is set.
-
-    Attributes:
-        name: the subject's name: how far from a preferred label.
-        table: the object stands by the subject in the table of this predicate.
-        fact: the property of a fact.
-        head: the object is a statement about the subject, by this property.
-        bound: `start` or `end` of what the subject states.
-    """
-
-    name: int | None = None
-    table: str = ""
-    fact: str = ""
-    head: str = ""
-    bound: str = ""
+_TABLES: dict[str, Role] = {
+    predicate: (predicate, "")
+    for predicate in (
+        *(TYPE, RANK, PROPERTY_TYPE),
+        *(STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT),
+    )
+}
 
 
 @lru_cache(maxsize=65536)
-def _role(predicate: str) -> _Role:
+def _roles(predicate: str) -> tuple[Role, ...]:
+    """What is said: a name, a fact, the head or a bound of a statement, or a line of a table."""
     if predicate in LABELS or predicate in ALIASES:
-        return _Role(LABELS.index(predicate) if predicate in LABELS else _ALIAS_RANK)
+        rank = LABELS.index(predicate) if predicate in LABELS else _ALIAS_RANK
+        return ((_NAME, str(rank)),)
     if predicate in _TABLES or INSTANCE_OF.fullmatch(predicate):
-        return _Role(table=predicate if predicate in _TABLES else TYPE)
+        return (_TABLES.get(predicate, _TABLES[TYPE]),)
     wikibase = WIKIBASE_PROPERTY.fullmatch(predicate)
     if wikibase is None and WIKIBASE_OTHER.fullmatch(predicate):
-        return _Role()
-    form, prop, name = wikibase[2] if wikibase else "direct", _property(predicate), ""
-    if local_name(predicate) in STARTS | ENDS:
-        name = "start" if local_name(predicate) in STARTS else "end"
+        return ()
+    form, name = wikibase[2] if wikibase else "direct", local_name(predicate)
+    bounds = (_START,) if name in STARTS else (_END,) if name in ENDS else ()
     if form == "statement":
-        return _Role(table=STATEMENT_OBJECT)
+        return (_TABLES[STATEMENT_OBJECT],)
     if form == "qualifier":
-        return _Role(bound=name)
+        return bounds
     # The same property may also bound something that is no statement.
-    return _Role(fact=prop, bound=name) if form else _Role(head=prop)
+    return (((_FACT if form else _HEAD), _property(predicate)), *(bounds if form else ()))
 
 
 class GraphBuilder:
@@ -98,9 +86,8 @@ class GraphBuilder:
     def __init__(self, languages: Sequence[str], fallback: Sequence[str] = ()) -> None:
         self._languages, self._fallback = tuple(languages), tuple(fallback)
         self._nodes: dict[str, str] = {}
-        self._facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        self._tables = {predicate: Sets(set) for predicate in _TABLES}
-        self._bounds = {"start": Years(set), "end": Years(set)}
+        # By role: a node, and all that is said of it; of bounds as written.
+        self._said: defaultdict[Role, Sets] = defaultdict(lambda: defaultdict(set))
         self._closeness: dict[str | None, dict[str, int]] = {}
         self._labels: dict[str, dict[str, Rank]] = {language: {} for language in languages}
         self._names = Sets(set)
@@ -109,23 +96,18 @@ class GraphBuilder:
     def add(self, subject: Any, predicate: str, obj: Any) -> None:
         """Add one triple: terms of pyoxigraph, and the predicate's IRI."""
         self.triples += 1
-        role = _role(predicate)
-        if role == _Role():
-            return
-        if role.name is not None:
-            self._name(subject, obj, role.name)
-            return
-        about, node = self._node(subject), self._node(obj)
-        if role.table:
-            self._tables[role.table][about].add(node)
-        if role.fact:
-            self._facts[role.fact].add((about, node))
-        if role.head:
-            self._tables[STATEMENT_SUBJECT][node].add(about)
-            self._tables[STATEMENT_PREDICATE][node].add(role.head)
-        if role.bound:
-            year = year_of(obj.value) if hasattr(obj, "datatype") else None
-            self._bounds[role.bound][about].add(year)
+        for role in _roles(predicate):
+            if role[0] == _NAME:
+                self._name(subject, obj, int(role[1]))
+            elif role in (_START, _END):
+                year = obj.value if hasattr(obj, "datatype") else ""
+                self._said[role][self._node(subject)].add(year)
+            elif role[0] == _HEAD:
+                statement = self._node(obj)
+                self._said[_TABLES[STATEMENT_SUBJECT]][statement].add(self._node(subject))
+                self._said[_TABLES[STATEMENT_PREDICATE]][statement].add(role[1])
+            else:
+                self._said[role][self._node(subject)].add(self._node(obj))
 
     def _name(self, subject: Any, obj: Any, role: int) -> None:
         if not hasattr(obj, "datatype"):
@@ -176,27 +158,25 @@ class GraphBuilder:
 
     def build(self, source: str, digest: str) -> KnowledgeGraph:
         """Return the graph; the builder is used up."""
-        facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        spans: dict[str, dict[str, set[Span]]] = defaultdict(lambda: defaultdict(set))
+        facts: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        spans: defaultdict[str, dict[str, set[Span]]] = defaultdict(lambda: defaultdict(set))
         doubtful = Sets(set)
-        tables, starts, ends = self._tables, self._bounds["start"], self._bounds["end"]
-        about, of, values = (
-            tables[part] for part in (STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT)
-        )
-        deprecated = {node for node, ranks in tables[RANK].items() if DEPRECATED in ranks}
-        for prop, pairs in self._facts.items():
-            facts[prop] |= {pair for pair in pairs if about.keys().isdisjoint(pair)}
+        types, ranks, media, about, of, values = (self._said[role] for role in _TABLES.values())
+        for (role, prop), said in self._said.items():
+            if role == _FACT:
+                stated = ((subject, value) for subject, found in said.items() for value in found)
+                facts[prop] |= {pair for pair in stated if about.keys().isdisjoint(pair)}
         for statement in about.keys() & of.keys():
             subject, prop = min(about[statement]), _property(min(of[statement]))
-            said = values.get(statement, ())
+            found = values.get(statement, ())
             # One that is withdrawn, or says nothing, such as "no value", leaves its values open.
-            if len(said) != 1 or statement in deprecated:
+            if len(found) != 1 or DEPRECATED in ranks.get(statement, ()):
                 doubtful[prop].add(subject)
                 continue
-            (value,) = said
+            (value,) = found
             facts[prop].add((subject, value))
-            span = Span(value, _single(starts.get(statement, ())), _single(ends.get(statement, ())))
-            spans[prop][subject].add(span)
+            bounds = (_year(self._said[bound].get(statement, ())) for bound in (_START, _END))
+            spans[prop][subject].add(Span(value, *bounds))
         links = Sets(set)
         for pairs in facts.values():
             for subject, value in pairs:
@@ -212,14 +192,12 @@ class GraphBuilder:
                 language: {node: rank[2] for node, rank in found.items()}
                 for language, found in self._labels.items()
             },
-            aliases={node: tuple(sorted(texts)) for node, texts in self._names.items()},
-            identifiers=frozenset(
-                node
-                for node, types in tables[PROPERTY_TYPE].items()
-                if any(local_name(name) in _MEDIA for name in types)
-            ),
-            classes={node: frozenset(names) for node, names in tables[TYPE].items()},
-            links={node: frozenset(others) for node, others in links.items()},
+            aliases=self._names,
+            identifiers={
+                node for node, kinds in media.items() if _MEDIA & {local_name(one) for one in kinds}
+            },
+            classes=types,
+            links=links,
             triples=self.triples,
             source=source,
             digest=digest,
@@ -248,9 +226,10 @@ def _facts(
     )
 
 
-def _single(years: Collection[int | None]) -> int | None:
+def _year(texts: Collection[str]) -> int | None:
     """The only year; None for none, and where there are several."""
-    return next(iter(years)) if len(years) == 1 else None
+    years = {year_of(text) for text in texts}
+    return years.pop() if len(years) == 1 else None
 
 
 def _property(iri: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, starmap
 from random import Random
@@ -31,8 +30,7 @@ class AnswerSet(NamedTuple):
     answers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """One question, before it is worded in a language.
 
     Attributes:
@@ -60,39 +58,19 @@ class FactDraft(NamedTuple):
         wrong: three others.
         step: `value`, or the year in which something first was so (`begin`) or last was so
             (`finish`).
-        span: years in which the value holds, where they are part of the question.
+        window: years in which the value holds, where they are part of the question.
     """
 
     asked: AnswerSet
     target: str
     wrong: tuple[str, ...]
     step: str = "value"
-    span: Span | None = None
+    window: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Twins:
-    """An answerable question, an unanswerable one that is as alike as can be, and the facts.
-
-    Attributes:
-        answerable, unanswerable: the two.
-        facts: behind the unanswerable one, as four-option questions.
-    """
-
-    answerable: Draft
-    unanswerable: Draft
-    facts: tuple[FactDraft, ...]
-
-    def turned(self) -> Twins:
-        """Return the same with the options of the answerable question the other way round."""
-        options = self.answerable.options[::-1]
-        return replace(self, answerable=replace(self.answerable, options=options))
-
-    def fact_keys(self) -> Iterator[tuple[str, str]]:
-        """Yield (property, subject) of every fact that either stands on."""
-        for draft in (self.answerable, self.unanswerable):
-            for part in draft.parts:
-                yield part.prop, part.key
+Twins = tuple[Draft, Draft, tuple[FactDraft, ...]]
+"""An answerable question; an unanswerable one, as alike as can be; and the facts behind that one,
+as four-option questions."""
 
 
 class Material:
@@ -189,9 +167,6 @@ def seeded(*parts: object) -> Random:
     return Random("/".join(str(part) for part in parts))  # noqa: S311
 
 
-MOST_MISSES = 500
-"""So many failures in a row, and a property is taken to give no more questions."""
-
 _OPTIONS = 4
 _FARTHEST_OPTION = 40
 _TRIES = 30
@@ -201,12 +176,12 @@ _SINGLE_YEARS = 0.25
 _MOST_PROPERTIES = 200
 _NEAREST, _FARTHEST = 3, 30
 _FAR = 10**6
-Group = Callable[[], Iterator[Twins]]
+Group = Callable[[], Iterator[Twins | None]]
 Window = tuple[int, int]
 
 
 def groups_of(kind: QuestionType, material: Material) -> list[Group]:
-    """Return streams of twins of a type, one per property, or per pair of properties that meet."""
+    """Return what came of draws, a stream per property, or per pair of properties that meet."""
     if kind is QuestionType.INTER:
         return [partial(_intersections, material, *pair) for pair in _meeting(material)]
     if kind is QuestionType.TIME:
@@ -229,12 +204,12 @@ def value_facts(material: Material, asked: AnswerSet, rng: Random) -> tuple[Fact
         wrong = material.wrong_answers(asked, answer, _OPTIONS - 1, rng)
         if wrong is None:
             return None
-        span = None
-        if by_value:
-            spans = material.spans(asked.key, asked.prop)
-            whole = [one for one in spans if one.value == answer and one.start and one.end]
-            span = whole[0] if whole else None
-        found.append(FactDraft(asked, answer, wrong, span=span))
+        whole = (
+            (one.start, one.end)
+            for one in material.spans(asked.key, asked.prop)
+            if by_value and one.value == answer and one.start and one.end
+        )
+        found.append(FactDraft(asked, answer, wrong, window=next(whole, None)))
     return tuple(found)
 
 
@@ -269,7 +244,7 @@ def _meeting(material: Material) -> Iterator[tuple[str, str]]:
             yield one, other
 
 
-def _intersections(material: Material, one: str, other: str) -> Iterator[Twins]:
+def _intersections(material: Material, one: str, other: str) -> Iterator[Twins | None]:
     rng = seeded(material.settings.seed, "inter", one, other)
     shared = sorted(
         frozenset(material.graph.facts[one].values).intersection(material.graph.facts[other].values)
@@ -290,7 +265,7 @@ def _intersections(material: Material, one: str, other: str) -> Iterator[Twins]:
         facts = [value_facts(material, part, rng) for part in (first, empty)]
         if None in facts:
             return None
-        return Twins(
+        return (
             Draft(QuestionType.INTER, (first, second), common),
             Draft(QuestionType.INTER, (first, empty), ()),
             tuple(fact for found in facts for fact in found or ()),
@@ -298,18 +273,7 @@ def _intersections(material: Material, one: str, other: str) -> Iterator[Twins]:
 
     # A common answer has, as a rule, several pairs of questions to it.
     nodes = (node for _ in range(_ROUNDS) for node in shuffled(shared, rng))
-    return _until_misses(map(twins_at, nodes))
-
-
-def _until_misses(found: Iterable[Twins | None]) -> Iterator[Twins]:
-    """Those that came of draws, until too many draws in a row gave none."""
-    misses = 0
-    for twins in found:
-        misses = 0 if twins else misses + 1
-        if twins:
-            yield twins
-        elif misses >= MOST_MISSES:
-            return
+    return map(twins_at, nodes)
 
 
 def _holding(material: Material, prop: str, node: str, rng: Random) -> AnswerSet | None:
@@ -350,7 +314,7 @@ def _disjoint(
 # --- two options, of which one is right or, in the twin, neither ---------------------------------
 
 
-def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
+def _dilemmas(material: Material, prop: str) -> Iterator[Twins | None]:
     """Options must not tell the twins apart: right answers are drawn as wrong ones are.
 
     That is from all values alike. Drawn from all facts alike, the commonest values would stand
@@ -363,13 +327,13 @@ def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
         wrong = None if asked is None else material.wrong_answers(asked, right, 2, rng)
         if asked is None or wrong is None or not (facts := value_facts(material, asked, rng)):
             return None
-        return Twins(
+        return (
             Draft(QuestionType.DILEMMA, (asked,), (right,), (right, wrong[0])),
             Draft(QuestionType.DILEMMA, (asked,), (), tuple(shuffled(wrong, rng))),
             facts,
         )
 
-    return _until_misses(starmap(twins_of, _by_value(material, prop, rng)))
+    return starmap(twins_of, _by_value(material, prop, rng))
 
 
 def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str, str]]:
@@ -399,7 +363,7 @@ def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str,
 # --- constraints of time, and twins with years in which nothing holds ----------------------------
 
 
-def _dated(material: Material, prop: str) -> Iterator[Twins]:
+def _dated(material: Material, prop: str) -> Iterator[Twins | None]:
     rng = seeded(material.settings.seed, "time", prop)
     dated = material.graph.facts[prop].dated
     years = [year for spans in dated.values() for span in spans for year in span[1:] if year]
@@ -426,13 +390,13 @@ def _dated(material: Material, prop: str) -> Iterator[Twins]:
         facts = value_facts(material, asked, rng) if by_value else year_facts(asked, spans, rng)
         if facts is None:
             return None
-        return Twins(
+        return (
             Draft(QuestionType.TIME, (asked,), met[1], window=met[0]),
             Draft(QuestionType.TIME, (asked,), (), window=unmet),
             facts,
         )
 
-    return _until_misses(map(twins_of, shuffled(sorted(dated), rng)))
+    return map(twins_of, shuffled(sorted(dated), rng))
 
 
 def bounds(spans: Sequence[Span]) -> tuple[int, int | None]:

@@ -58,61 +58,50 @@ class Writer:
         Raises:
             UnfitTextError: a text names its own answer, cannot be read back, or has a slot left.
         """
-        name = twins.answerable.type.value
+        question_type = twins[0].type
+        name = question_type.value
         rng = seeded(self._material.settings.seed, "words", self._language, name, number)
         known: dict[AnswerSet, str] = {}
-        for part in (*twins.answerable.parts, *twins.unanswerable.parts):
+        for part in (*twins[0].parts, *twins[1].parts):
             known[part] = known.get(part) or self._plain(part, rng)
         # Twins share the wording of what they share: the same draws for both.
         state = rng.getrandbits(32)
         one, other = (
             self._item(draft, number, [known[part] for part in draft.parts], state)
-            for draft in (twins.answerable, twins.unanswerable)
+            for draft in twins[:2]
         )
-        questions = one, other
-        linked = [questions[1].qid]
-        if twins.answerable.type is QuestionType.DILEMMA:
-            linked.append(questions[0].qid)
+        is_dilemma = question_type is QuestionType.DILEMMA
+        linked = [other.qid, *([one.qid] if is_dilemma else [])]
         choices = tuple(
-            self._choice(twins.answerable.type, fact, f"{name}_fact_{number}_{at}", linked)
-            for at, fact in enumerate(twins.facts, start=1)
+            self._choice(question_type, fact, f"{name}_fact_{number}_{at}", linked)
+            for at, fact in enumerate(twins[2], start=1)
         )
-        for item in questions:
+        for item in (one, other):
             self._check(item, choices)
-        return questions, choices
+        return (one, other), choices
 
     # --- texts --------------------------------------------------------------------------------
 
     def _plain(self, asked: AnswerSet, rng: Random) -> str:
         """The question that the answer set answers."""
-        prop = asked.prop
-        key = self._name(asked.key)
-        kind = self._material.graph.facts[prop].kind
-        prompt = self._templates.pick_question(self._language, prop, kind, rng)
-        return self._filled(prompt, asked.prop, subject=key)
+        kind = self._material.graph.facts[asked.prop].kind
+        prompt = self._templates.pick_question(self._language, asked.prop, kind, rng)
+        return self._filled(prompt, asked.prop, subject=self._name(asked.key))
 
     def _asked(self, draft: Draft, plain: Sequence[str], rng: Random) -> str:
-        if draft.type is QuestionType.INTER:
-            return self._inter(draft, rng)
         asked = draft.parts[0]
         if draft.window is not None:
             return self._dated(asked, draft.window, rng)
-        one, two = (self._name(option) for option in draft.options)
-        question = plain[0].rstrip(_ENDS)
-        return self._worded(
-            "dilemma", asked.prop, rng, question=question, option_1=one, option_2=two
-        )
-
-    def _inter(self, draft: Draft, rng: Random) -> str:
-        roles = [
-            self._worded("role", part.prop, rng, subject=self._name(part.key))
-            for part in draft.parts
-        ]
-        prompt = self._templates.pick("inter", self._language, "", rng)
+        if draft.type is QuestionType.DILEMMA:
+            one, two = (self._name(option) for option in draft.options)
+            question = plain[0].rstrip(_ENDS)
+            values = {"question": question, "option_1": one, "option_2": two}
+            return self._worded("dilemma", asked.prop, rng, **values)
+        one, two = (self._step(part, "role", rng) for part in draft.parts)
         words = {self._asks(part.prop) for part in draft.parts}
         # Two question words for one answer, such as "who" and "which house": neither will do.
         asks = words.pop() if len(words) == 1 else self._templates.asks("", (), self._language)
-        return _whole(prompt.fill(role_1=roles[0], role_2=roles[1], asks=asks, property=""))
+        return self._worded("inter", "", rng, role_1=one, role_2=two, asks=asks)
 
     def _dated(self, asked: AnswerSet, window: tuple[int, int], rng: Random) -> str:
         subject, (start, end) = self._name(asked.key), map(str, window)
@@ -120,19 +109,26 @@ class Writer:
             return self._worded("time_year", asked.prop, rng, subject=subject, year=start)
         return self._worded("time_between", asked.prop, rng, subject=subject, start=start, end=end)
 
-    def _step(self, asked: AnswerSet, name: str) -> str:
-        # Always the same of several wordings: one fact, one question.
-        return self._worded(name, asked.prop, seeded(0), subject=self._name(asked.key))
+    def _step(self, asked: AnswerSet, name: str, rng: Random | None = None) -> str:
+        # Always the same of several wordings, unless they are drawn: one fact, one question.
+        return self._worded(name, asked.prop, rng or seeded(0), subject=self._name(asked.key))
 
     def _worded(self, template: str, prop: str, rng: Random, **values: str) -> str:
         prompt = self._templates.pick(template, self._language, prop, rng)
         return self._filled(prompt, prop, **values)
 
     def _filled(self, prompt: Prompt, prop: str, **values: str) -> str:
-        profile = self._material.profiles[prop]
-        return _whole(
-            prompt.fill(property=profile.labels[self._language], asks=self._asks(prop), **values)
-        )
+        """A finished text.
+
+        Raises:
+            UnfitTextError: it is empty, of several lines, or has a slot left.
+        """
+        label = self._material.profiles[prop].labels[self._language] if prop else ""
+        asks = {} if "asks" in values else {"asks": self._asks(prop)}
+        text = prompt.fill(property=label, **asks, **values).strip()
+        if not text or "\n" in text or _SLOT.search(text):
+            raise UnfitTextError("an unfinished text")
+        return text
 
     def _asks(self, prop: str) -> str:
         classes = self._material.profiles[prop].classes
@@ -176,11 +172,12 @@ class Writer:
                 for question, part in zip(plain, draft.parts, strict=True)
             )
         asked = draft.parts[0]
-        first, last = bounds(self._material.spans(asked.key, asked.prop))
-        begin = Clue(self._step(asked, "begin"), (str(first),))
-        if last is None:
-            return (begin,)
-        return begin, Clue(self._step(asked, "finish"), (str(last),))
+        years = bounds(self._material.spans(asked.key, asked.prop))
+        return tuple(
+            Clue(self._step(asked, name), (str(year),))
+            for name, year in zip(("begin", "finish"), years, strict=True)
+            if year is not None
+        )
 
     def _triples(self, part: AnswerSet) -> Iterable[Triple]:
         prop = part.prop
@@ -207,12 +204,8 @@ class Writer:
         names, target = drawn, fact.target
         if fact.step == "value":
             names, target = [self._name(node) for node in drawn], self._name(fact.target)
-            span = fact.span
-            question = (
-                self._plain(asked, rng)
-                if span is None or span.start is None or span.end is None
-                else self._dated(asked, (span.start, span.end), rng)
-            )
+            dated = fact.window is not None and self._dated(asked, fact.window, rng)
+            question = dated or self._plain(asked, rng)
         else:
             question = self._step(asked, fact.step)
         if len(set(names)) < len(names):
@@ -255,14 +248,3 @@ class Writer:
 def _mentions(name: str, text: str) -> bool:
     """Whether a name stands in a text, case aside; single letters do not count."""
     return (len(name) > 1 or not name.isascii()) and name.casefold() in text.casefold()
-
-
-def _whole(text: str) -> str:
-    """A finished text.
-
-    Raises:
-        UnfitTextError: it is empty, of several lines, or has a slot left.
-    """
-    if not text.strip() or "\n" in text or _SLOT.search(text):
-        raise UnfitTextError("an unfinished text")
-    return text.strip()

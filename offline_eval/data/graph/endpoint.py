@@ -309,168 +309,30 @@ def load_endpoint(
     """
     settings = settings or EndpointSettings()
     wanted = [_checked(name) for name in properties]
+    pattern = settings.subjects.strip()
+    # In a query of its own, so that the pattern's other variables are its own.
+    chosen = f"{{ SELECT DISTINCT ?s WHERE {{ {pattern} }} }} " if pattern else ""
+    digest, seen = hashlib.sha256(), set[str]()
+
+    def add(subject: Any, predicate: str, obj: Any) -> None:
+        builder.add(subject, predicate, obj)
+        digest.update(f"{subject} <{predicate}> {obj}\n".encode())
+        if on_progress is not None and builder.triples % 1000 == 0:
+            on_progress(builder.triples)
+
     with SparqlClient(url, settings) as client:
-        fetch = _Fetch(client, builder, settings, on_progress)
-        for prop in wanted or fetch.common_properties():
-            fetch.property(prop)
-        fetch.names(languages)
-        return builder.build(client.name, fetch.digest.hexdigest())
-
-
-class _Fetch:
-    def __init__(
-        self,
-        client: SparqlClient,
-        builder: GraphBuilder,
-        settings: EndpointSettings,
-        on_progress: Progress | None,
-    ) -> None:
-        self._client, self._builder, self._settings = client, builder, settings
-        self._on_progress = on_progress
-        self._seen: set[str] = set()
-        # In a query of its own, so that the pattern's other variables are its own.
-        chosen = settings.subjects.strip()
-        self._chosen = f"{{ SELECT DISTINCT ?s WHERE {{ {chosen} }} }} " if chosen else ""
-        self.digest = hashlib.sha256()
-
-    def common_properties(self) -> list[str]:
-        """Return the IRIs that stand most often in triples whose objects can be answers."""
-        most = self._settings.most_properties
-        found = []
-        for pattern, limit in (
-            (f"{self._chosen}?s ?p ?o FILTER(isIRI(?s))", 4 * most),
-            # Facts that are stated with bounds only have no triple of their own.
-            (f"?s <{STATEMENT_PREDICATE}> ?p", most),
-        ):
-            query = (
-                f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {pattern} }} "
-                f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {limit}"
-            )
-            found += [row[0].value for row in self._client.select(query, ("p", "n"), 2)]
-        skipped = (*LABELS, *ALIASES, TYPE)
-        usable = [
-            prop
-            for prop in dict.fromkeys(found)
-            if _IRI.fullmatch(prop)
-            and prop not in skipped
-            and not prop.startswith(VOCABULARIES)
-            and not _is_statement_form(prop)
-        ]
-        return usable[:most]
-
-    def property(self, prop: str) -> None:
-        """Fetch a property's facts with their bounds, of as many subjects as there is room for."""
-        match = WIKIBASE_PROPERTY.fullmatch(prop)
-        patterns = [_statements(match[1], match[3])] if match else [_plain(prop), _reified(prop)]
-        parts = [self._facts(prop, *pattern) for pattern in patterns]
-        # Beyond the first subject that may be cut off, some values may be missing.
-        cut = min((end for _, end in parts if end is not None), default=None)
-        for triples, _ in parts:
-            for about, (subject, predicate, obj) in triples:
-                if cut is None or about < cut:
-                    self._add(subject, predicate, obj)
-        self._see(prop if match is None else f"{match[1]}/entity/{match[3]}")
-
-    def names(self, languages: Sequence[str]) -> None:
-        """Fetch names and classes of everything seen."""
-        tags = ", ".join(f'"{tag}"' for tag in ("", "mul", *dict.fromkeys(languages)))
-        variants = " || ".join(f'STRSTARTS(LANG(?o), "{tag}-")' for tag in dict.fromkeys(languages))
-        entities = (re.fullmatch(r"(https?://.+)/entity/[QP]\d+", iri) for iri in self._seen)
-        instance_of = {f"{match[1]}/prop/direct/P31" for match in entities if match}
-        predicates = [*LABELS, *ALIASES, TYPE, PROPERTY_TYPE, *sorted(instance_of)]
-        listed = " ".join(f"<{predicate}>" for predicate in predicates)
-        seen = sorted(self._seen)
-        for start in range(0, len(seen), _BATCH):
-            subjects = " ".join(f"<{iri}>" for iri in seen[start : start + _BATCH])
-            query = (
-                f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {subjects} }} VALUES ?p {{ {listed} }} "
-                f"?s ?p ?o FILTER(isIRI(?o) || LANG(?o) IN ({tags}) || {variants}) }} "
-                "ORDER BY ?s ?p ?o"
-            )
-            for row in self._client.pages(query, ("s", "p", "o"), _MOST_NAMES, 3):
-                self._add(row[0], row[1].value, row[2], see=False)
-
-    # --- facts --------------------------------------------------------------------------------
-
-    def _facts(
-        self, prop: str, where: str, names: str, needed: int, said: Sequence[_Said]
-    ) -> tuple[list[tuple[str, Any]], str | None]:
-        """Triples with their subjects, and the subject at which they were cut off, None for all.
-
-        Args:
-            prop: whose facts they are.
-            where: the pattern that holds for each of them.
-            names: of its variables, a letter each.
-            needed: so many of them, the first ones, must be bound.
-            said: the triples that each row says: variables, and IRIs of predicates.
-        """
-        variables = " ".join(f"?{name}" for name in names)
-        query = f"SELECT {variables} WHERE {{ {self._chosen}{where} }} ORDER BY {variables}"
-        most, named = self._settings.most_facts, optional_import("pyoxigraph").NamedNode(prop)
-        rows = list(self._client.pages(query, names, most, needed))
-        found: list[tuple[str, Any]] = []
-        for row in rows:
-            terms = dict(zip(names, row, strict=True)) | {_PROPERTY: named}
-            for subject, predicate, obj in said:
-                if (value := terms[obj]) is None:
-                    continue
-                iri = terms[predicate].value if predicate in terms else predicate
-                if iri == predicate or not iri.startswith(RDF):
-                    found.append((row[0].value, (terms[subject], iri, value)))
-        return found, rows[-1][0].value if len(rows) >= most else None
-
-    def _add(self, subject: Any, predicate: str, obj: Any, *, see: bool = True) -> None:
-        self._builder.add(subject, predicate, obj)
-        self.digest.update(f"{subject} <{predicate}> {obj}\n".encode())
-        if see:
-            for term in (subject, obj):
-                if hasattr(term, "value") and not hasattr(term, "datatype"):
-                    self._see(term.value)
-        if self._on_progress is not None and self._builder.triples % 1000 == 0:
-            self._on_progress(self._builder.triples)
-
-    def _see(self, iri: str) -> None:
+        for prop in wanted or _common_properties(client, chosen, settings.most_properties):
+            for subject, predicate, obj in _facts(client, prop, chosen, settings.most_facts):
+                add(subject, predicate, obj)
+                terms = (term for term in (subject, obj) if not hasattr(term, "datatype"))
+                seen |= {term.value for term in terms if hasattr(term, "value")}
+            match = WIKIBASE_PROPERTY.fullmatch(prop)
+            seen.add(prop if match is None else f"{match[1]}/entity/{match[3]}")
         # Only what can be written into a query as it is. Statements have no names.
-        if _IRI.fullmatch(iri) and "/entity/statement/" not in iri:
-            self._seen.add(iri)
-
-
-_Said = tuple[str, str, str]
-_Pattern = tuple[str, str, int, Sequence[_Said]]
-# In a triple that is said: the property itself.
-_PROPERTY = "property"
-
-
-def _plain(prop: str) -> _Pattern:
-    return f"?s <{prop}> ?o FILTER(isIRI(?s))", "so", 2, [("s", prop, "o")]
-
-
-def _reified(prop: str) -> _Pattern:
-    where = (
-        f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
-        f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
-    )
-    said = [
-        ("x", STATEMENT_SUBJECT, "s"),
-        ("x", STATEMENT_PREDICATE, _PROPERTY),
-        ("x", STATEMENT_OBJECT, "o"),
-        ("x", "q", "v"),
-    ]
-    return where, "sxoqv", 3, said
-
-
-def _statements(base: str, name: str) -> _Pattern:
-    """Statements, not the `direct` triples: those leave out all but the best values."""
-    parts = {
-        "o": f"{base}/prop/statement/{name}",
-        "a": f"{base}/prop/qualifier/P580",
-        "b": f"{base}/prop/qualifier/P582",
-        "r": RANK,
-    }
-    optional = " ".join(f"OPTIONAL {{ ?x <{iri}> ?{part} }}" for part, iri in parts.items())
-    link = f"{base}/prop/{name}"
-    said = [("s", link, "x"), *(("x", iri, part) for part, iri in parts.items())]
-    return f"?s <{link}> ?x . {optional}", "sxoabr", 2, said
+        named = [one for one in seen if _IRI.fullmatch(one) and "/entity/statement/" not in one]
+        for row in _names(client, sorted(named), languages):
+            add(row[0], row[1].value, row[2])
+        return builder.build(client.name, digest.hexdigest())
 
 
 def _checked(name: str) -> str:
@@ -483,6 +345,106 @@ def _checked(name: str) -> str:
     return name
 
 
-def _is_statement_form(prop: str) -> bool:
+def _common_properties(client: SparqlClient, chosen: str, most: int) -> list[str]:
+    """The IRIs that stand most often in triples whose objects can be answers."""
+    found = []
+    for pattern, limit in (
+        (f"{chosen}?s ?p ?o FILTER(isIRI(?s))", 4 * most),
+        # Facts that are stated with bounds only have no triple of their own.
+        (f"?s <{STATEMENT_PREDICATE}> ?p", most),
+    ):
+        query = (
+            f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {pattern} }} "
+            f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {limit}"
+        )
+        found += [row[0].value for row in client.select(query, ("p", "n"), 2)]
+    skipped = (*LABELS, *ALIASES, TYPE)
+    usable = [
+        prop
+        for prop in dict.fromkeys(found)
+        if _IRI.fullmatch(prop)
+        and prop not in skipped
+        and not prop.startswith(VOCABULARIES)
+        and ("/prop/" not in prop or "/prop/direct/" in prop)
+    ]
+    return usable[:most]
+
+
+# In a triple that a row says: the property itself.
+_PROPERTY = "property"
+
+
+def _patterns(prop: str) -> list[tuple[str, str, int, list[tuple[str, str, str]]]]:
+    """What holds for each fact of a property, and what a row of its query says.
+
+    Returns:
+        Per query: its pattern; its variables, a letter each; how many of them, the first ones, must
+        be bound; and the triples that each row says, of variables and IRIs of predicates.
+    """
     match = WIKIBASE_PROPERTY.fullmatch(prop)
-    return "/prop/" in prop and (match is None or match.group(2) != "direct")
+    if match is None:
+        reified = (
+            f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
+            f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
+        )
+        said = [
+            ("x", STATEMENT_SUBJECT, "s"),
+            ("x", STATEMENT_PREDICATE, _PROPERTY),
+            ("x", STATEMENT_OBJECT, "o"),
+            ("x", "q", "v"),
+        ]
+        plain = f"?s <{prop}> ?o FILTER(isIRI(?s))", "so", 2, [("s", prop, "o")]
+        return [plain, (reified, "sxoqv", 3, said)]
+    # Statements, not the `direct` triples: those leave out all but the best values.
+    base, name = match[1], match[3]
+    parts = {
+        "o": f"{base}/prop/statement/{name}",
+        "a": f"{base}/prop/qualifier/P580",
+        "b": f"{base}/prop/qualifier/P582",
+        "r": RANK,
+    }
+    optional = " ".join(f"OPTIONAL {{ ?x <{iri}> ?{part} }}" for part, iri in parts.items())
+    link = f"{base}/prop/{name}"
+    said = [("s", link, "x"), *(("x", iri, part) for part, iri in parts.items())]
+    return [(f"?s <{link}> ?x . {optional}", "sxoabr", 2, said)]
+
+
+def _facts(
+    client: SparqlClient, prop: str, chosen: str, most: int
+) -> Iterator[tuple[Any, str, Any]]:
+    """Yield a property's facts with their bounds, of as many subjects as there is room for."""
+    named, cut = optional_import("pyoxigraph").NamedNode(prop), None
+    found: list[tuple[str, tuple[Any, str, Any]]] = []
+    for where, names, needed, said in _patterns(prop):
+        variables = " ".join(f"?{name}" for name in names)
+        query = f"SELECT {variables} WHERE {{ {chosen}{where} }} ORDER BY {variables}"
+        rows = list(client.pages(query, names, most, needed))
+        for row in rows:
+            terms = dict(zip(names, row, strict=True)) | {_PROPERTY: named}
+            for subject, predicate, obj in said:
+                iri = predicate if terms.get(predicate) is None else terms[predicate].value
+                is_own = iri != predicate and iri.startswith(RDF)
+                if terms[obj] is not None and not is_own:
+                    found.append((row[0].value, (terms[subject], iri, terms[obj])))
+        if len(rows) >= most:
+            cut = min(cut or rows[-1][0].value, rows[-1][0].value)
+    # Beyond the first subject that may be cut off, some values may be missing.
+    yield from (triple for about, triple in found if cut is None or about < cut)
+
+
+def _names(client: SparqlClient, about: Sequence[str], languages: Sequence[str]) -> Iterator[Row]:
+    """Yield the names and classes of some IRIs."""
+    tags = ", ".join(f'"{tag}"' for tag in ("", "mul", *dict.fromkeys(languages)))
+    variants = " || ".join(f'STRSTARTS(LANG(?o), "{tag}-")' for tag in dict.fromkeys(languages))
+    entities = (re.fullmatch(r"(https?://.+)/entity/[QP]\d+", iri) for iri in about)
+    instance_of = {f"{match[1]}/prop/direct/P31" for match in entities if match}
+    predicates = [*LABELS, *ALIASES, TYPE, PROPERTY_TYPE, *sorted(instance_of)]
+    listed = " ".join(f"<{predicate}>" for predicate in predicates)
+    for start in range(0, len(about), _BATCH):
+        subjects = " ".join(f"<{iri}>" for iri in about[start : start + _BATCH])
+        query = (
+            f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {subjects} }} VALUES ?p {{ {listed} }} "
+            f"?s ?p ?o FILTER(isIRI(?o) || LANG(?o) IN ({tags}) || {variants}) }} "
+            "ORDER BY ?s ?p ?o"
+        )
+        yield from client.pages(query, ("s", "p", "o"), _MOST_NAMES, 3)

@@ -11,7 +11,7 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import AnyPath, new_folder, write_json
 from ...run.calls import OnStep
-from ._drawing import MOST_MISSES, Material, Twins, groups_of, seeded
+from ._drawing import Material, Twins, groups_of, seeded
 from ._wording import UnfitTextError, Writer, Written
 from .graph import KnowledgeGraph
 from .items import ChoiceItem, QuestionType, UaqItem
@@ -20,7 +20,8 @@ from .properties import GenerationSettings, PropertyProfile
 from .question_templates import Templates
 
 MANIFEST = "generation.json"
-_SHOWN = ("iri", "labels", "facts", "dated")
+# So many failures in a row, and a property is taken to give no more questions.
+_MOST_MISSES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +61,34 @@ class GeneratedSet:
         Raises:
             InputError: there is something in the folder, or it cannot be written.
         """
-        with new_folder(folder, last=MANIFEST) as made:
-            write_layout(self.data, made)
-            write_json(made / MANIFEST, self._manifest())
-        return Path(folder)
-
-    def _manifest(self) -> dict[str, Any]:
-        graph, templates = self.material.graph, self.material.templates
-        used = [profile.to_json() for profile in self.profiles if profile.usable]
-        return {
+        graph, used = self.material.graph, [one for one in self.profiles if one.usable]
+        manifest = {
             "schema_version": 1,
             "kind": "uaqfact questions",
             "created_by": f"knowgate {__version__}",
             "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
             "settings": self.material.settings.model_dump(mode="json"),
-            "templates": dict(sorted(templates.sha256.items())),
+            "templates": dict(sorted(self.material.templates.sha256.items())),
             "tasks": list(UaqData.TASKS),
             "counts": self.counts(),
             "shortfalls": list(self.shortfalls),
             "left_out": self.left_out,
             "properties": [
-                {name: one[name] for name in _SHOWN}
-                | {"values_per_subject": round(one["values_per_subject"], 4)}
+                {
+                    "iri": one.iri,
+                    "labels": dict(one.labels),
+                    "facts": one.facts,
+                    "dated": one.dated,
+                    "values_per_subject": round(one.values_per_subject, 4),
+                }
                 for one in used
             ],
             "closed_world": "what the graph does not say is taken not to be so",
         }
+        with new_folder(folder, last=MANIFEST) as made:
+            write_layout(self.data, made)
+            write_json(made / MANIFEST, manifest)
+        return Path(folder)
 
 
 def graph_properties(
@@ -120,82 +123,84 @@ def generate_questions(
         InputError: a language without templates, or a property that the graph lacks.
     """
     material = Material(graph, settings or GenerationSettings(), templates or Templates())
-    return _Generation(material, on_progress).run()
+    settings, drawing = material.settings, _Drawing(material, on_progress)
+    wanted, half = settings.per_type, settings.examples // 2
+    # Examples of all types come first: what they stand on is kept from all the others.
+    examples = {kind: drawing.take(kind, half, "dev_") for kind in QuestionType}
+    found = {kind: drawing.take(kind, wanted, "") for kind in QuestionType}
+    shortfalls = []
+    for kind in QuestionType:
+        made, shown = len(found[kind]), len(examples[kind])
+        if made < wanted:
+            shortfalls.append(
+                f"{kind.value}: {made} of {wanted} pairs of an answerable and an unanswerable "
+                "question: no more were found in the graph"
+            )
+        if shown < half:
+            shortfalls.append(f"{kind.value}: {2 * shown} of {2 * half} few-shot examples")
+    left_out = dict(sorted(drawing.left_out.items()))
+    return GeneratedSet(_data(settings, found, examples), tuple(shortfalls), left_out, material)
 
 
-class _Generation:
+_Found = dict[QuestionType, list[list[Written]]]
+"""By type, twins in all languages."""
+
+
+class _Drawing:
     def __init__(self, material: Material, on_progress: OnStep | None) -> None:
-        self._material = material
-        self._settings = material.settings
-        self._writers = [Writer(material, language) for language in self._settings.languages]
-        self._on_progress = on_progress
+        self._material, self._on_progress = material, on_progress
+        self._seed = material.settings.seed
+        self._writers = [Writer(material, language) for language in material.settings.languages]
+        self._streams = {kind: self._stream(kind) for kind in QuestionType}
+        # Draws of a group that gave nothing, or twins that were dropped, in a row.
+        self._misses: Counter[object] = Counter()
         self._seen: set[tuple[str, str]] = set()
         self._reserved: set[tuple[str, str]] = set()
-        self._left_out: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
         self._done = 0
-        self._kept = False
 
-    def run(self) -> GeneratedSet:
-        wanted, half = self._settings.per_type, self._settings.examples // 2
-        streams = {kind: self._stream(kind) for kind in QuestionType}
-        # Examples of all types come first: what they stand on is kept from all the others.
-        examples = {kind: self._take(streams[kind], half, "dev_") for kind in QuestionType}
-        found = {kind: self._take(streams[kind], wanted, "") for kind in QuestionType}
-        shortfalls = []
-        for kind in QuestionType:
-            made, shown = len(found[kind]), len(examples[kind])
-            if made < wanted:
-                shortfalls.append(
-                    f"{kind.value}: {made} of {wanted} pairs of an answerable and an unanswerable "
-                    "question: no more were found in the graph"
-                )
-            if shown < half:
-                shortfalls.append(f"{kind.value}: {2 * shown} of {2 * half} few-shot examples")
-        data, left_out = self._data(found, examples), dict(sorted(self._left_out.items()))
-        return GeneratedSet(data, tuple(shortfalls), left_out, self._material)
+    def _stream(self, kind: QuestionType) -> Iterator[tuple[object, Twins]]:
+        """Yield twins from all groups in turn, so that no property prevails.
 
-    def _stream(self, kind: QuestionType) -> Iterator[Twins]:
-        """Twins from all groups in turn, so that no property prevails.
-
-        Whoever takes them sets `_kept` when he keeps some: a group of which too many are
-        dropped in a row is given up.
+        A group of which too many draws in a row gave nothing, or were dropped, is given up.
         """
         groups = groups_of(kind, self._material)
-        seeded(self._settings.seed, "groups", kind.value).shuffle(groups)
-        active = [(group(), 0) for group in groups]
+        seeded(self._seed, "groups", kind.value).shuffle(groups)
+        active = {(kind, place): group() for place, group in enumerate(groups)}
         while active:
-            left = []
-            for twins_of_group, misses in active:
-                twins = next(twins_of_group, None)
-                if twins is None:
-                    continue
-                self._kept = False
-                yield twins
-                dropped = 0 if self._kept else misses + 1
-                if dropped <= MOST_MISSES:
-                    left.append((twins_of_group, dropped))
-            active = left
+            for name, drawn in list(active.items()):
+                twins: Twins | tuple[()] | None = None
+                while twins is None and self._misses[name] <= _MOST_MISSES:
+                    twins = next(drawn, ())
+                    self._misses[name] += 1
+                if twins:
+                    yield name, twins
+                else:
+                    del active[name]
 
-    def _take(self, stream: Iterator[Twins], wanted: int, prefix: str) -> list[list[Written]]:
+    def take(self, kind: QuestionType, wanted: int, prefix: str) -> list[list[Written]]:
+        """Return so many twins in all languages; those with a prefix are examples."""
         found: list[list[Written]] = []
-        for twins in stream if wanted else ():
-            keys = set(twins.fact_keys())
+        for group, twins in self._streams[kind] if wanted else ():
+            one, other, facts = twins
+            keys = {(part.prop, part.key) for part in (*one.parts, *other.parts)}
             if keys & self._reserved:
-                self._left_out["the fact stands in an example"] += 1
+                self.left_out["the fact stands in an example"] += 1
                 continue
             # Of two pairs in a row, one has the right option first, the other has it second.
-            block = seeded(self._settings.seed, "place", prefix, len(found) // 2).random() < 0.5
-            turned = twins.turned() if block is (len(found) % 2 == 0) else twins
+            block = seeded(self._seed, "place", prefix, len(found) // 2).random() < 0.5
+            options = one.options[:: -1 if block is (len(found) % 2 == 0) else 1]
+            turned = one._replace(options=options), other, facts
             written = self._written(turned, f"{prefix}{len(found) + 1}")
             if written is None:
                 continue
-            self._kept = True
+            self._misses[group] = 0
             found.append(written)
             if prefix:
                 self._reserved |= keys
             elif self._on_progress is not None:
                 self._done += 1
-                self._on_progress(self._done, self._settings.per_type * len(QuestionType))
+                self._on_progress(self._done, wanted * len(QuestionType))
             if len(found) == wanted:
                 break
         return found
@@ -204,36 +209,33 @@ class _Generation:
         try:
             written = [writer.write(twins, number) for writer in self._writers]
         except UnfitTextError as error:
-            self._left_out[str(error)] += 1
+            self.left_out[str(error)] += 1
             return None
         texts = {(item.language, item.question) for both, _ in written for item in both}
         if len(texts) < 2 * len(written) or texts & self._seen:
-            self._left_out["the question was there already"] += 1
+            self.left_out["the question was there already"] += 1
             return None
         self._seen |= texts
         return written
 
-    def _data(
-        self,
-        found: dict[QuestionType, list[list[Written]]],
-        examples: dict[QuestionType, list[list[Written]]],
-    ) -> UaqData:
-        items: list[UaqItem] = []
-        choices: list[ChoiceItem] = []
-        shots: dict[tuple[str, QuestionType], tuple[UaqItem, ...]] = {}
-        for at, language in enumerate(self._settings.languages):
-            for kind in QuestionType:
-                rows = [written[at] for written in found[kind]]
-                items += [both[1] for both, _ in rows] + [both[0] for both, _ in rows]
-                choices += _shared([choice for _, own in rows for choice in own])
-                rng = seeded(self._settings.seed, "examples", kind.value)
-                shots[language, kind] = tuple(
-                    item
-                    for written in examples[kind]
-                    for item in written[at][0][:: 1 if rng.random() < 0.5 else -1]
-                )
-        bare = {key: tuple(replace(one, clues=()) for one in row) for key, row in shots.items()}
-        return UaqData(tuple(items), tuple(choices), bare, shots)
+
+def _data(settings: GenerationSettings, found: _Found, examples: _Found) -> UaqData:
+    items: list[UaqItem] = []
+    choices: list[ChoiceItem] = []
+    shots: dict[tuple[str, QuestionType], tuple[UaqItem, ...]] = {}
+    for at, language in enumerate(settings.languages):
+        for kind in QuestionType:
+            rows = [written[at] for written in found[kind]]
+            items += [both[1] for both, _ in rows] + [both[0] for both, _ in rows]
+            choices += _shared([choice for _, own in rows for choice in own])
+            rng = seeded(settings.seed, "examples", kind.value)
+            shots[language, kind] = tuple(
+                item
+                for written in examples[kind]
+                for item in written[at][0][:: 1 if rng.random() < 0.5 else -1]
+            )
+    bare = {key: tuple(replace(one, clues=()) for one in row) for key, row in shots.items()}
+    return UaqData(tuple(items), tuple(choices), bare, shots)
 
 
 def _shared(choices: Sequence[ChoiceItem]) -> list[ChoiceItem]:

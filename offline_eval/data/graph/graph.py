@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import IntEnum
@@ -223,7 +223,7 @@ class KnowledgeGraph:
     Attributes:
         facts: property → its facts.
         labels: language → node → name.
-        aliases: node → further names, sorted.
+        aliases: node → further names.
         identifiers: properties that the graph itself declares as identifiers, addresses or
             media.
         classes: node → the classes that the graph says it is of.
@@ -235,10 +235,10 @@ class KnowledgeGraph:
 
     facts: Mapping[str, Facts]
     labels: Mapping[str, Mapping[str, str]]
-    aliases: Mapping[str, tuple[str, ...]]
-    identifiers: frozenset[str]
-    classes: Mapping[str, frozenset[str]]
-    links: Mapping[str, frozenset[str]]
+    aliases: Mapping[str, Set[str]]
+    identifiers: Set[str]
+    classes: Mapping[str, Set[str]]
+    links: Mapping[str, Set[str]]
     triples: int
     source: str
     digest: str
@@ -307,14 +307,13 @@ class Labels:
 
     def names(self, node: str) -> tuple[str, ...]:
         """Labels and aliases."""
-        value = written(node)
-        if kind_of(node) is Kind.NUMBER:
-            return (value, f"{int(value):,}") if value.isdecimal() else (value,)
-        if kind_of(node) is Kind.YEAR:
-            return (value,)
+        kind, value = kind_of(node), written(node)
+        if kind in (Kind.NUMBER, Kind.YEAR):
+            grouped = kind is Kind.NUMBER and value.isdecimal()
+            return (value, f"{int(value):,}") if grouped else (value,)
         labels = [self.label(node, language) for language in self._languages]
-        found = dict.fromkeys(label for label in labels if label)
-        return tuple(dict.fromkeys((*found, *self._graph.aliases.get(node, ()))))
+        found = (*filter(None, labels), *sorted(self._graph.aliases.get(node, ())))
+        return tuple(dict.fromkeys(found))
 
     def aliases(self, node: str, language: str) -> tuple[str, ...]:
         """Names beside the label in a language."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -115,18 +116,16 @@ class UaqData:
 
     def counts(self) -> Iterator[tuple[str, str, str, str, int]]:
         """Yield (task, type, kind, language, number); kind is empty for task 2."""
-        places = [(item.language, item.type, item.kind) for item in self.items]
-        explained = (place for place, item in zip(places, self.items, strict=True) if item.clues)
-        asked, with_clues = Counter(places), Counter(explained)
-        chosen = Counter((choice.language, choice.type) for choice in self.choices)
+        rows = [(item, (item.type, item.kind, item.language)) for item in self.items]
+        numbers = Counter[tuple[str, str, str, str]](("task1", *place) for _, place in rows)
+        numbers.update(("task3", *place) for item, place in rows if item.clues)
+        numbers.update(("task2", one.type, "", one.language) for one in self.choices)
         for language in self.languages:
-            for task, numbers in (("task1", asked), ("task3", with_clues)):
-                for question_type in QuestionType:
-                    for kind in Answerability:
-                        number = numbers[language, question_type, kind]
-                        yield task, question_type.value, kind.value, language, number
-            for question_type in QuestionType:
-                yield "task2", question_type.value, "", language, chosen[language, question_type]
+            for task in ("task1", "task3", "task2"):
+                kinds = ("",) if task == "task2" else tuple(Answerability)
+                for question_type, kind in product(QuestionType, kinds):
+                    number = numbers[task, question_type, kind, language]
+                    yield task, question_type.value, str(kind), language, number
 
     def nested_counts(self, *, zeros: bool = False) -> dict[str, Any]:
         """Return the numbers of `counts` by task, language, type and kind."""
@@ -173,20 +172,14 @@ class UaqData:
         for language, needed in paths.items():
             missing = [path for path in needed.values() if not path.is_file()]
             if missing:
-                first = missing[0].relative_to(root)
-                these = (
-                    f"{len(missing)} of {len(needed)} files for language {language!r} and tasks "
-                )
-                what = f"{these}{','.join(map(str, chosen))} are missing, the first is {first}"
+                first, numbers = missing[0].relative_to(root), ",".join(map(str, chosen))
+                what = f"{len(missing)} of {len(needed)} files for language {language!r} and tasks "
+                what += f"{numbers} are missing, the first is {first}"
                 raise InputError(what, where=str(root), hint=_HINT)
-        parts = [_read_language(language, needed) for language, needed in paths.items()]
-        return cls(
-            items=tuple(item for part in parts for item in part.items),
-            choices=tuple(choice for part in parts for choice in part.choices),
-            examples={key: rows for part in parts for key, rows in part.examples.items()},
-            clue_examples={key: rows for part in parts for key, rows in part.clue_examples.items()},
-            files=tuple(path for needed in paths.values() for path in needed.values()),
-        )
+        found = cls((), files=tuple(path for needed in paths.values() for path in needed.values()))
+        for language, needed in paths.items():
+            found = _with_language(found, language, needed)
+        return found
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -256,33 +249,33 @@ def _unique(rows: Iterable[tuple[str, RowModel]]) -> dict[str, tuple[str, RowMod
     found: dict[str, tuple[str, RowModel]] = {}
     for where, row in rows:
         if row.qid in found:
-            raise InputError(
-                f"qid {row.qid[:60]!r} stands here twice", where=where, hint=_HINT_READING
-            )
+            what = f"qid {row.qid[:60]!r} stands here twice"
+            raise InputError(what, where=where, hint=_HINT_READING)
         found[row.qid] = where, row
     return found
 
 
-def _read_language(language: str, paths: Mapping[_Place, Path]) -> UaqData:
+def _with_language(data: UaqData, language: str, paths: Mapping[_Place, Path]) -> UaqData:
     choices: list[ChoiceItem] = []
     items: list[UaqItem] = []
-    shots: dict[str, dict[tuple[str, QuestionType], tuple[UaqItem, ...]]] = {
-        "examples": {},
-        "clue_examples": {},
+    shots: dict[str, Any] = {
+        "examples": {**data.examples},
+        "clue_examples": {**data.clue_examples},
     }
     for (content, question_type, _), path in paths.items():
         if content == "choices":
             rows = _unique(_rows(path, ChoiceItem, language=language, type=question_type))
             choices += [row for _, row in rows.values()]
     # False options by id: they tell where a dilemma's options part.
-    offered: dict[str, list[str]] = {}
+    offered: defaultdict[str, list[str]] = defaultdict(list)
     for choice in choices:
         for qid in choice.relevant:
-            offered.setdefault(qid, []).extend(choice.options)
+            offered[qid] += choice.options
     for (content, question_type, kind), path in paths.items():
+        place = language, question_type
         if content in shots:
-            shots[content][language, question_type] = tuple(
-                _item(where, row, language, question_type, _kind_of(row), row, offered)
+            shots[content][place] = tuple(
+                _item(where, row, place, _kind_of(row), row, offered)
                 for where, row in _rows(path, _Question)
             )
         elif content == "questions" and kind is not None:
@@ -290,8 +283,9 @@ def _read_language(language: str, paths: Mapping[_Place, Path]) -> UaqData:
             with_clues = _unique(_rows(explained, _Question)) if explained else {}
             for qid, (where, row) in _unique(_rows(path, _Question)).items():
                 _, clues = with_clues.get(qid, ("", None))
-                items.append(_item(where, row, language, question_type, kind, clues, offered))
-    return UaqData(tuple(items), tuple(choices), shots["examples"], shots["clue_examples"])
+                items.append(_item(where, row, place, kind, clues, offered))
+    items, choices = [*data.items, *items], [*data.choices, *choices]
+    return replace(data, items=tuple(items), choices=tuple(choices), **shots)
 
 
 def _kind_of(row: _Question) -> Answerability:
@@ -303,34 +297,23 @@ def _kind_of(row: _Question) -> Answerability:
 def _item(
     where: str,
     row: _Question,
-    language: str,
-    question_type: QuestionType,
+    place: tuple[str, QuestionType],
     kind: Answerability,
     with_clues: _Question | None,
     offered: Mapping[str, Sequence[str]],
 ) -> UaqItem:
-    answers = row.answers()
+    answers, (language, question_type) = row.answers(), place
     if (kind is Answerability.ANSWERABLE) != bool(answers):
         expected = "an answer" if not answers else "no answer but 'None'"
-        raise InputError(
-            f"question {row.qid!r} must have {expected}", where=where, hint=_HINT_READING
-        )
+        what = f"question {row.qid!r} must have {expected}"
+        raise InputError(what, where=where, hint=_HINT_READING)
     clues = with_clues.clues(question_type) if with_clues is not None else ()
     options: tuple[str, ...] = ()
     if question_type is QuestionType.DILEMMA:
         known = [*(answer.label for answer in answers), *offered.get(row.qid, ())]
         options = dilemma_options(row.question, known, stem=clues[0].question if clues else "")
-    return UaqItem(
-        qid=row.qid,
-        language=language,
-        type=question_type,
-        kind=kind,
-        question=row.question,
-        answers=answers,
-        options=options,
-        clues=clues,
-        triples=tuple(row.triples),
-    )
+    told = row.qid, language, question_type, kind, row.question
+    return UaqItem(*told, answers, options, clues, tuple(row.triples))
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -350,20 +333,22 @@ def write_layout(data: UaqData, folder: AnyPath) -> Path:
         InputError: a file cannot be written.
     """
     root = Path(folder)
-    items = grouped(data.items, lambda item: (item.language, item.type, item.kind))
-    choices = grouped(data.choices, lambda choice: (choice.language, choice.type))
+    rows: Mapping[str, Mapping[Any, Sequence[Any]]] = {
+        "questions": grouped(data.items, lambda item: (item.language, item.type, item.kind)),
+        "choices": grouped(data.choices, lambda one: (one.language, one.type, None)),
+        "examples": {(*key, None): shots for key, shots in data.examples.items()},
+        "clue_examples": {(*key, None): shots for key, shots in data.clue_examples.items()},
+    }
+    rows = {**rows, "clues": rows["questions"]}
+    shapes: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "questions": _question,
+        "examples": _question,
+        "choices": _choice,
+    }
     for language in data.languages:
-        for (content, question_type, kind), path in _paths(root, language, _TASKS).items():
-            key = language, question_type
-            if kind is not None:
-                shape = _with_clues if content == "clues" else _question
-                _write(path, items.get((*key, kind), ()), shape)
-            elif content == "choices":
-                _write(path, choices.get(key, ()), _choice)
-            elif content == "examples":
-                _write(path, data.examples.get(key, ()), _question)
-            else:
-                _write(path, data.clue_examples.get(key, ()), _with_clues)
+        for (content, *key), path in _paths(root, language, _TASKS).items():
+            shape = shapes.get(content, _with_clues)
+            _write(path, rows[content].get((language, *key), ()), shape)
     return root
 
 

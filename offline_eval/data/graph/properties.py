@@ -161,11 +161,8 @@ def profile_properties(
         found.append(profile)
     for name in rules.include:
         if not any(_is_named(profile.iri, [name]) for profile in found):
-            raise InputError(
-                f"the graph has no property {name!r}",
-                where="--include",
-                hint="--dry-run without --include lists them",
-            )
+            hint = "--dry-run without --include lists them"
+            raise InputError(f"the graph has no property {name!r}", where="--include", hint=hint)
     return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
 
 

@@ -162,11 +162,11 @@ class Templates:
         for language, table in value.items():
             if language == "property":
                 continue
-            place, shared = (
-                f"{where}: {language}",
-                dict(table) if isinstance(table, dict) else table,
-            )
-            classes = shared.pop("asks_by_class", {}) if isinstance(shared, dict) else {}
+            place, shared = f"{where}: {language}", table
+            classes: Any = {}
+            if isinstance(table, dict):
+                shared, classes = dict(table), table.get("asks_by_class", {})
+                shared.pop("asks_by_class", None)
             asks = check_model(_Words, classes, where=f"{place}: asks_by_class").root
             self._asks_by_class |= {(language, iri): texts[0] for iri, texts in asks.items()}
             words = _Words.read(shared, (*_SLOTS, "asks"), place)

@@ -333,7 +333,7 @@ class Asker:
             found = each_or_error(partial(_likelihoods, lm, texts), prompts)
             for (case, _, cut), values in zip(some, found, strict=True):
                 if isinstance(values, KnowgateError):
-                    row = failed_row(case, RowError.of(values), cut=cut)
+                    row = case_row(case, cut=cut, error=RowError.of(values))
                 else:
                     letters = likeliest(values, several=case.task in _SEVERAL)
                     likelihoods = tuple(values)
@@ -392,7 +392,7 @@ def _reply_row(
     case: Case, reply: list[Generation] | KnowgateError, form: AnswerForm, *, cut: bool = False
 ) -> ConflictRow:
     if isinstance(reply, KnowgateError):
-        return failed_row(case, RowError.of(reply), cut=cut)
+        return case_row(case, cut=cut, error=RowError.of(reply))
     return read_reply(case, reply[0].text, form, cut=cut)
 
 
@@ -401,7 +401,7 @@ def read_reply(case: Case, reply: str, form: AnswerForm, *, cut: bool = False) -
     if case.task is Task.KF:
         assert case.evidence is not None
         copied = names_answer(reply, case.instance.evidence[case.evidence].sentences)
-        return _row(case, response=reply, cut=cut, correct=copied)
+        return case_row(case, response=reply, cut=cut, correct=copied)
     if form == "free":
         return _chosen_row(case, free_letters(reply, case.instance), response=reply, cut=cut)
     letters = MultipleChoice.parse(reply, [option.text for option in case.instance.options])
@@ -438,22 +438,12 @@ def _judged(
     return found
 
 
-def _row(case: Case, **fields: Any) -> ConflictRow:
-    return ConflictRow(
-        row_id=case.row_id,
-        system=case.system,
-        task=case.task,
-        evidence=case.evidence,
-        key=case.instance.key,
-        **fields,
-    )
+def case_row(case: Case, **fields: Any) -> ConflictRow:
+    """Make the row of a planned question; what is not given of it is as without an answer."""
+    own = {"row_id": case.row_id, "key": case.instance.key, "right": right_letters(case)}
+    place = {"system": case.system, "task": case.task, "evidence": case.evidence}
+    return ConflictRow.model_validate({**own, **place, **fields})
 
 
 def _chosen_row(case: Case, letters: tuple[str, ...] | None, **fields: Any) -> ConflictRow:
-    right = right_letters(case)
-    return _row(case, letters=letters, right=right, correct=letters == right, **fields)
-
-
-def failed_row(case: Case, error: RowError, *, cut: bool = False) -> ConflictRow:
-    """Return the row of a planned question without an answer."""
-    return _row(case, right=right_letters(case), cut=cut, error=error)
+    return case_row(case, letters=letters, correct=letters == right_letters(case), **fields)

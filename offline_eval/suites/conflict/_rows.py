@@ -11,11 +11,11 @@ from pydantic import Field
 
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
+from ...data.answers.occurrences import occurrences
 from ...judging.multiple_choice import MultipleChoice
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
-from ..names import occurrences
 from ..parts import MODEL_SYSTEM
 from .items import CHOICE_TASKS, EvidenceKind, Task
 

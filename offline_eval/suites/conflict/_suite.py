@@ -29,12 +29,12 @@ from ..parts import (
     SuiteSettings,
     System,
     Work,
-    check_replies,
     guarded_row,
+    take_replies,
 )
 from ._answering import (
     Asker,
-    failed_row,
+    case_row,
     make_instances,
     read_replies,
 )
@@ -171,23 +171,16 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         self, settings: ConflictSettings, cases: Sequence[Any], given: Sequence[System]
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
-        check_replies(given, settings.replies)
         for system in given:
             if system.guard is not None and system.name in SYSTEMS:
-                raise InputError(
-                    f"a guard cannot be called {system.name!r}",
-                    where="guards",
-                    hint="give it another name",
-                )
+                what = f"a guard cannot be called {system.name!r}"
+                raise InputError(what, where="guards", hint="give it another name")
         logged = any(isinstance(one.model, LoggedReplies) for one in given)
         if (logged or settings.replies is not None) and _beliefs(settings, cases) != "given":
             raise InputError(
                 "logged replies cannot be asked for beliefs", where="beliefs", hint="use given"
             )
-        if settings.replies is not None:
-            log = read_replies(settings.replies)
-            for system in given:
-                system.model = log
+        take_replies(given, settings.replies, read_replies)
         return given
 
     def begin(
@@ -312,7 +305,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         own = {"row_id": self.row_id(case, system.name)}
         if system.guard is not None:
             own["system"] = system.name
-        return failed_row(case, RowError.of(error)).model_copy(update=own)
+        return case_row(case, error=RowError.of(error)).model_copy(update=own)
 
     def dry_run(
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]

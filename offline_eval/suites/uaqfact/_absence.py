@@ -16,8 +16,8 @@ from typing import Literal
 
 from ....guard.abstention import AbstentionDetector
 from ....guard.abstention.detector import load_rule
+from ...data.answers.occurrences import occurrences
 from ...data.graph.items import QuestionType, UaqItem
-from ..names import occurrences
 
 _SPACES = re.compile(r"\s+")
 _CURLY = str.maketrans("‘’ʼ", "'''")

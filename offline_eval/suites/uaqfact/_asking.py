@@ -23,6 +23,7 @@ from ...run import RowError, Stored
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
+from ...run.table import TableSpec
 from ...systems.logged_replies import Entry, LoggedReplies
 from .._prompts import PromptSet, fits, option_likelihoods
 from ..parts import MODEL_SYSTEM
@@ -92,6 +93,10 @@ class UaqRow(Stored):
     def task(self) -> int:
         """1, 2 or 3."""
         return {"question": 1, "choice": 2}.get(self.form, 3)
+
+
+HINT = "run `knowgate eval uaqfact` again into another folder"
+ROWS = TableSpec("rows", UaqRow, "row_id", hint=HINT)
 
 
 def row_id(system: str, form: str, key: str) -> str:

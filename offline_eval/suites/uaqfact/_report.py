@@ -1,6 +1,6 @@
 """The report of a run of this suite: its sentences and sections.
 
-run folder ─► checked_run ─► UaqSummary ─► uaqfact_document ─► a file per format
+run folder ─► UaqRun ─► UaqSummary ─► uaqfact_document ─► a file per format
 """
 
 from __future__ import annotations

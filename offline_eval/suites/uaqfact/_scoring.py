@@ -14,8 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
+from ...run import Run
 from ...run.grouping import grouped
 from ..parts import MODEL_SYSTEM
 from ._absence import (
@@ -36,7 +36,7 @@ from ._absence import (
     strict_refusals,
     without_answers,
 )
-from ._asking import QUESTIONS, TASK3_FORMS, Form, UaqManifest, UaqRow, links
+from ._asking import HINT, QUESTIONS, ROWS, TASK3_FORMS, Form, UaqManifest, UaqRow, links
 
 _LEVEL, _RESAMPLES = 0.95, 1000
 
@@ -163,56 +163,36 @@ def _interval(values: NDArray[np.float64], n: int) -> Interval:
     return Interval(value, min(value, float(low)), max(value, float(high)), n)
 
 
-_HINT = "run `knowgate eval uaqfact` again into another folder"
-
-
-@dataclass(frozen=True, slots=True)
 class UaqRun:
     """A checked run.
+
+    Args:
+        run: opened to read, with a `UaqManifest`.
 
     Attributes:
         manifest: of the run.
         data: the questions that were asked.
         rows: in the order in which they were stored; an unfinished run has fewer than the
             manifest says.
-    """
-
-    manifest: UaqManifest
-    data: UaqData
-    rows: tuple[UaqRow, ...]
-
-    @property
-    def tasks(self) -> tuple[int, ...]:
-        """The tasks that were asked for."""
-        return tuple(self.manifest.settings["tasks"])
-
-
-def checked_run(
-    folder: Path, manifest: UaqManifest, places: Sequence[tuple[str, UaqRow]]
-) -> UaqRun:
-    """Check that the parts of a run belong together.
-
-    Args:
-        folder: of the run, with its questions.
-        manifest: of the run.
-        places: `file:line` and row.
 
     Raises:
         InputError: a row names no system or question of the run, or the questions are broken.
     """
-    settings = manifest.settings
-    data = UaqData.read(
-        folder / QUESTIONS, languages=settings["languages"], tasks=settings["tasks"]
-    )
-    known = {item.key for item in data.items} | {choice.key for choice in data.choices}
-    for where, row in places:
-        if row.system not in manifest.systems:
-            raise InputError(f"the run has no system {row.system[:60]!r}", where=where, hint=_HINT)
-        if row.key not in known:
-            raise InputError(
-                f"row {row.row_id[:80]!r} answers no question of the run", where=where, hint=_HINT
-            )
-    return UaqRun(manifest, data, tuple(row for _, row in places))
+
+    def __init__(self, run: Run) -> None:
+        manifest = self.manifest = cast(UaqManifest, run.manifest)
+        languages, tasks = manifest.settings["languages"], manifest.settings["tasks"]
+        data = self.data = UaqData.read(run.folder / QUESTIONS, languages=languages, tasks=tasks)
+        known = {item.key for item in data.items} | {choice.key for choice in data.choices}
+        places = run[ROWS].places()
+        for where, row in places:
+            what = f"the run has no system {row.system[:60]!r}"
+            if row.system in manifest.systems:
+                what = f"row {row.row_id[:80]!r} answers no question of the run"
+                if row.key in known:
+                    continue
+            raise InputError(what, where=where, hint=HINT)
+        self.rows = tuple(row for _, row in places)
 
 
 ALL = "all"

@@ -20,7 +20,7 @@ from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, check_replies, guarded_row
+from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, guarded_row, take_replies
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,
@@ -40,7 +40,7 @@ from ._asking import (
     uaqfact_prompts,
 )
 from ._report import UaqSummary, uaqfact_document
-from ._scoring import checked_run
+from ._scoring import UaqRun
 
 # Questions asked at one time: what a kill can cost.
 _AT_ONCE = 64
@@ -149,13 +149,9 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
         del cases
-        check_replies(given, settings.replies)
+        take_replies(given, settings.replies, read_replies)
         if any(one.guard is not None for one in given) and 3 not in settings.tasks:
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
-        if settings.replies is not None:
-            log = read_replies(settings.replies)
-            for system in given:
-                system.model = log
         embedded = given[0].source == EMBEDDED
         prompts = uaqfact_prompts(settings.prompts)
         if embedded and settings.prompts is None:
@@ -245,11 +241,11 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     def check(self, run: SuiteRun[UaqRow]) -> None:
         """Check that every row belongs to a question and a system of the run."""
         super().check(run)
-        checked_run(run.folder, run.manifest, run.run[self.rows].places())
+        UaqRun(run.run)
 
     def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
         """Compute the numbers."""
-        return UaqSummary(checked_run(run.folder, run.manifest, run.run[self.rows].places()))
+        return UaqSummary(UaqRun(run.run))
 
     def report(self, summary: UaqSummary) -> Document:
         """Write the report."""

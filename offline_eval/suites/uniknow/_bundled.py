@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from ...data.answers.matching import holds_answer
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
-from ._cases import PromptSet, Question, prompt_text
-from ._matching import holds_answer
+from ._cases import PromptSet, Question
 
 
 class CannotBuildError(Exception):
@@ -70,10 +70,9 @@ def microworld_questions(*, seed: int = 0) -> tuple[Question, ...]:
     """
     world = default_world()
     rng = Random(f"uniknow/phrasings/{seed}")  # noqa: S311
-    questions = []
-    for fact in world.facts:
-        asked = rng.choice(world.questions(fact, held_out=True))
-        question = Question(
+    drawn = [(fact, rng.choice(world.questions(fact, held_out=True))) for fact in world.facts]
+    return tuple(
+        Question(
             id=asked.id,
             question=asked.text,
             answers=(asked.answer, *asked.aliases),
@@ -81,13 +80,13 @@ def microworld_questions(*, seed: int = 0) -> tuple[Question, ...]:
             group=fact.subject,
             sources=(world.document_for(fact).text,),
         )
-        questions.append(question)
-    return tuple(questions)
+        for fact, asked in drawn
+    )
 
 
-def fact_of(world: World, question: Question) -> Fact:
+def fact_of(question: Question) -> Fact:
     """Return the fact that a question of the microworld asks for; else raise KeyError."""
-    return world.fact(question.id.rpartition(".q")[0])
+    return default_world().fact(question.id.rpartition(".q")[0])
 
 
 def microworld_contexts(seed: int) -> Makers:
@@ -96,22 +95,18 @@ def microworld_contexts(seed: int) -> Makers:
 
     def contradicting(question: Question, plausible: bool) -> Stated:
         """The same document with another value of the same kind, or an absurd one."""
-        fact = fact_of(world, question)
+        fact = fact_of(question)
         value = world.contradicting_value(fact, plausible=plausible)
         aliases = world.aliases(value, fact.value_kind) if plausible else ()
         return world.contradiction(fact, plausible=plausible).text, (value, *aliases)
 
     def random(question: Question) -> Iterator[str]:
         """Documents that name neither the subject nor the value."""
-        fact = fact_of(world, question)
+        fact = fact_of(question)
         rng = Random(f"uniknow/random/{seed}/{fact.id}")  # noqa: S311
         return (world.irrelevant_document(fact, "random", rng).text for _ in range(_DRAWS))
 
-    return Makers(_own_text, contradicting, random)
-
-
-def _own_text(question: Question) -> Stated:
-    return question.sources[0], question.answers
+    return Makers(lambda question: (question.sources[0], question.answers), contradicting, random)
 
 
 FACTS = "facts"
@@ -160,8 +155,8 @@ def listed_facts() -> Mapping[str, _ListedFact]:
         name, *questions, listed, passage, other = line.split(" ; ")
         answers = tuple(listed.split(" | "))
         passage = passage.replace(answers[0], "{answer}")
-        source = content["singles"]["source"]
-        found.append(_ListedFact(name, name, source, tuple(questions), passage, answers, (other,)))
+        about = name, name, content["singles"]["source"], tuple(questions)
+        found.append(_ListedFact(*about, passage, answers, (other,)))
     return {fact.id: fact for fact in found}
 
 
@@ -214,8 +209,13 @@ def fact_contexts(seed: int) -> Makers:
 
     def contradicting(question: Question, plausible: bool) -> Stated:
         """The same passage with another answer of the relation, or of another one."""
-        fact = listed[question.id]
-        shuffled = list(fact.others if plausible else _answers_beyond(question))
+        fact, relation = listed[question.id], question.id.partition(".")[0]
+        beyond = {
+            one.answers[0]: None
+            for one in listed.values()
+            if one.id.partition(".")[0] != relation and not holds_answer(one.text, fact.answers)
+        }
+        shuffled = list(fact.others if plausible else beyond)
         Random(f"uniknow/other/{seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
         for other in shuffled:
             text = fact.stating(other)
@@ -230,17 +230,7 @@ def fact_contexts(seed: int) -> Makers:
         Random(f"uniknow/random/{seed}/{question.id}").shuffle(texts)  # noqa: S311
         return texts
 
-    return Makers(_own_text, contradicting, random)
-
-
-def _answers_beyond(question: Question) -> dict[str, None]:
-    """Return the answers of other relations whose passages do not hold the question's answer."""
-    own = question.id.partition(".")[0]
-    return {
-        fact.answers[0]: None
-        for fact in listed_facts().values()
-        if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
-    }
+    return Makers(lambda question: (question.sources[0], question.answers), contradicting, random)
 
 
 def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
@@ -254,14 +244,11 @@ def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
     facts the model then says `unknown` to 18; to 11 if the sentence does not mention a context,
     and to 23 if an empty `Context:` follows it, which would no longer be a closed-book prompt.
     """
-    names = [one.name for one in fields(PromptSet)]
-    if os.fspath(spec) == FACTS:
-        return PromptSet(*(prompt_text(f"{FACTS}_{name}") for name in names))
-    if os.fspath(spec) != MICROWORLD:
-        return PromptSet(*map(prompt_text, names[:4]))
-    return PromptSet(
-        closed_book=World.prompt("closed_book"),
-        with_context=World.prompt("with_context"),
-        closed_book_or_unknown=prompt_text("microworld_closed_book_or_unknown"),
-        with_context_or_unknown=World.prompt("with_context_or_unknown"),
-    )
+    spec, folder = os.fspath(spec), Path(__file__).parent / "prompts"
+    start = f"{spec}_" if spec in (MICROWORLD, FACTS) else ""
+    files = {one.name: folder / f"{start}{one.name}.txt" for one in fields(PromptSet)}
+    found = {name: path.read_text("utf-8") for name, path in files.items() if path.is_file()}
+    if spec == MICROWORLD:
+        for name in ("closed_book", "with_context", "with_context_or_unknown"):
+            found[name] = World.prompt(name)
+    return PromptSet(**found)

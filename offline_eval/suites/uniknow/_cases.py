@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, FiniteFloat
@@ -13,8 +12,8 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 from ....calibration import CalibrationRecord
 from ....guard.decision import Scenario
 from ....guard.text import clean_text
+from ...data.answers.matching import is_right
 from ...run import Stored
-from ._matching import is_right
 
 
 class Knowledge(StrEnum):
@@ -25,21 +24,20 @@ class Knowledge(StrEnum):
     UNDEFINED = "undefined"
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeEstimate:
-    """What sampled answers say about one question.
+class KnowledgeEstimate(NamedTuple):
+    """What sampled answers say about one question, under the names that a case has for it.
 
     Attributes:
         knowledge: known, unknown or undefined.
-        right: right answers among those drawn.
-        drawn: answers drawn until that was settled.
-        error: type and message of the model's failure; None if it answered.
+        samples_right: right answers among those drawn.
+        samples_drawn: answers drawn until that was settled.
+        knowledge_error: type and message of the model's failure; None if it answered.
     """
 
     knowledge: Knowledge
-    right: int
-    drawn: int
-    error: str | None = None
+    samples_right: int
+    samples_drawn: int
+    knowledge_error: str | None = None
 
 
 class ContextKind(StrEnum):
@@ -58,6 +56,11 @@ class ContextKind(StrEnum):
     TWO_IN_CONFLICT = "two_in_conflict"
     NONE_OF_K = "none_of_k"
     UNTRUE = "untrue"
+
+    @property
+    def holds_answer(self) -> bool:
+        """Whether the context states what counts as the right answer."""
+        return self.value in ("original", "conflicting", "one_of_k", "two_in_conflict")
 
 
 PAPER_KINDS, BEYOND_KINDS = tuple(ContextKind)[:4], tuple(ContextKind)[4:]
@@ -88,18 +91,18 @@ class Question:
 
 
 class Context(NamedTuple):
-    """The passages in front of a question.
+    """The passages in front of a question, under the names that a case has for them.
 
     Attributes:
         passages: one text, or several for some kinds beyond the paper.
-        answers: what the passages say the answer is, with aliases; empty if they do not say it,
-            or say something untrue.
-        untrue: the false answer of an untrue context; empty for other kinds.
+        context_answers: what the passages say the answer is, with aliases; empty if they do not
+            say it, or say something untrue.
+        untrue_answers: the false answer of an untrue context; empty for other kinds.
     """
 
     passages: tuple[str, ...]
-    answers: tuple[str, ...] = ()
-    untrue: tuple[str, ...] = ()
+    context_answers: tuple[str, ...] = ()
+    untrue_answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,6 @@ class Reply:
     relevance: float | None = None
     confidence: float | None = None
     error: str | None = None
-
-
-_FOLDER = Path(__file__).parent / "prompts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,6 @@ class Dataset:
     questions: tuple[Question, ...]
     prompts: PromptSet
     bundled: str = ""
-
-
-def prompt_text(name: str) -> str:
-    """Return the text of a prompt file of the suite."""
-    return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 
 
 Part = Literal["training", "evaluation"]
@@ -239,27 +234,16 @@ class Case(_OfQuestion):
 
     @classmethod
     def of(
-        cls,
-        question: Question,
-        kind: ContextKind,
-        context: Context,
-        estimate: KnowledgeEstimate,
-        part: Part = "evaluation",
+        cls, question: Question, kind: ContextKind, context: Context, estimate: KnowledgeEstimate
     ) -> Case:
-        """Return the case of a question in a context."""
+        """Return the case of a question in a context, for the evaluation."""
         return cls(
             case_id=f"{question.dataset}/{question.id}/{kind.value}",
-            part=part,
             question_id=question.id,
             **{name: getattr(question, name) for name in _OF_QUESTION},
             context_kind=kind,
-            passages=context.passages,
-            context_answers=context.answers,
-            untrue_answers=context.untrue,
-            knowledge=estimate.knowledge,
-            samples_right=estimate.right,
-            samples_drawn=estimate.drawn,
-            knowledge_error=estimate.error,
+            **context._asdict(),
+            **estimate._asdict(),
         )
 
     @property

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from ....guard.contracts import LanguageModel, TextEmbedder
+from ....guard.contracts import TextEmbedder
 from ....guard.engine import BiEncoderScorer
+from ...data.answers.alternatives import StatedAnswer, implausible, plausible, replace_answer
 from ...run import Stored
 from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...testbed import default_world
-from .._prompts import WindowedModel
 from ..parts import stage_progress
-from ._alternatives import StatedAnswer, implausible, plausible, replace_answer, stated_answer
 from ._bundled import (
     FACTS,
     MICROWORLD,
@@ -33,18 +31,23 @@ from ._windows import WINDOW_WORDS, NearestPassages, best_window, word_weights
 
 
 def text_contexts(
-    stated: Mapping[str, StatedAnswer], nearest: NearestPassages, seed: int
+    questions: Sequence[Question],
+    stated: Mapping[str, StatedAnswer],
+    nearest: NearestPassages,
+    seed: int,
 ) -> Makers:
     """Make contexts from the questions' own sources.
 
     Args:
+        questions: all of the data set.
         stated: answers in their original contexts, by question.
         nearest: knows how much alike questions are.
         seed: of all random choices.
     """
     alike = grouped(stated.values(), lambda one: one.shape.form)
     of_kind = grouped(stated.values(), lambda one: one.shape.kind)
-    group_of = {one.window: one.question.group for one in reversed([*stated.values()])}
+    held = [one for one in questions if one.id in stated]
+    group_of = {stated[one.id].window: one.group for one in reversed(held)}
 
     def stated_of(question: Question) -> StatedAnswer:
         if question.id not in stated:
@@ -57,7 +60,7 @@ def text_contexts(
         """The same window with another answer of the same sort, or of a wrong kind."""
         own = stated_of(question)
         if likely:
-            proposed = plausible(own, alike[own.shape.form], nearest, seed=seed)
+            proposed = plausible(own, alike[own.shape.form], nearest.likeness, seed=seed)
         else:
             proposed = implausible(own, of_kind, seed=seed)
         if not proposed:
@@ -88,15 +91,11 @@ def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer
     for one in questions:
         window = best_window(one.question, one.answers, one.sources, weight, words=words)
         if window is not None:
-            found[one.id] = stated_answer(one, window)
+            found[one.id] = StatedAnswer.first(one.id, one.question, one.answers, window)
     return found
 
 
-_LEAST_WORDS = 10
 PASSAGES = 4
-# Share of the free tokens that is used: windows differ, and blank lines join them.
-_MARGIN = 0.9
-_SAMPLED_SOURCES = 200
 
 
 class ContextProblem(Stored):
@@ -158,7 +157,7 @@ def build_contexts(
         asked += [one.text for one in own.values()]
     nearest = NearestPassages(texts, asked, encoder, on_progress)
     bundled = {MICROWORLD: microworld_contexts, FACTS: fact_contexts}.get(dataset.bundled)
-    makers = text_contexts(own, nearest, seed) if bundled is None else bundled(seed)
+    makers = text_contexts(questions, own, nearest, seed) if bundled is None else bundled(seed)
     # The place of the right passage is balanced: each is used equally often, give or take one.
     order = [question.id for question in questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
@@ -236,31 +235,3 @@ class _Builder:
             passages = [*passages, *without_answer(question, random, far)]
         Random(f"uniknow/order/{self.seed}/{question.id}").shuffle(passages)  # noqa: S311
         return passages
-
-
-def fitting_size(
-    lm: LanguageModel, dataset: Dataset, *, answer_tokens: int, passages: int, several: bool
-) -> tuple[int, int]:
-    """Return words and passages of contexts that the model can read with the question.
-
-    Args:
-        lm: a model that does not state its context window gets passages of the usual length.
-        dataset: whose sources, questions and prompts are measured.
-        answer_tokens: kept free for the answer.
-        passages: wanted in contexts with several.
-        several: whether there will be such contexts; two of them then have to fit.
-    """
-    sources = [text for question in dataset.questions for text in question.sources]
-    if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
-        return WINDOW_WORDS, passages
-    per_word = sorted(
-        len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
-    )
-    # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
-    high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
-    questions = [question.question for question in dataset.questions]
-    prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
-    asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
-    room = max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))
-    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
-    return words, max(2, min(passages, room // words))

@@ -18,6 +18,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -31,20 +32,19 @@ from ....calibration.risk import RiskTarget, fit_policy
 from ....calibration.risk.certificate import Evidence
 from ....calibration.risk.fit import PolicyBinding
 from ....calibration.risk.learned_path import forecast_path
-from ....calibration.risk.risks import PathPoint
 from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Route
-from ....guard.errors import InputError, KnowgateError, SignalValueError
-from ....guard.fingerprint import Fingerprint
+from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.policy import Policy
 from ....guard.routing import Calibrator, Signals, decide_route
+from ...data.answers.matching import is_right
 from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
 from ..parts import measuring_guard
 from ._cases import Case, Method, QuestionKey, Reply, UniKnowSignal
-from ._matching import is_right
+from ._texts import TEXTS
 
 
 class SignalMeter:
@@ -70,22 +70,16 @@ class SignalMeter:
         self.scorer, self.estimator, self.aggregator = scorer, estimator, aggregator
         self.found: dict[str, UniKnowSignal] = {}
         self._naive = naive
-        self._confidences: dict[QuestionKey, Confidence] = {}
         self._guard = measuring_guard(scorer, aggregator, mode="shadow")
 
     def remember(self, signals: Iterable[UniKnowSignal]) -> None:
         """Add what was measured before, so that it is not measured again."""
-        for signal in signals:
-            self.found[signal.case_id] = signal
-            if signal.raw_confidence is not None and signal.closed_book is not None:
-                confidence = Confidence(signal.raw_confidence, signal.closed_book)
-                self._confidences[signal.question_key] = confidence
+        self.found |= {signal.case_id: signal for signal in signals}
 
     def signals(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; what failed before is measured again."""
         there = {name for name, signal in self.found.items() if signal.complete}
-        if missing := [case for case in cases if case.case_id not in there]:
-            self.measure(missing)
+        self.measure([case for case in cases if case.case_id not in there])
         return [self.found[case.case_id] for case in cases]
 
     def measure(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
@@ -96,12 +90,13 @@ class SignalMeter:
         estimated, replies = self._estimated(cases), self._naive(cases)
         measured = []
         for case, decision, found, reply in zip(cases, decisions, estimated, replies, strict=True):
-            errors = [reply.error]
+            known, errors = None, [reply.error]
             if isinstance(found, KnowgateError):
                 errors.insert(0, str(RowError.of(found)))
+            else:
+                known = found
             if decision.raw_relevance is None:
                 errors.insert(0, f"SignalError: relevance signal: {decision.reason}")
-            known = None if isinstance(found, KnowgateError) else found
             signal = UniKnowSignal(
                 case_id=case.case_id,
                 **case.about,
@@ -123,25 +118,24 @@ class SignalMeter:
 
     def _estimated(self, cases: Sequence[Case]) -> list[Confidence | KnowgateError]:
         """Return the confidence of each case; each question is asked once."""
-        new = {
-            case.question_key: case.question
-            for case in cases
-            if case.question_key not in self._confidences
+        found: dict[QuestionKey, Confidence | KnowgateError] = {
+            one.question_key: Confidence(one.raw_confidence, one.closed_book)
+            for one in self.found.values()
+            if one.raw_confidence is not None and one.closed_book is not None
         }
+        new = {case.question_key: case.question for case in cases if case.question_key not in found}
         many: Any = getattr(self.estimator, "estimate_many", None)
 
         def call(questions: Sequence[str]) -> Sequence[Confidence | KnowgateError]:
             if many is None:
                 return [self.estimator.estimate(question) for question in questions]
-            found: Sequence[Confidence | KnowgateError] = many(questions, on_error="return")
-            return found
+            estimated: Sequence[Confidence | KnowgateError] = many(questions, on_error="return")
+            return estimated
 
-        found: dict[QuestionKey, Confidence | KnowgateError] = {**self._confidences}
         for key, one in zip(new, each_or_error(call, list(new.values())), strict=True):
             usable = isinstance(one, KnowgateError) or 0.0 <= one.value <= 1.0
-            found[key] = (
-                one if usable else SignalValueError("confidence", "the value is not in [0, 1]")
-            )
+            wrong = SignalValueError("confidence", "the value is not in [0, 1]")
+            found[key] = one if usable else wrong
         return [found[case.question_key] for case in cases]
 
 
@@ -159,28 +153,24 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
     """
 
     def answer(cases: Sequence[Case]) -> list[Reply]:
-        signals = meter.signals(cases)
-        decided = [decide_signals(policy, signal) for signal in signals]
-        pairs = zip(cases, decided, strict=True)
-        followed = [case for case, (_, route) in pairs if route is Route.FOLLOW_CONTEXT]
+        decided = [decide_signals(policy, signal) for signal in meter.signals(cases)]
+        routes = zip(cases, decided, strict=True)
+        followed = [case for case, (_, route) in routes if route is Route.FOLLOW_CONTEXT]
         replies = iter(base(followed) if followed else [])
         found = []
-        for signal, (measured, route) in zip(signals, decided, strict=True):
+        for case, (measured, route) in zip(cases, decided, strict=True):
             chosen = Reply("", abstained=True)
             if route is Route.FOLLOW_CONTEXT:
                 chosen = next(replies)
             elif route is Route.ANSWER:
-                chosen = Reply((signal.closed_book or "").strip(), abstained=False)
-            error = chosen.error
+                memory = meter.found[case.case_id].closed_book or ""
+                chosen = Reply(memory.strip(), abstained=False)
             if measured.failed:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))
-                error = f"SignalError: {names} could not be measured"
-            seen: dict[str, Any] = {
-                "relevance": measured.relevance,
-                "confidence": measured.confidence,
-            }
-            found.append(replace(chosen, route=route, error=error, **seen))
+                chosen = replace(chosen, error=f"SignalError: {names} could not be measured")
+            chosen = replace(chosen, relevance=measured.relevance, confidence=measured.confidence)
+            found.append(replace(chosen, route=route))
         return found
 
     return answer
@@ -201,17 +191,14 @@ def calibrated(policy: Policy, signal: UniKnowSignal) -> tuple[float | None, flo
     )
 
 
-_WHO = "of the questions that neither the context nor the model's memory answers"
 # Of the training questions; the rest is worth more in the test.
 _LEARNING_SHARE = 0.25
 
 
 def calibrate_guard(
     signals: Sequence[UniKnowSignal],
+    binding: PolicyBinding,
     *,
-    scorer: Fingerprint,
-    estimator: Fingerprint,
-    aggregator: str,
     risk: float = 0.1,
     delta: float = 0.1,
 ) -> Policy:
@@ -219,17 +206,13 @@ def calibrate_guard(
 
     Args:
         signals: of training questions, in any order.
-        scorer: fingerprint of what measured relevance.
-        estimator: fingerprint of what measured confidence.
-        aggregator: how passage scores became one value.
+        binding: what measured them.
         risk: share of such questions that may be let through, in (0, 1).
         delta: probability in (0, 1) that the guarantee fails by chance.
 
     Raises:
-        InputError: `risk` or `delta` is out of its range.
+        ValueError: `risk` or `delta` is out of its range.
     """
-    require_share("risk", risk)
-    require_share("delta", delta)
     # Sums of floats depend on their order.
     usable = sorted((one for one in signals if one.complete), key=lambda signal: signal.case_id)
     # Question by question, whatever their groups: the testing part must be a sample of all
@@ -239,36 +222,37 @@ def calibrate_guard(
     Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
     first = set(keys[: round(_LEARNING_SHARE * len(keys))])
     learning = [signal for signal in usable if signal.question_key in first]
-    testing = [signal for signal in usable if signal.question_key not in first]
     relevance, confidence = _calibrators(learning)
     records = {one.case_id: _record(one, relevance, confidence) for one in usable}
+    testing = [signal for signal in usable if signal.question_key not in first]
     tested = [records[name] for name in _one_per_question(testing)]
-    binding = PolicyBinding(
-        scorer=scorer,
-        estimator=estimator,
-        aggregator=aggregator,
-        relevance_calibrator=relevance,
-        confidence_calibrator=confidence,
-        created_by=f"knowgate {__version__}",
-    )
-    # Letting one of them through costs 1 by either route: the mean cost is their share.
-    targets = [RiskTarget("cost", risk)]
     forecasts = forecast_path(
         [records[one.case_id] for one in learning],
         RiskTarget("selective", risk),
         delta=delta,
         questions=len(tested),
     )
-    path = tuple(point for point, _, _ in forecasts)
-    policy = fit_policy(tested, targets, delta=delta, path=path, binding=binding).policy
+    binding = replace(
+        binding,
+        relevance_calibrator=relevance,
+        confidence_calibrator=confidence,
+        created_by=f"knowgate {__version__}",
+    )
+    # Letting one of them through costs 1 by either route: the mean cost is their share.
+    targets = [RiskTarget("cost", risk)]
+    fit = partial(fit_policy, tested, targets, delta=delta, binding=binding)
+    path, everything = [point for point, _, _ in forecasts], list(records.values())
+    policy = fit(path=path).policy
     promise = policy.guarantee
     if promise is not None and promise.chosen is not None:
-        # All certified points keep the promise together. Ending at the best of them, the same
-        # test gives its figures.
-        path = _to_the_best(path[: promise.chosen + 1], list(records.values()))
-        policy = fit_policy(tested, targets, delta=delta, path=path, binding=binding).policy
+        # All certified points keep the promise together. Ending at the one that routes most cases
+        # rightly, of equals the strictest, the same test gives its figures.
+        evidence = Evidence.of(everything)
+        wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
+        right = (evidence.route_codes(path[: promise.chosen + 1]) == wanted).sum(axis=1)
+        policy = fit(path=path[: int(right.argmax()) + 1]).policy
     # Live questions are not only those that neither side answers.
-    compared = CalibrationRecord.one_per_question(list(records.values()))
+    compared = CalibrationRecord.one_per_question(everything)
     return policy.model_copy(
         update={
             "guarantee": _in_words(policy.guarantee),
@@ -276,19 +260,6 @@ def calibrate_guard(
             "calibration_set_sha256": _sha256(usable),
         }
     )
-
-
-def require_share(name: str, value: float) -> None:
-    """Check that a risk or a probability can be tested.
-
-    Raises:
-        InputError: it is not within (0, 1), or too near an end; `name` is named.
-    """
-    try:
-        RiskTarget("cost", value)
-    except ValueError:
-        what = f"must be between 0 and 1, not {value}"
-        raise InputError(what, where=name, hint="use 0.1") from None
 
 
 def _calibrators(learning: Sequence[UniKnowSignal]) -> tuple[Calibrator, Calibrator]:
@@ -321,36 +292,12 @@ def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[str]:
     return [min((one.case_id for one in some), key=_hash) for some in by_question.values()]
 
 
-def _to_the_best(
-    path: Sequence[PathPoint], cases: Sequence[CalibrationRecord]
-) -> tuple[PathPoint, ...]:
-    """Return the path up to the point that routes most cases rightly, of equals the strictest."""
-    evidence = Evidence.of(cases)
-    wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
-    right = (evidence.route_codes(path) == wanted).sum(axis=1)
-    return tuple(path[: int(right.argmax()) + 1])
-
-
 def _in_words(found: Guarantee | None) -> Guarantee:
     """The guarantee, speaking of the questions that it is about."""
     assert found is not None
-    share, sure = f"at most {found.risk:g} {_WHO}", f"with confidence {1 - found.delta:g}"
-    if found.certified:
-        words = f"{share} are let through, {sure}"
-    else:
-        words = (
-            f"no thresholds were certified to let through {share}, {sure}: everything is "
-            "abstained from"
-        )
-        if found.n and found.more_questions is not None:
-            words += f"; about {found.more_questions} more training questions of theirs would help"
-    return found.model_copy(
-        update={
-            "statement": words,
-            "loss": "let through although neither context nor memory has the answer",
-            "population": f"new ones {_WHO}, drawn like the training questions",
-        }
-    )
+    names = ("statement", "loss", "population")
+    words = {name: TEXTS.text(f"guarantee_{name}", found) for name in names}
+    return found.model_copy(update=words)
 
 
 def _sha256(signals: Sequence[UniKnowSignal]) -> str:

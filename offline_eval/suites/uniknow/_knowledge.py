@@ -6,28 +6,31 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from ....guard.contracts import Generation, LanguageModel
-from ....guard.errors import InputError, KnowgateError
+from ....guard.contracts import LanguageModel
+from ....guard.errors import KnowgateError
+from ....guard.read_models import CheckedSettings
 from ....guard.signals.confidence.stopping import CurtailedSampling
+from ...data.answers.matching import is_right
 from ...run import RowError, Stored
 from ...run.calls import OnProgress, generate_each
 from ...run.grouping import grouped
 from ...run.table import SharedLog
 from ..parts import stage_progress
 from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
-from ._matching import is_right
 
 # Prompts per call of the model: what a kill can cost, and what one failure can affect.
 _PROMPTS_PER_CALL = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+@dataclass(frozen=True)
+class Sampling(CheckedSettings):
     """How closed-book answers are sampled, and when they settle what a model knows.
 
     A question is known if at least the share `tau` of `n` answers is right, unknown if none
@@ -51,40 +54,29 @@ class Sampling:
         True
     """
 
-    n: int = 10
-    tau: float = 0.7
-    temperature: float = 1.0
+    n: Annotated[int, Field(ge=1)] = 10
+    tau: Annotated[float, Field(gt=0, le=1)] = 0.7
+    temperature: Annotated[float, Field(gt=0)] = 1.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InputError("must be above 0, or all samples are equal", where="temperature")
-        try:
-            CurtailedSampling(self.n, self.tau)
-        except ValueError as error:
-            raise InputError(str(error), where="n, tau") from None
 
     def verdict(self, right: int, drawn: int) -> Knowledge | None:
         """Return what `drawn` answers settle, `right` of them right; None if nothing yet."""
-        rule, wrong = CurtailedSampling(self.n, self.tau), drawn - right
+        rule = CurtailedSampling(self.n, self.tau)
         if right >= rule.matches_needed:
             return Knowledge.KNOWN
-        if right and wrong >= rule.misses_needed:
+        if right and drawn - right >= rule.misses_needed:
             return Knowledge.UNDEFINED
         return Knowledge.UNKNOWN if drawn >= self.n else None
 
-    def next_wave(self, right: int, drawn: int) -> int:
-        """Return the number of answers that every outcome still needs; 0 when it is settled."""
-        if self.verdict(right, drawn) is not None:
-            return 0
-        rule, wrong = CurtailedSampling(self.n, self.tau), drawn - right
-        to_undefined = max(0, rule.misses_needed - wrong) + (0 if right else 1)
-        waves = [to_undefined] if to_undefined else []
-        if wrong < rule.misses_needed:
-            waves.append(rule.matches_needed - right)
-        if not right:
-            waves.append(self.n - drawn)
-        return min(waves)
+
+@lru_cache(maxsize=4096)
+def _next_wave(sampling: Sampling, right: int, drawn: int) -> int:
+    """Return the fewest further answers that settle it in some outcome: all need these."""
+    return next(
+        more
+        for more in range(sampling.n + 1)
+        if any(sampling.verdict(right + of_them, drawn + more) for of_them in range(more + 1))
+    )
 
 
 class EstimateRow(Stored):
@@ -126,9 +118,6 @@ class KnowledgeStore:
         )
         self._found = {(row.key, row.question): row for _, row in self._log.places()}
 
-    def __len__(self) -> int:
-        return len(self._found)
-
     @staticmethod
     def key_for(model: str, prompt: str, sampling: Sampling) -> str:
         """Return the key of estimates of one model under one prompt and settings.
@@ -151,12 +140,12 @@ class KnowledgeStore:
         Raises:
             InputError: the file cannot be written.
         """
-        rows = {}
-        for question, one in estimates:
-            fields = {"key": key, "question": _question_key(question), "question_id": question.id}
-            found = {"knowledge": one.knowledge, "right": one.right, "drawn": one.drawn}
-            rows[key, fields["question"]] = EstimateRow(**fields, **found)
-        new = {entry: row for entry, row in rows.items() if entry not in self._found}
+        new = {}
+        for question, (knowledge, right, drawn, _) in estimates:
+            place = key, _question_key(question)
+            if place not in self._found:
+                about = {"key": key, "question": place[1], "question_id": question.id}
+                new[place] = EstimateRow(**about, knowledge=knowledge, right=right, drawn=drawn)
         self._found |= new
         self._log.append(list(new.values()))
 
@@ -205,30 +194,23 @@ def estimate_knowledge(
     advance = stage_progress(on_progress, "asking what the model knows")
     key = KnowledgeStore.key_for(lm.fingerprint, prompts.closed_book, sampling)
     found: dict[str, KnowledgeEstimate] = {}
-    if store is not None:
-        pairs = ((question.id, store.get(key, question)) for question in questions)
-        found = {name: estimate for name, estimate in pairs if estimate is not None}
-    asked = [_Asked(q, prompts) for q in questions if q.id not in found]
+    asked = []
+    for question in questions:
+        if store is not None and (stored := store.get(key, question)) is not None:
+            found[question.id] = stored
+        else:
+            asked.append(_Asked(question, prompts))
     while open_ones := [one for one in asked if one.question.id not in found]:
-        for wave, drawn, part in _calls(sampling, open_ones):
-            for turn, n, first in _turns(len(part[0].prompts), wave, drawn):
-                rows = generate_each(
-                    lm,
-                    [one.prompts[turn] for one in part],
-                    n=n,
-                    temperature=sampling.temperature,
-                    seed=sampling.seed + first,
-                )
-                for one, row in zip(part, rows, strict=True):
-                    one.take(row)
-            settled = {
-                one.question.id: (one.question, estimate)
+        for part in _calls(sampling, open_ones):
+            _ask(lm, sampling, part)
+            settled = [
+                (one.question, estimate)
                 for one in part
                 if (estimate := one.estimate(sampling)) is not None
-            }
-            found |= {name: estimate for name, (_, estimate) in settled.items()}
+            ]
+            found |= {question.id: estimate for question, estimate in settled}
             if store is not None:
-                store.add(key, [pair for pair in settled.values() if pair[1].error is None])
+                store.add(key, [pair for pair in settled if pair[1].knowledge_error is None])
             advance(len(found), len(questions))
     return {question.id: found[question.id] for question in questions}
 
@@ -242,45 +224,44 @@ class _Asked:
         self.question, self.right, self.drawn = question, 0, 0
         self.error: str | None = None
 
-    def take(self, row: list[Generation] | KnowgateError) -> None:
-        """Count the generations of a wave, or note the error."""
-        if isinstance(row, KnowgateError):
-            self.error = str(RowError.of(row))
-            return
-        self.drawn += len(row)
-        self.right += sum(is_right(one.text, self.question.answers) for one in row)
-
     def estimate(self, sampling: Sampling) -> KnowledgeEstimate | None:
         """Return the estimate once it is settled, or once the model failed."""
         verdict = sampling.verdict(self.right, self.drawn)
-        if self.error is not None:
-            verdict = Knowledge.UNDEFINED
-        if verdict is None:
+        found = verdict if self.error is None else Knowledge.UNDEFINED
+        if found is None:
             return None
-        return KnowledgeEstimate(verdict, self.right, self.drawn, self.error)
+        return KnowledgeEstimate(found, self.right, self.drawn, self.error)
 
 
-def _turns(wordings: int, wave: int, drawn: int) -> Iterator[tuple[int, int, int]]:
-    """Yield wording, number of answers, and number of its first answer, for a wave.
-
-    Example:
-        >>> list(_turns(1, 7, 3)), list(_turns(2, 7, 0)), list(_turns(2, 2, 7))
-        ([(0, 7, 3)], [(0, 4, 0), (1, 3, 0)], [(0, 1, 4), (1, 1, 3)])
-    """
+def _ask(lm: LanguageModel, sampling: Sampling, part: Sequence[_Asked]) -> None:
+    """Draw a wave of answers to questions that are equally far."""
+    first, wordings = part[0], len(part[0].prompts)
+    begin = first.drawn
+    end = begin + _next_wave(sampling, first.right, begin)
     for turn in range(wordings):
-        before = len(range(turn, drawn, wordings))
-        number = len(range(turn, drawn + wave, wordings)) - before
-        if number:
-            yield turn, number, before
+        before, after = (len(range(turn, drawn, wordings)) for drawn in (begin, end))
+        if after == before:
+            continue
+        rows = generate_each(
+            lm,
+            [one.prompts[turn] for one in part],
+            n=after - before,
+            temperature=sampling.temperature,
+            seed=sampling.seed + before,
+        )
+        for one, row in zip(part, rows, strict=True):
+            if isinstance(row, KnowgateError):
+                one.error = str(RowError.of(row))
+                continue
+            one.drawn += len(row)
+            one.right += sum(is_right(reply.text, one.question.answers) for reply in row)
 
 
-def _calls(sampling: Sampling, asked: Sequence[_Asked]) -> list[tuple[int, int, list[_Asked]]]:
-    """Return wave, samples drawn before it, and the questions that need it, per model call."""
+def _calls(sampling: Sampling, asked: Sequence[_Asked]) -> Iterator[list[_Asked]]:
+    """Yield the questions of each call: as many answers drawn, and as many needed."""
     alike = grouped(
-        asked, lambda one: (sampling.next_wave(one.right, one.drawn), one.drawn, len(one.prompts))
+        asked, lambda one: (_next_wave(sampling, one.right, one.drawn), one.drawn, len(one.prompts))
     )
-    return [
-        (wave, drawn, some[start : start + _PROMPTS_PER_CALL])
-        for (wave, drawn, _), some in alike.items()
-        for start in range(0, len(some), _PROMPTS_PER_CALL)
-    ]
+    for some in alike.values():
+        for start in range(0, len(some), _PROMPTS_PER_CALL):
+            yield some[start : start + _PROMPTS_PER_CALL]

@@ -22,17 +22,9 @@ from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
+from ...data.answers.matching import stands_in
 from ...run.grouping import grouped
 from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
-from ._matching import stands_in
-
-_HOLDING_SCENARIOS = (Scenario.CONFLICT, Scenario.AGREEMENT, Scenario.EXTERNAL_ONLY)
-_HOLDING_KINDS = (
-    ContextKind.ORIGINAL,
-    ContextKind.CONFLICTING,
-    ContextKind.ONE_OF_K,
-    ContextKind.TWO_IN_CONFLICT,
-)
 
 
 class Outcome(StrEnum):
@@ -74,7 +66,7 @@ def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
         context: text of its context; without it, no wrong answer counts as taken from a
             context that does not hold the right one.
     """
-    holds = context_holds_answer(row)
+    holds = row.context_kind.holds_answer
     if row.abstained:
         must_answer = holds or row.knowledge is Knowledge.KNOWN
         return Outcome.FALSE_ABSTENTION if must_answer else Outcome.RIGHT_ABSTENTION
@@ -87,13 +79,6 @@ def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
     if holds or (context is not None and stands_in(row.answer, context)):
         return Outcome.CONTEXTUAL
     return Outcome.OTHER if row.knowledge is Knowledge.UNKNOWN else Outcome.PARAMETRIC
-
-
-def context_holds_answer(row: UniKnowRow) -> bool:
-    """Return whether the row's context states what counts as the right answer."""
-    if row.scenario is None:
-        return row.context_kind in _HOLDING_KINDS
-    return row.scenario in _HOLDING_SCENARIOS
 
 
 def question_keys(rows: Sequence[UniKnowRow]) -> list[QuestionKey]:
@@ -119,24 +104,20 @@ _COUNTED = ("em", "acc", "truth", "ans", "abstained", "misled", *Outcome)
 
 
 def _counted(row: UniKnowRow, context: str | None) -> list[bool]:
-    """Return in which of the shares a row counts."""
+    """Return 1 for the row, then in which of the shares it counts."""
     right, outcome = row.right and not row.abstained, outcome_of(row, context)
-    return [
-        row.abstained if row.scenario is Scenario.UNKNOWN else right,
-        right,
-        row.right or row.abstained,
-        not row.abstained,
-        row.abstained,
-        row.misled and not row.abstained and not row.right,
-        *(outcome is one for one in Outcome),
-    ]
+    wanted = row.abstained if row.scenario is Scenario.UNKNOWN else right
+    misled = row.misled and not row.abstained and not row.right
+    answered = [right, row.right or row.abstained, not row.abstained, row.abstained]
+    return [True, wanted, *answered, misled, *(outcome is one for one in Outcome)]
 
 
 class Shares:
     """Shares of some cases by name, each with its interval.
 
     Args:
-        rows: without errors; their questions must be among those of `resamples`.
+        rows: those with errors count in none; the questions of the others must be among those of
+            `resamples`.
         resamples: draws over questions.
         contexts: text of the context by case id without the method.
 
@@ -151,18 +132,18 @@ class Shares:
         self,
         rows: Sequence[UniKnowRow],
         resamples: QuestionResamples,
-        contexts: Mapping[str, str],
+        contexts: Mapping[str, str] | None = None,
     ) -> None:
         counts = np.zeros((resamples.count, 1 + len(_COUNTED)))
-        for row in rows:
-            held = _counted(row, contexts.get(row.case_key))
-            counts[resamples.position(row.question_key)] += [1, *held]
+        for row in measured(rows):
+            held = _counted(row, (contexts or {}).get(row.case_key))
+            counts[resamples.position(row.question_key)] += held
         totals = np.vstack([counts.sum(axis=0), resamples.totals(counts)])
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = totals[:, 1:] / totals[:, :1]
         found = self.sampled = dict(zip(map(str, _COUNTED), shares.T, strict=True))
         found["rely"] = found["ans"] * found["truth"] + (1 - found["ans"]) * found["acc"]
-        self.questions, self.cases = int(np.count_nonzero(counts[:, 0])), len(rows)
+        self.questions, self.cases = int(np.count_nonzero(counts[:, 0])), int(totals[0, 0])
         self.em_questions = self.questions
 
     def __getitem__(self, name: str) -> Interval:
@@ -190,7 +171,9 @@ of the four, undefined if one of them is empty; and `including_agreement`."""
 
 
 def method_shares(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
+    rows: Sequence[UniKnowRow],
+    resamples: QuestionResamples,
+    contexts: Mapping[str, str] | None = None,
 ) -> MethodShares:
     """Compute all shares of one method, over the paper's four kinds of contexts.
 
@@ -199,10 +182,10 @@ def method_shares(
         resamples: draws over questions.
         contexts: text of the context by case id without the method.
     """
-    usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
+    usual = [row for row in rows if row.context_kind in PAPER_KINDS]
     by_scenario = grouped(usual, lambda row: row.scenario)
     found = {
-        scenario.value: Shares(by_scenario.get(scenario, []), resamples, contexts)
+        str(scenario): Shares(by_scenario.get(scenario, []), resamples, contexts)
         for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
     }
     four = [found[scenario] for scenario in SCORED_SCENARIOS]
@@ -240,7 +223,6 @@ def uniknow_metrics(
     *,
     contexts: Mapping[str, str] | None = None,
     bootstrap: int = _DRAWS,
-    seed: int = 0,
 ) -> dict[str, MethodShares]:
     """Compute the metrics of every method among the rows.
 
@@ -249,14 +231,13 @@ def uniknow_metrics(
         contexts: text of the context by case id without the method; distinguishes errors
             that come from a context from invented ones.
         bootstrap: number of draws over questions.
-        seed: of the draws.
 
     Returns:
         By method, in the order in which methods first appear.
     """
-    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
+    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
     return {
-        method: method_shares(own, resamples, contexts or {})
+        method: method_shares(own, resamples, contexts)
         for method, own in grouped(rows, lambda row: row.method).items()
     }
 
@@ -276,21 +257,21 @@ def beyond_rates(rows: Sequence[UniKnowRow], *, bootstrap: int = _DRAWS) -> Beyo
         bootstrap: number of draws over questions.
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
-
-    def rates(rows: Sequence[UniKnowRow]) -> dict[str, Any]:
-        own = measured(rows)
-        found = Shares(own, resamples, {})
-        settled = Shares([row for row in own if row.scenario is not None], resamples, {})
-        named = {"right": found["acc"], "abstained": found["abstained"], "misled": found["misled"]}
-        sizes = {"questions": found.questions, "cases": found.cases}
-        return {**named, "wanted": settled["em"], **sizes}
-
-    by_kind = grouped(rows, lambda row: row.context_kind)
-    return {
-        kind: {name: rates(own) for name, own in grouped(some, lambda row: row.method).items()}
-        for kind in BEYOND_KINDS
-        if (some := by_kind.get(kind))
-    }
+    found: BeyondRates = {}
+    for kind in BEYOND_KINDS:
+        of_kind = (row for row in rows if row.context_kind is kind)
+        for name, own in grouped(of_kind, lambda row: row.method).items():
+            shares = Shares(own, resamples)
+            settled = Shares([row for row in own if row.scenario is not None], resamples)
+            found.setdefault(kind, {})[name] = {
+                "right": shares["acc"],
+                "abstained": shares["abstained"],
+                "misled": shares["misled"],
+                "wanted": settled["em"],
+                "questions": shares.questions,
+                "cases": shares.cases,
+            }
+    return found
 
 
 def paired_difference(
@@ -316,7 +297,7 @@ def paired_difference(
     shared = sorted(sides[0].keys() & sides[1].keys())
     own = [[side[key] for key in shared] for side in sides]
     resamples = QuestionResamples(question_keys(own[0]), resamples=_DRAWS, seed=0)
-    ours, theirs = (method_shares(some, resamples, {}) for some in own)
+    ours, theirs = (method_shares(some, resamples) for some in own)
     found = {name: ours[ALL].minus(theirs[ALL], name) for name in _OVERALL}
     for scenario in (*SCORED_SCENARIOS, ALL):
         found[f"em_{scenario}"] = ours[scenario].minus(theirs[scenario], "em")

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....guard.artefacts import Guarantee
 from ...report.document import as_json
-from ...report.prose import Templates
 from ...run.grouping import grouped, most_frequent
 from ..parts import run_values
 from ._cases import Knowledge
-from ._metrics import MethodShares, beyond_rates, method_values, paired_difference, uniknow_metrics
+from ._metrics import beyond_rates, method_values, paired_difference, uniknow_metrics
+from ._texts import CONTENT
 from .plan import UniKnowRun
 
-CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
-TEXTS = Templates(Path(__file__).parent / "report.txt")
 # Name as in the rows, title, the paper's letter, what model and context know, what is wanted.
 SITUATIONS: Sequence[Mapping[str, str]] = CONTENT["situations"]
 _METHODS: Mapping[str, tuple[str, str]] = {n: tuple(one) for n, one in CONTENT["methods"].items()}
-_ORDER = {name: position for position, name in enumerate(_METHODS)}
+_ORDER = list(_METHODS)
 PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     name: {"rely_nq": None, **found} for name, found in CONTENT["published"]["methods"].items()
 }
-Methods = Mapping[str, MethodShares]
 
 
 def shown_method(name: str) -> tuple[str, str]:
@@ -36,9 +30,9 @@ def shown_method(name: str) -> tuple[str, str]:
     return family, f"{base}, {variant}." if variant and meaning else meaning
 
 
-def in_order(names: Iterable[str]) -> list[str]:
-    """Sort the methods: those of the suite in its order, others by name, ablations last."""
-    return sorted(set(names), key=lambda name: ("@" in name, _ORDER.get(name, 99), name))
+def _rank(name: str) -> tuple[bool, int, str]:
+    """Put methods in order: those of the suite in its own, others by name, ablations last."""
+    return "@" in name, _ORDER.index(name) if name in _ORDER else len(_ORDER), name
 
 
 class UniKnowSummary:
@@ -48,6 +42,7 @@ class UniKnowSummary:
         run: what all this is computed from.
 
     Attributes:
+        asked: number of rows by method.
         questions: in the run.
         groups: documents or subjects that the questions come from.
         knowledge: questions by what the model knows of them.
@@ -61,48 +56,41 @@ class UniKnowSummary:
     """
 
     def __init__(self, run: UniKnowRun) -> None:
-        self.run, rows = run, run.rows
+        self.run, rows = run, sorted(run.rows, key=lambda row: _rank(row.method))
         known = {row.question_key: row.knowledge for row in rows}
         sides = Counter(known.values())
-        self.questions = len(known)
+        self.asked, self.questions = Counter(row.method for row in rows), len(known)
         self.groups = len({(row.dataset, row.group) for row in rows})
         self.knowledge = {kind.value: sides[kind] for kind in Knowledge}
         # The type alone: a message may quote what was asked.
         failed = grouped((row for row in rows if row.error is not None), lambda row: row.method)
         self.failures = {
-            name: most_frequent(str(row.error).partition(":")[0].strip() for row in failed[name])
-            for name in in_order(failed)
+            name: most_frequent(str(row.error).partition(":")[0].strip() for row in own)
+            for name, own in failed.items()
         }
-        metrics = uniknow_metrics(rows, contexts=run.contexts)
-        names = in_order(metrics)
-        self.methods = {name: metrics[name] for name in names if "@" not in name}
-        self.ablations = {name: metrics[name] for name in names if "@" in name}
+        contexts = {key: case.context for key, case in run.cases.items()}
+        metrics = uniknow_metrics(rows, contexts=contexts)
+        self.methods = {name: found for name, found in metrics.items() if "@" not in name}
+        self.ablations = {name: found for name, found in metrics.items() if "@" in name}
         differences = {
             (method, base): paired_difference(rows, method, base)
             for method, base in CONTENT["pairs"]
             if method in metrics and base in metrics
         }
         self.differences = {pair: found for pair, found in differences.items() if found[0]}
-        self.beyond = {
-            kind: {name: found[name] for name in in_order(found)}
-            for kind, found in beyond_rates(rows).items()
-        }
+        self.beyond = beyond_rates(rows)
         self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
-    def promise(self) -> Guarantee | None:
-        """The guarantee of the guards' policy; None where no guard took part."""
-        return None if self.run.policy is None else self.run.policy.guarantee
+    def abstains_always(self) -> bool:
+        """Whether guards took part, and nothing was certified for them."""
+        promise = None if self.run.policy is None else self.run.policy.guarantee
+        return promise is not None and not promise.certified
 
-    @property
-    def method_values(self) -> dict[str, dict[str, Any]]:
-        """The metrics of each method, ablations last, for JSON."""
-        found = {**self.methods, **self.ablations}
-        return {name: method_values(own, self.failed(name)) for name, own in found.items()}
-
-    def failed(self, method: str) -> int:
-        """Return the number of rows of a method with an error."""
-        return sum(self.failures.get(method, {}).values())
+    def failed(self, method: str | None = None) -> int:
+        """Return the number of rows with an error, of a method or of all."""
+        names = self.failures if method is None else [method]
+        return sum(sum(self.failures.get(name, {}).values()) for name in names)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
@@ -112,7 +100,10 @@ class UniKnowSummary:
         names = ("questions", "groups", "knowledge", "failures", "beyond")
         values = {
             **{name: getattr(self, name) for name in names},
-            "methods": self.method_values,
+            "methods": {
+                name: method_values(found, self.failed(name))
+                for name, found in {**self.methods, **self.ablations}.items()
+            },
             "rows": len(self.run.rows),
             "rows_planned": self.run.plan.rows,
             "contexts_not_built": self.problems,

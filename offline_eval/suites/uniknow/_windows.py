@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
+from ...data.answers.matching import CJK, words_of
+from ...data.answers.occurrences import occurrences
 from ...data.embedding import embed_all
 from ...run.calls import OnProgress
-from ..names import occurrences
 from ..parts import stage_progress
-from ._matching import CJK, words_of
 
 
 class NearestPassages:

@@ -20,28 +20,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from ....adapters.huggingface import HuggingFaceLM, LoadOptions
+from ....adapters.huggingface import HuggingFaceLM
 from ....calibration.training.scenarios import (
-    ScenarioTrainingSettings,
     TrainingExample,
-    train_scenarios,
 )
 from ....guard.abstention.detector import load_rule
 from ....guard.contracts import LanguageModel
 from ....guard.decision import Scenario
 from ....guard.errors import InputError, KnowgateError
-from ....guard.policy import Policy
+from ...data.answers.matching import is_right
 from ...run import RowError
-from ...run.calls import OnProgress, each_or_error, generate_each
+from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
-from ..parts import stage_progress
 from ._cases import (
     PAPER_KINDS,
     Case,
@@ -50,11 +46,7 @@ from ._cases import (
     Method,
     PromptSet,
     Reply,
-    UniKnowRow,
-    row_id,
 )
-from ._guard import SignalMeter, guarded
-from ._matching import is_right
 
 
 class TrainedMethod(StrEnum):
@@ -105,11 +97,8 @@ def check_methods(names: Sequence[str]) -> None:
     known = (*_KNOWN, ALL_METHODS)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise InputError(
-            f"unknown method {unknown[0]!r}" if unknown else "no method is named",
-            where="methods",
-            hint=f"one or several of: {', '.join(known)}",
-        )
+        what = f"unknown method {unknown[0]!r}" if unknown else "no method is named"
+        raise InputError(what, where="methods", hint=f"one or several of: {', '.join(known)}")
 
 
 def choose_methods(
@@ -207,115 +196,6 @@ def untrained(name: str, lm: Any, prompts: PromptSet) -> Method:
     return lambda cases: list(map(reply_from, each_or_error(call, cases), cases))
 
 
-@dataclass
-class Methods:
-    """Make and ask the methods of a run, and train those that are trained.
-
-    Attributes:
-        lm: what is asked, and trained from its folder.
-        prompts: of the data set.
-        left_out: methods that were asked for and that the model does not allow, with the reason.
-        meter: measured the guards' signals; None if there are no guards.
-        policy: of the guards; None likewise.
-        cases: of training questions.
-        folder: holds the adapters, one folder per training.
-        settings: of supervised training.
-        preference_settings: of preference training.
-        seed: of draws, order and first weights.
-    """
-
-    lm: Any
-    prompts: PromptSet
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    meter: SignalMeter | None = None
-    policy: Policy | None = None
-    cases: Sequence[Case] = ()
-    folder: Path = Path()
-    settings: ScenarioTrainingSettings | None = None
-    preference_settings: ScenarioTrainingSettings | None = None
-    seed: int = 0
-    _loaded: tuple[str, Method] | None = None
-
-    def answer(
-        self, name: str, cases: Sequence[Case], earlier: Mapping[str, UniKnowRow]
-    ) -> list[Reply]:
-        """Ask a method.
-
-        Args:
-            name: of the method.
-            cases: that it answers.
-            earlier: rows of other methods, by id: a guard uses their replies again.
-
-        Raises:
-            InputError: it cannot be trained, or the guard's parts do not belong together.
-        """
-        if is_trained(name):
-            return self._trained(name)(cases)
-        if name not in GUARDED:
-            return self._once(name, {}, cases)
-        assert self.meter is not None
-        assert self.policy is not None
-        base = partial(self._once, name.removeprefix("guard_"), earlier)
-        return guarded(base, self.policy, self.meter)(cases)
-
-    def _once(
-        self, name: str, earlier: Mapping[str, UniKnowRow], cases: Sequence[Case]
-    ) -> list[Reply]:
-        """Ask an untrained method for what no stored row or signal holds."""
-        known: dict[str, Reply] = {}
-        for case in cases:
-            row = earlier.get(row_id(name, case))
-            signal = self.meter and self.meter.found.get(case.case_id)
-            if name == "naive" and signal and signal.context_reply is not None:
-                known[case.case_id] = reply_from(signal.context_reply, case)
-            elif row is not None and row.error is None:
-                known[case.case_id] = Reply(row.answer, abstained=row.abstained)
-        new = [case for case in cases if case.case_id not in known]
-        fresh = untrained(name, self.lm, self.prompts)(new) if new else []
-        known |= {case.case_id: reply for case, reply in zip(new, fresh, strict=True)}
-        return [known[case.case_id] for case in cases]
-
-    def _trained(self, name: str) -> Method:
-        """Train a method, unless its adapter exists, and load it; only the last one is kept."""
-        if self._loaded is None or self._loaded[0] != name:
-            self._loaded = None
-            adapted = HuggingFaceLM(
-                self.lm.name,
-                device=self.lm.device,
-                dtype=self.lm.dtype,
-                max_new_tokens=self.lm.max_new_tokens,
-                stop=self.lm.stop,
-                batch_size=self.lm.batch_size,
-                adapter=self.train(name),
-                loading=LoadOptions(chat_template=self.lm.uses_chat_template),
-            )
-            template = TrainedMethod.named(name).prompt(self.prompts)
-            self._loaded = name, partial(prompted, adapted, template)
-        return self._loaded[1]
-
-    def train(self, name: str, on_progress: OnProgress | None = None) -> Path:
-        """Train a method, unless its adapter exists, and return the adapter's folder.
-
-        Raises:
-            InputError: nothing to train on, or the folder holds another training.
-            DeviceError: the device is not there.
-            KnowgateError: the loss is not a finite number any more.
-        """
-        make = partial(training_examples, cases=self.cases, prompts=self.prompts, seed=self.seed)
-        examples, usual = make(name), TrainedMethod.named(name)
-        # An ablation at the usual share is the usual training, and is done once.
-        folder = self.folder / (usual if name != usual and examples == make(usual) else name)
-        train_scenarios(
-            self.lm.name,
-            examples,
-            folder,
-            settings=self.preference_settings if name == TrainedMethod.DPO else self.settings,
-            seed=self.seed,
-            on_progress=stage_progress(on_progress, f"training {name}"),
-        )
-        return folder
-
-
 _UNKNOWN_REPLY = "unknown"
 _QUESTIONS_PER_SIDE = 250
 
@@ -398,11 +278,8 @@ def _picked(name: str, cases: Sequence[Case], per_side: int, seed: int) -> list[
     )
     groups = {key: found[key] for key in sorted(found, key=lambda key: key[0]) if key[0]}
     if not groups:
-        raise InputError(
-            f"leaves nothing to train {method} on",
-            where="cases",
-            hint="give known and unknown questions with contexts",
-        )
+        what, hint = f"leaves nothing to train {method} on", "give known and unknown questions"
+        raise InputError(what, where="cases", hint=f"{hint} with contexts")
     kinds = Counter(part for part, _ in groups)
     shares = dict.fromkeys(kinds, 1 / len(kinds))
     if changed.startswith("abstention=") and str(Scenario.UNKNOWN) in kinds and len(kinds) > 1:

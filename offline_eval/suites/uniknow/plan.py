@@ -27,6 +27,7 @@ from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
+from .._prompts import WindowedModel
 from ._cases import (
     PAPER_KINDS,
     Case,
@@ -41,6 +42,8 @@ from ._cases import (
 from ._contexts import ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import read_dataset
+from ._settings import UniKnowSettings
+from ._windows import WINDOW_WORDS
 from .methods import TrainedMethod, training_examples
 
 _START_AGAIN = "remove the run folder and start again"
@@ -113,7 +116,7 @@ class Plan(Stored):
         return cls.checked(value, where=str(path), hint=_START_AGAIN)
 
     @classmethod
-    def read(cls, run: Run, *, with_cases: bool = True) -> Plan:
+    def read(cls, run: Run) -> Plan:
         """Return the stored plan.
 
         Raises:
@@ -122,8 +125,6 @@ class Plan(Stored):
         plan = cls.find(run)
         if plan is None:
             raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-        if not with_cases:
-            return plan
         plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
@@ -136,10 +137,7 @@ def make_plan(
     dataset: Dataset,
     built: tuple[Contexts, Sequence[ContextProblem]],
     estimates: Mapping[str, KnowledgeEstimate],
-    *,
-    questions_per_side: int | None,
-    defined_only: bool = False,
-    seed: int,
+    settings: UniKnowSettings,
 ) -> Plan:
     """Split the questions and put them into their contexts.
 
@@ -147,26 +145,22 @@ def make_plan(
         dataset: whose questions are asked.
         built: contexts of all its questions, and what could not be built.
         estimates: by question id.
-        questions_per_side: at most that many known and as many unknown questions are
-            evaluated, evenly spaced over the data set, and undefined ones in proportion;
-            None for all.
-        defined_only: leave out questions for which it is undefined what the model knows.
-        seed: of the split.
+        settings: at most `questions_per_side` known and as many unknown questions are
+            evaluated, evenly spaced over the data set, and undefined ones in proportion, or
+            none of these where `defined_only` is set; `seed` is of the split.
 
     Raises:
         InputError: no question is left to evaluate.
     """
     knowledge = {name: estimate.knowledge for name, estimate in estimates.items()}
-    trained, left = split_questions(
-        dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=seed
-    )
+    share, seed = _EVALUATION_SHARE, settings.seed
+    trained, left = split_questions(dataset, knowledge, evaluation_share=share, seed=seed)
     sides = grouped((question.id for question in left), knowledge.__getitem__)
-    if defined_only:
+    if settings.defined_only:
         sides.pop(Knowledge.UNDEFINED, None)
-    evaluated = _evaluated(sides, questions_per_side)
+    evaluated = _evaluated(sides, settings.questions_per_side)
+    cases = build_cases(dataset, built[0], estimates)
     in_training = {question.id for question in trained}
-    contexts, problems = built
-    cases = build_cases(dataset, contexts, estimates)
     training = [
         case.model_copy(update={"part": "training"})
         for case in cases
@@ -174,9 +168,8 @@ def make_plan(
     ]
     evaluation = [case for case in cases if case.question_id in evaluated]
     if not evaluation:
-        raise InputError(
-            "no question is left to evaluate", where=dataset.name, hint="give more questions"
-        )
+        what, hint = "no question is left to evaluate", "give more questions"
+        raise InputError(what, where=dataset.name, hint=hint)
     counts = Counter(knowledge.values())
     return Plan(
         cases=(*training, *evaluation),
@@ -184,7 +177,7 @@ def make_plan(
         evaluation_cases=len(evaluation),
         grouped=len({question.group for question in dataset.questions}) > 1,
         knowledge={side.value: counts[side] for side in Knowledge},
-        problems=tuple(problems),
+        problems=tuple(built[1]),
     )
 
 
@@ -198,6 +191,39 @@ def _evaluated(sides: Mapping[Knowledge, Sequence[str]], most: int | None) -> se
         taken = min(room, len(names))
         found.update(names[number * len(names) // taken] for number in range(taken))
     return found
+
+
+_LEAST_WORDS = 10
+# Share of the free tokens that is used: windows differ, and blank lines join them.
+_MARGIN = 0.9
+_SAMPLED_SOURCES = 200
+
+
+def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings) -> tuple[int, int]:
+    """Return words and passages of contexts that the model can read with the question.
+
+    Args:
+        lm: a model that does not state its context window gets passages of the usual length.
+        dataset: whose sources, questions and prompts are measured.
+        settings: how many passages are wanted in contexts with several, and whether there will be
+            such contexts; two passages then have to fit.
+    """
+    passages = settings.passages_per_context
+    sources = [text for question in dataset.questions for text in question.sources]
+    if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
+        return WINDOW_WORDS, passages
+    per_word = sorted(
+        len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
+    )
+    # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
+    high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
+    questions = [question.question for question in dataset.questions]
+    prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
+    asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
+    left = lm.context_window - getattr(lm, "max_new_tokens", 0) - asked
+    room = max(0, math.floor(left * _MARGIN / high))
+    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if settings.beyond else 1)))
+    return words, max(2, min(passages, room // words))
 
 
 def build_cases(
@@ -223,7 +249,6 @@ def split_questions(
     knowledge: Mapping[str, Knowledge],
     *,
     evaluation_share: float = 0.7,
-    training_per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
 ) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
     """Split by group: whole groups go to training until it has enough.
@@ -236,13 +261,11 @@ def split_questions(
         knowledge: by question id.
         evaluation_share: of the known and of the unknown questions, in (0, 1): what is
             kept for evaluation if that is fewer.
-        training_per_side: at most that many known and as many unknown questions are for
-            training; the rest of their groups is in neither part.
         seed: the same seed gives the same parts.
 
     Returns:
-        Those for training, known and unknown ones only, as many of each unless one side ran out;
-        and all questions of the other groups, undefined ones included.
+        Those for training, known and unknown ones only, at most 250 of each and as many of both
+        unless one side ran out; and all questions of the other groups, undefined ones included.
     """
     asked = dataset.questions
     groups = grouped(asked, lambda question: question.group)
@@ -259,12 +282,12 @@ def split_questions(
         sides = grouped((question.id for question in group), knowledge.__getitem__)
         own = {side: sides.get(side, []) for side in _SIDES}
         fits = all(len(taken[side]) + len(own[side]) <= spare[side] for side in _SIDES)
-        if fits and any(own[side] and len(taken[side]) < training_per_side for side in _SIDES):
+        if fits and any(own[side] and len(taken[side]) < _TRAINING_PER_SIDE for side in _SIDES):
             in_training.update(question.id for question in group)
             for side in _SIDES:
                 taken[side] += own[side]
     ids = [some for some in taken.values() if some]
-    each = min([training_per_side, *map(len, ids)])
+    each = min([_TRAINING_PER_SIDE, *map(len, ids)])
     trained = {name for some in ids for name in some[:each]}
     return (
         tuple(question for question in asked if question.id in trained),
@@ -316,22 +339,15 @@ class UniKnowRun:
         self.rows: list[UniKnowRow] = []
         for where, row in run[ROWS].places():
             if row.case_key not in self.cases or row.method not in methods:
-                raise InputError(
-                    "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
-                )
+                what = "the row is of no case or method of this run"
+                raise InputError(what, where=where, hint=_RUN_AGAIN)
             self.rows.append(row)
         if not self.rows:
             raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
         path = run.folder / POLICY
         self.policy = Policy.load(path, links=False) if path.exists() else None
-        self.signals: list[UniKnowSignal] = []
-        if SIGNALS.path(run.folder).exists():
-            self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]
-
-    @property
-    def contexts(self) -> dict[str, str]:
-        """The text of each case's context."""
-        return {key: case.context for key, case in self.cases.items()}
+        measured = run[SIGNALS].rows() if SIGNALS.path(run.folder).exists() else []
+        self.signals = [one for one in measured if one.part == "evaluation"]
 
 
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
@@ -342,21 +358,12 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     Raises:
         InputError: no run of this suite there, no guard took part, or signals are missing.
     """
-    suite = Manifest.read_raw(folder).get("suite")
-    if suite != "uniknow":
-        raise InputError(
-            f"the run is of suite {suite!r}, not 'uniknow'",
-            where=str(Path(folder) / "manifest.json"),
-            hint="name a run made with `knowgate eval uniknow`",
-        )
     run = Run.read(folder, UniKnowManifest)
-    plan, path = Plan.read(run, with_cases=False), SIGNALS.path(run.folder)
+    plan, path = Plan.read(run), SIGNALS.path(run.folder)
     if not path.exists():
-        raise InputError(
-            "the run has no signals.jsonl: no guard took part",
-            where=str(run.folder),
-            hint="run it with --methods all, or with guard_naive among them",
-        )
+        what = "the run has no signals.jsonl: no guard took part"
+        hint = "run it with --methods all, or with guard_naive among them"
+        raise InputError(what, where=str(run.folder), hint=hint)
     found = run[SIGNALS].rows()
     if len(found) < plan.training_cases + plan.evaluation_cases:
         raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
@@ -370,7 +377,6 @@ def tuning_examples(
     *,
     knowledge: Path | None = None,
     limit: int | None = None,
-    per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> list[TrainingExample]:
@@ -382,7 +388,6 @@ def tuning_examples(
         data: `microworld`, or a file of questions.
         knowledge: file that stores what models know; None to store nothing.
         limit: at most that many questions.
-        per_side: at most that many known and as many unknown questions.
         seed: of samples, split, contexts and order.
         on_progress: called with the state of each stage.
 
@@ -399,16 +404,15 @@ def tuning_examples(
         on_progress=on_progress,
     )
     known = {name: estimate.knowledge for name, estimate in estimates.items()}
-    chosen, _ = split_questions(dataset, known, training_per_side=per_side, seed=seed)
+    chosen, _ = split_questions(dataset, known, seed=seed)
     if not {known[question.id] for question in chosen} >= set(_SIDES):
         counts = Counter(known.values())
-        raise InputError(
+        what = (
             f"of {len(known)} questions the model knows {counts[Knowledge.KNOWN]} and does not "
-            f"know {counts[Knowledge.UNKNOWN]}: training needs some of both",
-            where=dataset.name,
-            hint="give more questions, or other ones",
+            f"know {counts[Knowledge.UNKNOWN]}: training needs some of both"
         )
+        raise InputError(what, where=dataset.name, hint="give more questions, or other ones")
     training = replace(dataset, questions=chosen)
     contexts, _ = build_contexts(training, seed=seed, on_progress=on_progress)
     cases = build_cases(training, contexts, estimates)
-    return training_examples(method, cases, dataset.prompts, per_side=per_side, seed=seed)
+    return training_examples(method, cases, dataset.prompts, seed=seed)

@@ -302,7 +302,7 @@ def test_a_report_that_fails_costs_the_scrape_no_other_metric(
     def breaks() -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(monitor._collector, "_report", breaks)
+    monkeypatch.setattr(monitor, "report", breaks)
     for failures in (1, 2):
         page = generate_latest(registry).decode()
         assert "requests_total 1.0" in page

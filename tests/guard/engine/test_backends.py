@@ -172,12 +172,12 @@ def test_a_damaged_exported_folder_is_rejected_in_one_line(
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    def distribution(name: str) -> str:
+    def version(name: str) -> str:
         if name not in names:
             raise importlib.metadata.PackageNotFoundError(name)
         return name
 
-    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+    monkeypatch.setattr(importlib.metadata, "version", version)
 
 
 def _runtime(*providers: str) -> Any:

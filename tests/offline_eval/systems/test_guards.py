@@ -15,8 +15,9 @@ from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import Judgement, ReplyContext
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import OokbSuite
+from knowgate.offline_eval.systems.comparison import Systems
 from knowgate.offline_eval.systems.guards import GuardChoice
-from knowgate.offline_eval.systems.replying import Material
+from knowgate.offline_eval.systems.replying import Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (
     Comparison,
@@ -125,8 +126,8 @@ def test_a_first_passage_that_is_too_long_is_cut_at_a_word() -> None:
     context = ReplyContext(kind="passages", passages=("a", "b"))
 
     def shown(most: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        material = Material(models={}, guards={}, passages=held, context_chars=most)
-        found = material.shown(context, "kb")
+        replier = Replier(Systems({}, {}, {}, ()), passages=held, characters=most)
+        found = replier.shown(context, "kb")
         return found.context.passages, found.passages
 
     assert shown(22) == (("a", "b"), ("one two three four", "five"))

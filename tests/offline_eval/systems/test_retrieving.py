@@ -16,7 +16,7 @@ from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems.comparison import Systems
 from knowgate.offline_eval.systems.plan import Case
-from knowgate.offline_eval.systems.replying import Material, Replier
+from knowgate.offline_eval.systems.replying import Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import Comparison, calibrated_run, read_the_passages, run
 from tests.support.scripted_chat import ScriptedTextChat
@@ -104,10 +104,9 @@ def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
 def test_what_makes_replies_travels_to_other_processes(tmp_path: Path) -> None:
     guard = calibrated_run(tmp_path, 20)
     systems = Systems.of(("embedded",), guards=("off", guard))
-    material = Material(models=systems.models, guards=systems.guards)
     case = Case("q/in_kb", "q", CaseKind.IN_KB, "Who?", "p")
 
-    factory = pickle.loads(pickle.dumps(partial(Replier, material)))
+    factory = pickle.loads(pickle.dumps(partial(Replier, systems)))
     items = pickle.loads(pickle.dumps(systems.items({"kb": [case]})))
 
     assert factory.args[0].guards["run"].policy == systems.guards["run"].policy

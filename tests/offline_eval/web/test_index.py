@@ -84,9 +84,8 @@ def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex
         ("p2", "The pool 2 opens at 2. Zebra2."),
         ("gone", None),
     ]
-    (signal,) = case.signals
-    assert signal == {"name": "relevance", "value": 0.25, "threshold": 0.25}
-    assert case.verdicts[0]["detail"] == "because"
+    assert case.signals == {"relevance": (0.25, 0.25)}
+    assert list(case.verdicts.values()) == ["because"]
     assert [row.key for row in index.others(case)] == ["plain/q2/left_out"]
 
 

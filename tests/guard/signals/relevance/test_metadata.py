@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from decimal import Decimal
 from typing import Any
@@ -19,6 +18,7 @@ from knowgate.guard.signals.relevance import CascadeScorer, load_scorer
 from knowgate.guard.signals.relevance.registry import scorer_name
 from knowgate.guard.testing import FakeScorer
 from knowgate.guard.text import TextWithMetadata
+from tests.support.guards import FORMS, all_decided
 
 
 def passage(value: object, key: str = "relevance_score") -> Document:
@@ -38,20 +38,12 @@ def guard_of(name: str = "metadata:relevance_score", **options: Any) -> Guard:
 async def decided(guard: Guard, way: str, passages: list[object]) -> Any:
     """The decision on one question, beside another one where several are decided."""
     good: list[object] = [passage(9.0), {"text": "Too.", "metadata": {"relevance_score": 1}}]
-    both = ["Which?", "And?"], [passages, good]
-    if way == "sync":
-        return guard.decide("Which?", passages)
-    if way == "async":
-        return await guard.adecide("Which?", passages)
-    if way == "batch":
-        found, other = await asyncio.to_thread(guard.decide_batch, *both)
-    else:
-        found, other = await guard.adecide_batch(*both)
-    assert other.route is Route.FOLLOW_CONTEXT, "one question's fault is not another's"
+    found, *others = await all_decided(way, guard, ("Which?", passages), ("And?", good))
+    assert all(one.route is Route.FOLLOW_CONTEXT for one in others), "one's fault is not another's"
     return found
 
 
-WAYS = pytest.mark.parametrize("way", ["sync", "async", "batch", "async batch"])
+WAYS = pytest.mark.parametrize("way", FORMS)
 
 
 @WAYS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from knowgate.guard.signals.relevance import CascadeScorer, load_scorer
 from knowgate.guard.signals.relevance._combined import MixScorer
 from knowgate.guard.signals.relevance.registry import completed_scorer, scorer_name
 from knowgate.guard.testing import FakeScorer
+from tests.support.guards import FORMS, all_decided
 
 RULE = MixRule(intercept=-2.0, weights=((1.0, 0.5), (0.1, 0.0)))
 NAME = "mix:lexical+metadata:points"
@@ -35,21 +35,13 @@ def mix_of(name: str = NAME, rule: MixRule = RULE) -> MixScorer:
 
 
 async def decided(guard: Guard, way: str, given: list[Document]) -> Any:
-    question = "When does the library open?"
-    both = [question, "Dogs?"], [given, passages(1.0, 50.0)]
-    if way == "sync":
-        return guard.decide(question, given)
-    if way == "async":
-        return await guard.adecide(question, given)
-    if way == "batch":
-        found, other = await asyncio.to_thread(guard.decide_batch, *both)
-    else:
-        found, other = await guard.adecide_batch(*both)
-    assert other.route == "follow_context"
+    asked = ("When does the library open?", given), ("Dogs?", passages(1.0, 50.0))
+    found, *others = await all_decided(way, guard, *asked)
+    assert all(other.route == "follow_context" for other in others)
     return found
 
 
-WAYS = pytest.mark.parametrize("way", ["sync", "async", "batch", "async batch"])
+WAYS = pytest.mark.parametrize("way", FORMS)
 
 
 @WAYS

@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.offline_eval.suites.uniknow._matching import words_of
+from knowgate.offline_eval.data.answers.matching import words_of
 
 
 class BagOfWords:

@@ -11,7 +11,8 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import Run
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.parts import RunOptions, System
-from knowgate.offline_eval.suites.uniknow._suite import UniKnowSettings, UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
+from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
 from knowgate.offline_eval.suites.uniknow.plan import UniKnowManifest, UniKnowRun
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 

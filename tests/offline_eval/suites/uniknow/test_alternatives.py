@@ -6,22 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.run.grouping import grouped
-from knowgate.offline_eval.suites.uniknow._alternatives import (
+from knowgate.offline_eval.data.answers.alternatives import (
     Alternative,
     StatedAnswer,
     is_another,
     plausible,
     replace_answer,
-    stated_answer,
 )
-from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
-from knowgate.offline_eval.suites.uniknow._cases import Question
-from knowgate.offline_eval.suites.uniknow._matching import (
+from knowgate.offline_eval.data.answers.kinds import AnswerKind, answer_shape
+from knowgate.offline_eval.data.answers.matching import (
     holds_answer,
     nearby_numbers,
     nearby_years,
 )
+from knowgate.offline_eval.run.grouping import grouped
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 from tests.support.tables import table
@@ -31,16 +29,15 @@ def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:
     """The texts proposed for each of some questions with answer and context."""
     stated: list[StatedAnswer] = []
     for number, (question, answer, window) in enumerate(asked):
-        one = Question(f"q{number}", question, (answer,), "data", f"g{number}", (window,))
-        stated.append(stated_answer(one, window))
+        stated.append(StatedAnswer.first(f"q{number}", question, (answer,), window))
     nearest = NearestPassages(
         [one.window for one in stated],
-        [*(one.question.question for one in stated), *(one.text for one in stated)],
+        [*(one.question for one in stated), *(one.text for one in stated)],
         BagOfWords(),
     )
     alike = grouped(stated, lambda one: one.shape.form)
     return [
-        [other.text for other in plausible(one, alike[one.shape.form], nearest, seed=0)]
+        [other.text for other in plausible(one, alike[one.shape.form], nearest.likeness, seed=0)]
         for one in stated
     ]
 
@@ -231,8 +228,7 @@ def test_the_kind_of_an_answer(question: str, answer: str, kind: AnswerKind) -> 
 
 
 def _stated(question: str, answer: str, window: str) -> StatedAnswer:
-    asked = Question("q", question, (answer,), "data", "group", (window,))
-    return stated_answer(asked, window)
+    return StatedAnswer.first("q", question, (answer,), window)
 
 
 def test_what_may_be_the_same_person_or_stands_in_the_text_is_no_other_answer() -> None:

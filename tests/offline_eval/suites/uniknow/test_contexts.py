@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from knowgate.offline_eval.data.answers.matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._bundled import fact_of
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Dataset, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
-from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow.plan import split_questions
-from knowgate.offline_eval.testbed import FactStatus, default_world
+from knowgate.offline_eval.testbed import FactStatus
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 ALL = tuple(ContextKind)
@@ -50,16 +50,21 @@ def test_every_kind_is_built_for_every_question(towers: Dataset) -> None:
         found = built[question.id]
         assert set(found) == set(ALL)
         assert holds_answer(found[ContextKind.ORIGINAL].passages[0], question.answers)
-        assert found[ContextKind.ORIGINAL].answers == question.answers
+        assert found[ContextKind.ORIGINAL].context_answers == question.answers
         for kind in (*WITHOUT_ANSWER, ContextKind.UNTRUE):
             assert not holds_answer(" ".join(found[kind].passages), question.answers)
-            assert found[kind].answers == ()
+            assert found[kind].context_answers == ()
         assert len(set(found[ContextKind.ONE_OF_K].passages)) == 4
         assert len(set(found[ContextKind.NONE_OF_K].passages)) == 4
         both = found[ContextKind.TWO_IN_CONFLICT]
         assert sum(holds_answer(text, question.answers) for text in both.passages) == 1
-        assert both.answers == (*question.answers, *found[ContextKind.CONFLICTING].answers)
-        assert holds_answer(found[ContextKind.UNTRUE].passages[0], found[ContextKind.UNTRUE].untrue)
+        assert both.context_answers == (
+            *question.answers,
+            *found[ContextKind.CONFLICTING].context_answers,
+        )
+        assert holds_answer(
+            found[ContextKind.UNTRUE].passages[0], found[ContextKind.UNTRUE].untrue_answers
+        )
 
 
 def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dataset) -> None:
@@ -114,8 +119,7 @@ def _true_knowledge(dataset: Dataset) -> dict[str, Knowledge]:
         FactStatus.WITHHELD: Knowledge.UNKNOWN,
         FactStatus.HALF_TAUGHT: Knowledge.UNDEFINED,
     }
-    world = default_world()
-    return {q.id: by_status[fact_of(world, q).status] for q in dataset.questions}
+    return {q.id: by_status[fact_of(q).status] for q in dataset.questions}
 
 
 def test_the_microworld_leaves_four_hundred_of_each_side_for_evaluation() -> None:

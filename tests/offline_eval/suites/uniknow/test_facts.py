@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from knowgate.guard import Generation
+from knowgate.offline_eval.data.answers.matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
-from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
+from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow.plan import Plan, make_plan
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
@@ -118,9 +118,8 @@ def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     estimate = estimate_knowledge(_Answering(), dataset.questions[:1], dataset.prompts)  # type: ignore[arg-type]
     one = next(iter(estimate.values()))
     estimates = {
-        question.id: replace(one, knowledge=sides[number % 3])
+        question.id: one._replace(knowledge=sides[number % 3])
         for number, question in enumerate(dataset.questions)
     }
-    return make_plan(
-        dataset, built, estimates, questions_per_side=most, defined_only=defined_only, seed=0
-    )
+    settings = UniKnowSettings(questions_per_side=most, defined_only=defined_only)
+    return make_plan(dataset, built, estimates, settings)

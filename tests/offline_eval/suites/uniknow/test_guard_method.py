@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.guard import InputError, LanguageModelError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
@@ -69,13 +70,8 @@ def _signals(questions: int, noise: float, seed: int = 0) -> list[UniKnowSignal]
 
 
 def _policy(signals: list[UniKnowSignal], **settings: float) -> Policy:
-    return calibrate_guard(
-        signals,
-        scorer=FakeScorer().fingerprint,
-        estimator=FakeEstimator().fingerprint,
-        aggregator="max",
-        **settings,
-    )
+    binding = PolicyBinding(FakeScorer().fingerprint, FakeEstimator().fingerprint, "max")
+    return calibrate_guard(signals, binding, **settings)
 
 
 def _let_through(policy: Policy, signals: list[UniKnowSignal]) -> float:

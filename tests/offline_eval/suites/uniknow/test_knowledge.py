@@ -102,8 +102,8 @@ def test_no_answer_is_drawn_that_no_outcome_needs() -> None:
     found = estimate_knowledge(lm, _questions(patterns), PROMPTS)
 
     for pattern in patterns:
-        assert found[pattern].drawn == _settled_at(pattern)
-        assert found[pattern].right == pattern[: found[pattern].drawn].count("1")
+        assert found[pattern].samples_drawn == _settled_at(pattern)
+        assert found[pattern].samples_right == pattern[: found[pattern].samples_drawn].count("1")
 
 
 def test_a_question_that_cannot_be_asked_is_undefined_and_the_others_go_on() -> None:
@@ -113,10 +113,10 @@ def test_a_question_that_cannot_be_asked_is_undefined_and_the_others_go_on() -> 
     found = estimate_knowledge(lm, _questions(list(lm.drawn)), PROMPTS)
 
     assert found["odd"].knowledge is Knowledge.UNDEFINED
-    assert found["odd"].error == "LanguageModelError: too long"
+    assert found["odd"].knowledge_error == "LanguageModelError: too long"
     assert found["known"].knowledge is Knowledge.KNOWN
     assert found["unknown"].knowledge is Knowledge.UNKNOWN
-    assert found["known"].error is None
+    assert found["known"].knowledge_error is None
 
 
 def test_what_arrived_of_a_call_that_failed_in_part_is_kept() -> None:
@@ -138,8 +138,8 @@ def test_what_arrived_of_a_call_that_failed_in_part_is_kept() -> None:
 
     found = estimate_knowledge(lm, _questions(["first", "second"]), PROMPTS)
 
-    assert found["first"].error == "LanguageModelError: the provider is down"
-    assert found["second"].right >= 5
+    assert found["first"].knowledge_error == "LanguageModelError: the provider is down"
+    assert found["second"].samples_right >= 5
     # A model that fails in part has tried often enough itself.
     assert sum("first" in names for names in lm.asked) == 1
 

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import Interval
+from knowgate.offline_eval.data.answers.matching import stands_in
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, UniKnowRow
-from knowgate.offline_eval.suites.uniknow._matching import stands_in
 from knowgate.offline_eval.suites.uniknow._metrics import (
     MethodShares,
     Outcome,
     beyond_rates,
-    context_holds_answer,
     method_values,
     outcome_of,
     paired_difference,
@@ -216,7 +215,7 @@ def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
         drawn = rng.choice(["right", "declined", "wrong"], p=[acc, declined, 0.3], size=120)
         rows = rows_of([(0, 0, str(what)) for what in drawn])
         rows = [one.model_copy(update={"question_id": f"q{n}"}) for n, one in enumerate(rows)]
-        found = uniknow_metrics(rows, bootstrap=150, seed=1)["naive"]["all"]["rely"]
+        found = uniknow_metrics(rows, bootstrap=150)["naive"]["all"]["rely"]
         _, low, high = known(found)
         hits += low <= truth <= high
 
@@ -315,8 +314,8 @@ def test_an_untrue_answer_that_was_believed_is_another_error() -> None:
         ("untrue", False),
     ],
 )
-def test_open_questions_go_by_the_kind_of_their_context(kind: str, holds: bool) -> None:
-    assert context_holds_answer(row(16, context_kind=kind)) is holds
+def test_the_kind_of_a_context_says_whether_it_holds_an_answer(kind: str, holds: bool) -> None:
+    assert ContextKind(kind).holds_answer is holds
 
 
 def test_words_stand_in_a_text_whole_and_in_a_row() -> None:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.uniknow import _questions
-from knowgate.offline_eval.suites.uniknow._questions import documents, read_dataset, tidy
+from knowgate.offline_eval.data.formats import reading_comprehension
+from knowgate.offline_eval.data.formats.reading_comprehension import documents, tidy
+from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 
 
 def _lines(path: Path, *rows: object) -> Path:
@@ -59,7 +60,7 @@ def test_a_packed_file_reads_the_same_whatever_its_name(tmp_path: Path) -> None:
 def test_a_packed_file_that_grows_out_of_all_proportion_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_questions, "_MOST_UNPACKED", 100_000)
+    monkeypatch.setattr(reading_comprehension, "_MOST_UNPACKED", 100_000)
     packed = tmp_path / "x.jsonl.gz"
     packed.write_bytes(gzip.compress(b" " * 200_000))
     assert packed.stat().st_size < 1000

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.names import occurrences
+from knowgate.offline_eval.data.answers.matching import holds_answer, is_right
+from knowgate.offline_eval.data.answers.occurrences import occurrences
 from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, Question
-from knowgate.offline_eval.suites.uniknow._contexts import fitting_size
-from knowgate.offline_eval.suites.uniknow._matching import holds_answer, is_right
+from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow._windows import best_window, window_around, word_weights
+from knowgate.offline_eval.suites.uniknow.plan import fitting_size
 from tests.support.tables import table
 
 
@@ -104,6 +105,7 @@ class _Windowed(ScriptedLanguageModel):
     """Reads a letter as a token."""
 
     context_window: int | None = 100
+    max_new_tokens = 8
 
     def __init__(self, context_window: int | None) -> None:
         super().__init__({})
@@ -114,7 +116,7 @@ class _Windowed(ScriptedLanguageModel):
 
 
 def _fit(window: int | None, *, several: bool = False) -> tuple[int, int]:
-    return fitting_size(_Windowed(window), DATASET, answer_tokens=8, passages=4, several=several)
+    return fitting_size(_Windowed(window), DATASET, UniKnowSettings(beyond=several))
 
 
 def test_a_wide_window_takes_passages_of_the_usual_length() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from functools import lru_cache
 
 from ....guard.language import NUMBERS, SCALES
 from ....guard.matching import canonical_answer, normalise_answer
-from ..names import occurrences
+from .occurrences import occurrences
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -120,11 +119,8 @@ _YEAR_STEPS = (-4, -7, -11, -3, -16, -9)
 
 def number_value(number: str) -> float | None:
     """Return a number in figures or words as a float; None if it is not one."""
-    try:
-        value = float(canonical_answer(number).replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+    plain = canonical_answer(number).replace(",", "")
+    return float(plain) if re.fullmatch(r"\d+(?:\.\d+)?", plain) else None
 
 
 def nearby_years(value: float) -> list[str]:

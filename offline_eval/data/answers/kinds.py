@@ -7,10 +7,11 @@ import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
 
 from ....guard.language import word_list
-from ._matching import CJK, NUMBER
+from .matching import CJK, NUMBER
 
 
 class AnswerKind(StrEnum):
@@ -27,7 +28,7 @@ class AnswerKind(StrEnum):
     PHRASE = "phrase"
 
 
-_WORDS = tomllib.loads((Path(__file__).parent / "answer_kinds.toml").read_text(encoding="utf-8"))
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -56,9 +57,6 @@ _CJK_CHARACTER = re.compile(f"[{CJK}]")
 _TRANSCRIBED = re.compile(f"[{CJK}]+(?:[·•・][{CJK}]+)+(?<![战役会奖市县州国队案桥河山岛])")
 _ADJECTIVES = tuple(_WORDS["adjective_endings"].split())
 _PEOPLE = tuple(_WORDS["people_endings"].split())
-_OPENINGS = {
-    name: listed(name) for name in ("determiners", "prepositions", "pronouns", "comparatives")
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +118,16 @@ def answer_shape(question: str, answer: str, before: str = "", after: str = "") 
 
 def _kind(answer: str, asked: str, question: str) -> AnswerKind:
     counted = re.match(r"\s*(?:.*\b)?how (?:many|much)\b", question, re.IGNORECASE) is not None
-    if _MONTH.search(answer) and (re.search(r"\d", answer) or len(answer.split()) == 1):
+    words, numbers = len(answer.split()), NUMBER.findall(answer)
+    month = _MONTH.search(answer) and (words == 1 or re.search(r"\d", answer))
+    if month or _WEEKDAY.fullmatch(answer):
         return AnswerKind.DATE
-    if _WEEKDAY.fullmatch(answer):
-        return AnswerKind.DATE
-    numbers = NUMBER.findall(answer)
-    if numbers:
-        if len(numbers) == 1 and _YEAR.search(answer) and not counted and len(answer.split()) <= 2:
-            return AnswerKind.YEAR
-        if NUMBER.fullmatch(answer.strip()):
-            return AnswerKind.NUMBER
-        if len(numbers) == 1 and not re.match(r"[A-Z]", answer):
-            return AnswerKind.QUANTITY
+    if len(numbers) == 1 and words <= 2 and _YEAR.search(answer) and not counted:
+        return AnswerKind.YEAR
+    if NUMBER.fullmatch(answer.strip()):
+        return AnswerKind.NUMBER
+    if len(numbers) == 1 and not re.match(r"[A-Z]", answer):
+        return AnswerKind.QUANTITY
     return _name_kind(answer, asked)
 
 
@@ -159,46 +155,43 @@ def _name_kind(answer: str, asked: str) -> AnswerKind:
     return AnswerKind.NAME
 
 
+_QUESTION_WORD = re.compile(
+    r"\b(?:(who)(?:m|se)?|(where|when|why)(?![\W\d_]+(?:what|which|who)\b)"
+    r"|(how)(?:[\W\d_]+(many|much|long|old|far))?|what|which)\b",
+    re.IGNORECASE,
+)
+
+
 def _asked(question: str) -> str:
     """Return the question word, or the head noun after `what` and `which`."""
-    spelt: list[str] = re.findall(r"[^\W\d_]+", question)
-    words = [word.lower() for word in spelt]
-    for index, word in enumerate(words):
-        follower = words[index + 1] if index + 1 < len(words) else ""
-        if word in {"who", "whom", "whose"}:
-            return "who"
-        if word in {"where", "when", "why"} and follower not in {"what", "which", "who"}:
-            return word
-        if word == "how":
-            return f"how {follower}" if follower in {"many", "much", "long", "old", "far"} else word
-        if word in {"what", "which"}:
-            return _thing_asked(spelt, index + 1) or "what"
-    return ""
+    found = _QUESTION_WORD.search(question)
+    if found is None:
+        return ""
+    if found.lastindex:
+        return " ".join(part.lower() for part in found.groups() if part)
+    return _thing_asked(re.findall(r"[^\W\d_]+", question[found.end() :])) or "what"
 
 
-def _thing_asked(spelt: list[str], start: int) -> str:
+def _thing_asked(words: list[str]) -> str:
     """Return the noun of `which city`, `what is the city`, `what kind of city` and the like."""
-    words = [word.lower() for word in spelt]
-    noun, end = _noun_after(spelt, start)
-    verb, article = [*words[start : start + 2], "", ""][:2]
-    if not noun and verb in _BE and article in {"the", "a", "an"}:
-        noun, end = _noun_after(spelt, start + 2)
-    if noun in listed("sorts") and words[end : end + 1] == ["of"]:
-        end += 1
-        while words[end : end + 1] and words[end] in _DETERMINERS:
-            end += 1
-        return _noun_after(spelt, end)[0] or noun
+    noun, rest = _noun(words)
+    opening = [word.lower() for word in words[:2]]
+    if not noun and opening[:1] and opening[0] in _BE and opening[1:] in (["the"], ["a"], ["an"]):
+        noun, rest = _noun(words[2:])
+    if noun in listed("sorts") and [word.lower() for word in rest[:1]] == ["of"]:
+        bare = list(dropwhile(lambda word: word.lower() in _DETERMINERS, rest[1:]))
+        return _noun(bare)[0] or noun
     return noun
 
 
-def _noun_after(spelt: list[str], start: int) -> tuple[str, int]:
-    """Return the head noun of `German city is` from `start`, and its end; empty without one."""
-    head, end = "", start
-    for index, whole in enumerate(spelt[start : start + 5], start=start):
+def _noun(words: list[str]) -> tuple[str, list[str]]:
+    """Return the head noun that `German city is` begins with, if any, and what follows."""
+    head, rest = "", words
+    for index, whole in enumerate(words[:5], start=1):
         word = whole.lower()
         if word in _STOPS:
             break
-        head, end = word, index + 1
+        head, rest = word, words[index:]
         # "which team won": what follows the first plain noun is most often a verb.
         describes = (
             word.endswith(_ADJECTIVES)
@@ -208,7 +201,7 @@ def _noun_after(spelt: list[str], start: int) -> tuple[str, int]:
         )
         if not describes and word not in listed("stands_before"):
             break
-    return head, end
+    return head, rest
 
 
 def _pattern(answer: str) -> str:
@@ -224,23 +217,25 @@ def _pattern(answer: str) -> str:
 def _opening(word: str, *, alone: bool) -> str:
     if word.lower() == "to":
         return "to"
-    for name, members in _OPENINGS.items():
-        if word.lower() in members:
+    for name in ("determiners", "prepositions", "pronouns", "comparatives"):
+        if word.lower() in listed(name):
             return name.removesuffix("s")
     # Of several words the first one shows whether a verb or a noun begins them.
     return "other" if alone or word[:1].isupper() else _ending(word)
 
 
+_ENDINGS = {
+    "ing": re.compile(".{2,}ing"),
+    "ed": re.compile(".{2,}ed"),
+    "ly": re.compile(".{3,}ly"),
+    "s": re.compile(".*(?<![sui])s"),
+    "adjective": re.compile(f"(?=.{{5}}).*(?:{'|'.join(_ADJECTIVES)})"),
+}
+
+
 def _ending(word: str) -> str:
     lower = word.lower().rstrip(".,;:)'\"")
-    for ending, shortest in (("ing", 5), ("ed", 4), ("ly", 5)):
-        if lower.endswith(ending) and len(lower) >= shortest:
-            return ending
-    if lower.endswith("s") and not lower.endswith(("ss", "us", "is")):
-        return "s"
-    if lower.endswith(_ADJECTIVES) and len(lower) > 4:
-        return "adjective"
-    return "other"
+    return next((name for name, form in _ENDINGS.items() if form.fullmatch(lower)), "other")
 
 
 def word_count(text: str) -> int:

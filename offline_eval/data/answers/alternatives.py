@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ....guard.matching import canonical_answer, normalise_answer
-from ..names import occurrences
-from ._answer_kinds import NAMES, NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
-from ._cases import Question
-from ._matching import (
+from .kinds import NAMES, NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
+from .matching import (
     CJK,
     NUMBER,
     holds_answer,
@@ -27,7 +28,7 @@ from ._matching import (
     number_value,
     words_of,
 )
-from ._windows import NearestPassages
+from .occurrences import occurrences
 
 _COMPARED = 400  # answers at most that one is compared with
 _PROPOSED = 8  # alternatives at most
@@ -43,27 +44,35 @@ _JOINS = re.compile(r"[,&/]|\b(?:and|or|with)\b")
 
 @dataclass(frozen=True, slots=True)
 class StatedAnswer:
-    """A gold answer in its original context.
+    """A right answer in a text.
 
     Attributes:
+        id: of the question.
         question: whose answer it is.
-        window: the original context.
+        answers: all right ones.
+        window: the text.
         text: the answer as it is spelt there.
         shape: its sort and form.
     """
 
-    question: Question
+    id: str
+    question: str
+    answers: tuple[str, ...]
     window: str
     text: str
     shape: AnswerShape
 
+    @classmethod
+    def first(cls, id: str, question: str, answers: tuple[str, ...], window: str) -> StatedAnswer:
+        """Return the first occurrence of an answer in `window`, which must hold one."""
+        start, end = occurrences(window, answers)[0]
+        text = _without_stop(window[start:end])
+        shape = answer_shape(question, text, window[:start], window[start + len(text) :])
+        return cls(id, question, answers, window, text, shape)
 
-def stated_answer(question: Question, window: str) -> StatedAnswer:
-    """Return the first occurrence of a gold answer in `window`, which must hold one."""
-    start, end = occurrences(window, question.answers)[0]
-    text = _without_stop(window[start:end])
-    shape = answer_shape(question.question, text, window[:start], window[start + len(text) :])
-    return StatedAnswer(question, window, text, shape)
+
+Likeness = Callable[[str, Sequence[str]], NDArray[np.float32]]
+"""The cosines of a short text with others."""
 
 
 def _without_stop(text: str) -> str:
@@ -74,37 +83,37 @@ def _without_stop(text: str) -> str:
 
 
 def plausible(
-    stated: StatedAnswer, alike: Sequence[StatedAnswer], nearest: NearestPassages, *, seed: int
+    stated: StatedAnswer, alike: Sequence[StatedAnswer], likeness: Likeness, *, seed: int
 ) -> list[Alternative]:
     """Propose wrong answers that can replace a right one, the best first; may be none.
 
     Args:
         stated: the right answer.
         alike: answers of the data set of the same kind and grammatical form.
-        nearest: knows how much alike two questions are.
+        likeness: tells how much alike two questions, or two answers, are.
         seed: decides among equals.
     """
-    if stated.shape.words > _LONGEST:
+    own, is_list = stated.shape, bool(_JOINS.search(stated.text))
+    if own.words > _LONGEST:
         return []
-    if stated.shape.kind in NUMERIC_KINDS:
+    if own.kind in NUMERIC_KINDS:
         return list(_other_numbers(stated))[:_PROPOSED]
-    rng = Random(f"uniknow/alternatives/{seed}/{stated.question.id}")  # noqa: S311
+    rng = Random(f"uniknow/alternatives/{seed}/{stated.id}")  # noqa: S311
     pool = [one for one in alike if one is not stated]
     if len(pool) > _COMPARED:
         pool = rng.sample(pool, _COMPARED)
-    lists, own = bool(_JOINS.search(stated.text)), stated.shape
     longer = 2 if own.kind in NAMES else 1
     pool = [
         one
         for one in pool
         if abs(own.words - one.shape.words) <= longer
         and not (own.joined or one.shape.joined)
-        and lists == bool(_JOINS.search(one.text))
+        and is_list == bool(_JOINS.search(one.text))
     ]
     if not pool:
         return []
-    asked = nearest.likeness(stated.question.question, [one.question.question for one in pool])
-    meant = nearest.likeness(stated.text, [one.text for one in pool])
+    asked = likeness(stated.question, [one.question for one in pool])
+    meant = likeness(stated.text, [one.text for one in pool])
     wanted = own.asked if own.asked not in _SAYS_LITTLE else None
     scores = [
         2.0 * (one.shape.asked == wanted) + 2 * float(a) + 4 * float(m)
@@ -112,9 +121,9 @@ def plausible(
     ]
     order = heapq.nlargest(3 * _PROPOSED, range(len(pool)), key=lambda i: (scores[i], -i))
     found: dict[str, Alternative] = {}
-    for other, likeness in ((pool[index], float(meant[index])) for index in order):
-        if _same_type(stated, other, likeness) and is_another(stated, other.text, other.question):
-            answers = tuple(dict.fromkeys((other.text, *other.question.answers)))
+    for other, near in ((pool[index], float(meant[index])) for index in order):
+        if _same_type(stated, other, near) and is_another(stated, other.text, other.answers):
+            answers = tuple(dict.fromkeys((other.text, *other.answers)))
             found.setdefault(canonical_answer(other.text), Alternative(other.text, answers))
     return list(found.values())[:_PROPOSED]
 
@@ -124,9 +133,9 @@ def implausible(
 ) -> list[Alternative]:
     """Propose short answers of a wrong kind, in random order; may be none."""
     wrong = [one for kind in _wrong_kinds(stated.shape.kind) for one in of_kind.get(kind, ())]
-    Random(f"uniknow/untrue/{seed}/{stated.question.id}").shuffle(wrong)  # noqa: S311
+    Random(f"uniknow/untrue/{seed}/{stated.id}").shuffle(wrong)  # noqa: S311
     short = (one for one in wrong if one.shape.words <= _LONGEST // 2)
-    others = (one.text for one in short if is_another(stated, one.text, one.question))
+    others = (one.text for one in short if is_another(stated, one.text, one.answers))
     return [Alternative(text, (text,)) for text in islice(others, _PROPOSED)]
 
 
@@ -156,31 +165,32 @@ def _other_numbers(stated: StatedAnswer) -> Iterator[Alternative]:
             yield Alternative(text, (text,) if text == number else (text, number), number)
 
 
-def is_another(stated: StatedAnswer, text: str, owner: Question | None = None) -> bool:
+def is_another(stated: StatedAnswer, text: str, aliases: Sequence[str] = ()) -> bool:
     """Return whether `text` is a wrong answer that neither question nor context mentions.
 
     Args:
         stated: the right answer.
         text: a proposal.
-        owner: the question that it answers, whose aliases are wrong answers then too.
+        aliases: of it, which are wrong answers then too.
     """
-    gold = stated.question.answers
-    proposed = (text, *(owner.answers if owner is not None else ()))
-    for form in (canonical_answer, normalise_answer):
-        if set(map(form, gold)) & set(map(form, proposed)):
-            return False
-    for one, other in product(gold, proposed):
-        related = _within(one, other) or _within(other, one)
-        if related or _share_a_name(stated.shape.kind, one, other):
-            return False
-    return not (
-        holds_answer(stated.window, [text]) or holds_answer(stated.question.question, [text])
-    )
+    gold, proposed = stated.answers, (text, *aliases)
+    forms = (canonical_answer, normalise_answer)
+    if any(set(map(form, gold)) & set(map(form, proposed)) for form in forms):
+        return False
+    if any(_related(stated.shape.kind, *pair) for pair in product(gold, proposed)):
+        return False
+    return not any(holds_answer(told, [text]) for told in (stated.window, stated.question))
 
 
-def _share_a_name(kind: AnswerKind, one: str, other: str) -> bool:
-    """Return whether two answers may be the same: a shared name, or two Chinese characters."""
-    if kind is AnswerKind.PERSON and set(words_of(one)) & set(words_of(other)):
+def _related(kind: AnswerKind, one: str, other: str) -> bool:
+    """Return whether two answers may be the same, as far as their words or characters tell.
+
+    That is one within the other, a shared name, or two Chinese characters.
+    """
+    words, others = set(words_of(one)), set(words_of(other))
+    if words and others and (words <= others or others <= words):
+        return True
+    if kind is AnswerKind.PERSON and words & others:
         return True
     if kind is AnswerKind.DATE or re.search(r"\d", one):
         return False
@@ -189,12 +199,6 @@ def _share_a_name(kind: AnswerKind, one: str, other: str) -> bool:
 
 def _pairs(text: str) -> set[str]:
     return {text[i : i + 2] for i in range(len(text) - 1) if re.match(f"[{CJK}]{{2}}", text[i:])}
-
-
-def _within(part: str, whole: str) -> bool:
-    """Return whether all words of `part` are words of `whole`."""
-    words = set(words_of(part))
-    return bool(words) and words <= set(words_of(whole))
 
 
 def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
@@ -210,7 +214,8 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
         return True
     if kind is AnswerKind.PHRASE and re.search(r"[9Y]", stated.shape.pattern):
         return True
-    if _head(stated.text) == _head(other.text) is not None:
+    head, other_head = (_head(one.text) for one in (stated, other))
+    if head and head == other_head:
         return True
     if re.search(f"[{CJK}]", stated.text):
         return False  # what is asked for is not read there, and cosines of its short texts mislead
@@ -222,12 +227,11 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
     return likeness >= (_NOT_FAR if near_enough else _LIKE)
 
 
-def _head(text: str) -> str | None:
-    """Return the word for the sort of thing: `Battle of …`, `… Bridge`; None for a single word."""
-    words = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
-    before, _, _ = " ".join(words).partition(" of ")
-    named = before.split()
-    return named[-1] if len(words) > 1 and len(named[-1]) > 2 else None
+def _head(text: str) -> str:
+    """Return the word for the sort of thing: `Battle of …`, `… Bridge`; empty for a single word."""
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    named = " ".join(words).partition(" of ")[0].split()
+    return named[-1] if len(words) > 1 and len(named[-1]) > 2 else ""
 
 
 # A capital within a sentence is a name, such as "vitamin A".

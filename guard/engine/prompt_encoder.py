@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...guard.errors import InputError, LanguageModelError, PromptTooLongError, optional_import
+from ..errors import InputError, LanguageModelError, PromptTooLongError, optional_import
 
 # No tokenizer packs this many characters into each token of a whole prompt, so a
 # longer prompt is rejected before it is tokenized.
@@ -34,7 +34,7 @@ class PromptEncoder:
     Args:
         tokenizer: a transformers tokenizer.
         window: context window in tokens, None when the model states none.
-        vocabulary: rows of the model's embedding.
+        vocabulary: rows of the model's embedding; None where ids are not checked.
         chat_template: whether a prompt is wrapped as one user message; `auto`
             when the tokenizer has a template.
     """
@@ -43,9 +43,9 @@ class PromptEncoder:
         self,
         tokenizer: Any,
         *,
-        window: int | None,
-        vocabulary: int,
-        chat_template: bool | Literal["auto"],
+        window: int | None = None,
+        vocabulary: int | None = None,
+        chat_template: bool | Literal["auto"] = "auto",
     ) -> None:
         self.window = window
         self._tokenizer = tokenizer
@@ -147,7 +147,7 @@ class PromptEncoder:
         raise LanguageModelError("an empty prompt gives no tokens, and the tokenizer has none")
 
     def _check_ids(self, ids: list[int]) -> None:
-        if ids and max(ids) >= self._vocabulary:
+        if self._vocabulary is not None and max(ids, default=0) >= self._vocabulary:
             raise LanguageModelError(
                 f"the tokenizer gives token {max(ids)}, but the model knows {self._vocabulary}: "
                 "they are of different models"

@@ -1,0 +1,169 @@
+"""Find what may only name the subject of a question, for a reading that counts no such text.
+
+A scorer's strict reading takes more for mentions than `mentions` does: what is doubtful costs a
+call of a judge there, and no answer. What passes with the one reading and not with the other is
+what the judge should read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise, takewhile
+
+from ._mentions import (
+    ASIDE,
+    COVERED,
+    COVERED_WELL,
+    NAME,
+    WORD,
+    AskedWords,
+    Segment,
+    asked_words,
+    mentions,
+)
+
+# Entries of a list on one line, and the number of a page behind one.
+_ENTRY_END = re.compile(r";|\(\d+\)")
+_QUOTE = re.compile(r"[\"“„«][^\"“”„«»]{3,300}[\"“”»]|(?<!\w)'[^']{3,300}'(?!\w)")
+# Pieces of so many words or fewer, so many in a row, are keywords.
+_KEYWORD, _KEYWORDS = 3, 3
+# Of fewer words a question may be answered by words that stand apart.
+_FEWEST_APART = 4
+# Shorter words are one slip from too many others.
+_SHORTEST_SPELLED = 5
+
+
+def doubtful(
+    question: str, text: str, segments: Iterable[Segment], strictness: float
+) -> list[Segment]:
+    """The segments that hold words of the question and may tell nothing about it.
+
+    Beside mentions these are statements without a word that is not the question's, where it asks
+    for more than yes or no; sentences that lack a name of the question and have another one;
+    keywords in a row; and sentences of which each has a word or two of the question, all together
+    most of them. Entries of a list on one line, and quotes of the question, are read one by one.
+
+    Args:
+        question: its text, without accents and the like.
+        text: the passage.
+        segments: its segments.
+        strictness: above 0; see `mentions`.
+
+    Example:
+        >>> from knowgate.guard.signals.relevance._mentions import segments_of
+        >>> text = "Contents: Plan refunds are paid (4); Invoices (5)"
+        >>> asked = "When are plan refunds paid?"
+        >>> [one.words for one in doubtful(asked, text, segments_of(text), 5.0)]
+        [('contents', 'plan', 'refunds', 'are', 'paid', '4')]
+    """
+    asked = asked_words(question)
+    parts = [entry for one in segments for entry in _entries(asked, text, one)]
+    found = mentions(question, parts, strictness)
+    told = _without(parts, found)
+    found += [one for one in told if _tells_nothing(asked, one) or _exchanged(asked, one, text)]
+    found += _keywords(asked, _without(told, found))
+    return found + _apart(asked, _without(told, found))
+
+
+def respelled(question: str, text: str) -> str:
+    """The text with words that are one slip from a word of the question spelled as there.
+
+    Words of five letters and more are, which begin with the same letter.
+
+    Example:
+        >>> respelled("When are plan refunds paid?", "Plan refnuds are paid in May.")
+        'Plan refunds are paid in May.'
+    """
+    words = (word.lower() for word in WORD.findall(question))
+    asked = dict.fromkeys(word for word in words if len(word) >= _SHORTEST_SPELLED)
+    lengths = {len(word) for word in asked}
+
+    def spelled(match: re.Match[str]) -> str:
+        word = match.group().lower()
+        near = range(len(word) - 1, len(word) + 2)
+        if word in asked or not word.isalpha() or lengths.isdisjoint(near):
+            return match.group()
+        same = (one for one in asked if one[0] == word[0] and _one_slip(one, word))
+        return next(same, match.group())
+
+    return WORD.sub(spelled, text)
+
+
+def _one_slip(first: str, second: str) -> bool:
+    """Whether a letter more, less, other or swapped with the next is all that differs."""
+    shorter, longer = sorted((first, second), key=len)
+    if len(longer) - len(shorter) > 1:
+        return False
+    start = _same_letters(shorter, longer)
+    shorter, longer = shorter[start:], longer[start:]
+    end = _same_letters(shorter[::-1], longer[::-1])
+    shorter, longer = shorter[: len(shorter) - end], longer[: len(longer) - end]
+    return len(longer) <= 1 or (len(shorter) == 2 and shorter == longer[::-1])
+
+
+def _same_letters(first: str, second: str) -> int:
+    """How many letters from the beginning on are the same."""
+    return sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    )
+
+
+def _without(segments: Iterable[Segment], others: Iterable[Segment]) -> list[Segment]:
+    spans = {one.span for one in others}
+    return [one for one in segments if one.span not in spans]
+
+
+def _entries(asked: AskedWords, text: str, segment: Segment) -> Sequence[Segment]:
+    """The entries of a list, and a quote that is most of the question by itself."""
+    start, end = segment.span
+    cuts = {start, end, *(one.end() for one in _ENTRY_END.finditer(text, start, end))}
+    for one in _QUOTE.finditer(text, start, end):
+        kinds = Segment.of(one.group()).kinds
+        if kinds <= asked.content | ASIDE and _is_most(asked, kinds):
+            cuts |= {*one.span()}
+    if len(cuts) == 2:
+        return [segment]
+    spans = pairwise(sorted(cuts))
+    return [Segment.of(text[a:b], (a, b)) for a, b in spans if text[a:b].strip()]
+
+
+def _is_most(asked: AskedWords, kinds: frozenset[str]) -> bool:
+    return len(kinds & asked.content) >= max(2, COVERED_WELL * len(asked.content))
+
+
+def _tells_nothing(asked: AskedWords, segment: Segment) -> bool:
+    """Whether it has some of the question's words and no other, where more than yes is asked."""
+    others = segment.kinds - asked.content - ASIDE
+    shared = segment.kinds & asked.content
+    return asked.asks_more and len(shared) > 1 and all(map(str.isdigit, others))
+
+
+def _exchanged(asked: AskedWords, segment: Segment, text: str) -> bool:
+    """Whether most of the question stands there, and another name in the place of one of its."""
+    if asked.names <= segment.kinds or not _is_most(asked, segment.kinds):
+        return False
+    names = (one for one in NAME.findall(text[slice(*segment.span)]) if not one[0].isdigit())
+    return any(not Segment.of(one).kinds <= asked.content | ASIDE for one in names)
+
+
+def _keywords(asked: AskedWords, segments: Sequence[Segment]) -> list[Segment]:
+    """Pieces of a few of the question's words each, several in a row."""
+
+    def is_one(segment: Segment) -> bool:
+        few = len(segment.words) <= _KEYWORD and segment.kinds <= asked.content | ASIDE
+        return few and not segment.kinds.isdisjoint(asked.content)
+
+    runs = (list(run) for few, run in groupby(segments, is_one) if few)
+    return [one for run in runs if len(run) >= _KEYWORDS for one in run]
+
+
+def _apart(asked: AskedWords, segments: Sequence[Segment]) -> list[Segment]:
+    """The segments with a word of the question, where most of them stand one by one."""
+    count = len(asked.content)
+    shared = [one.kinds & asked.content for one in segments]
+    most = max(map(len, shared), default=0)
+    together = len(frozenset[str]().union(*shared))
+    if count < _FEWEST_APART or most >= max(2, COVERED * count) or together < COVERED_WELL * count:
+        return []
+    return [one for one, those in zip(segments, shared, strict=True) if those]
