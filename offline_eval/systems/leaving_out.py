@@ -38,6 +38,8 @@ DEFAULT_KEY = "source"
 
 # Chunks are cut elsewhere than the passage that a question names: they share part of it.
 _GRAM, _SHARED = 4, 0.5
+# A shorter answer stands in a text by chance.
+FEWEST_WORDS = 4
 # An answer that stands in more of what is retrieved than this says nothing about its source.
 _EVERYWHERE = 0.5
 
@@ -101,8 +103,8 @@ def page_of(document: Document, key: str) -> Label:
 
 def find_source(
     record: QuestionRecord, wide: Sequence[Document], key: str, *, exists: bool = False
-) -> Source:
-    """Return how the source of a question is known.
+) -> Source | None:
+    """Return how the source of a question is known; None where it is not.
 
     The label in the metadata comes first, if a document carries it; then the passage that the
     question names; then chunks that hold the answer (see `holds_answer`), unless half of what is
@@ -125,7 +127,7 @@ def find_source(
         return Source(FoundBy.PASSAGE, passage=passage, key=key)
     if 0 < len(holders) <= max(1, int(_EVERYWHERE * len(wide))):
         return Source(FoundBy.ANSWER, answer=answer, key=key)
-    return Source(FoundBy.UNKNOWN, key=key)
+    return None
 
 
 def source_row(record: QuestionRecord, source: Source, wide: Sequence[Document]) -> SourceRow:
@@ -159,14 +161,19 @@ def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
     return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
 
 
+def stands_in(words: Sequence[str], answer: Sequence[str]) -> bool:
+    """Return whether words stand in a text one after the other."""
+    return f" {' '.join(answer)} " in f" {' '.join(words)} "
+
+
 def holds_answer(words: Sequence[str], answer: Sequence[str]) -> bool:
     """Return whether a text probably holds an answer.
 
     An answer of fewer than four words must stand there word for word; of a longer one all
     numbers, and at least half of its pairs of neighbouring words.
     """
-    if len(answer) < _GRAM:
-        return bool(answer) and f" {' '.join(answer)} " in f" {' '.join(words)} "
+    if len(answer) < FEWEST_WORDS:
+        return bool(answer) and stands_in(words, answer)
     if not {word for word in answer if any(map(str.isdigit, word))} <= set(words):
         return False
     pairs = _grams(answer, 2)
@@ -295,7 +302,8 @@ class SourceSearch:
 
     Attributes:
         served: the most documents that the chain found for a question, as it serves them.
-        sources: by question; none of one that the chain failed on or that is unmatched.
+        sources: by question, where it is known.
+        unknown: questions of which it is not, although the chain found documents.
         unmatched: by question, what is wrong with the source that it names.
         rows: of the run, for the questions whose source is known.
         unit: by question, the source whose evidence it is.
@@ -309,6 +317,7 @@ class SourceSearch:
         self._wide: dict[str, list[Document]] = {}
         self.served = 0
         self.sources: dict[str, Source] = {}
+        self.unknown: set[str] = set()
         self.unmatched: dict[str, UnmatchedSourceError] = {}
         self.rows: list[SourceRow] = []
         self.unit: dict[str, str] = {}
@@ -330,12 +339,11 @@ class SourceSearch:
         self._require_one_match(records)
         if self._leave_out is not LeaveOut.SOURCE:
             self._add_pages()
-        found = {name: one for name, one in self.sources.items() if _known(one)}
         self.rows = [
-            source_row(records[name], one, self._wide[name]) for name, one in found.items()
+            source_row(records[name], one, self._wide[name]) for name, one in self.sources.items()
         ]
         named = {row.question_id: row.source for row in self.rows}
-        self.unit = {name: named[first] for name, first in units(self._parts(found)).items()}
+        self.unit = {name: named[first] for name, first in units(self._parts()).items()}
 
     def _ask(self, name: str, question: str) -> None:
         try:
@@ -381,12 +389,15 @@ class SourceSearch:
                 )
                 return
         exists = named is not None and bool(self._carried(named))
-        self.sources[name] = find_source(record, self._wide[name], self._key, exists=exists)
+        known = find_source(record, self._wide[name], self._key, exists=exists)
+        if known is None:
+            self.unknown.add(name)
+        else:
+            self.sources[name] = known
 
     def _require_one_match(self, records: Mapping[str, QuestionRecord]) -> None:
         named = [name for name in self._wide if records[name].source]
-        known = [name for name in named if _known(self.sources.get(name))]
-        if named and not known:
+        if named and self.sources.keys().isdisjoint(named):
             there = ", ".join(list(self._spelled)[:_SHOWN]) or "in none at all"
             raise InputError(
                 f"the questions name sources such as {records[named[0]].source!r}, and no document "
@@ -399,8 +410,6 @@ class SourceSearch:
         """Let the whole page go with each source, or all pages on its topic."""
         encoder = BiEncoderScorer() if self._leave_out is LeaveOut.TOPIC else None
         for name, one in self.sources.items():
-            if not _known(one):
-                continue
             wide = self._wide[name]
             pages = {page_of(document, self._key) for document in wide if one.leaves_out(document)}
             named = Label.of(one.label)
@@ -414,9 +423,9 @@ class SourceSearch:
                 pages |= {page_of(document, self._key) for document in compress(wide, near)}
             self.sources[name] = replace(one, pages=frozenset(pages))
 
-    def _parts(self, sources: Mapping[str, Source]) -> dict[str, set[object]]:
+    def _parts(self) -> dict[str, set[object]]:
         """What is left out for each question: labels, and chunks that were found."""
-        labels = {name: self._left_out_labels(one) for name, one in sources.items()}
+        labels = {name: self._left_out_labels(one) for name, one in self.sources.items()}
         merged = Label.merged(one for several in labels.values() for one in several)
         return {
             name: {
@@ -424,7 +433,7 @@ class SourceSearch:
                 *(merged[label] for label in labels[name]),
                 *(chunk_id(d, self._key) for d in self._wide[name] if one.leaves_out(d)),
             }
-            for name, one in sources.items()
+            for name, one in self.sources.items()
         }
 
     def _left_out_labels(self, one: Source) -> frozenset[Label]:
@@ -433,10 +442,6 @@ class SourceSearch:
             return one.pages
         told = all(label.kind == named.kind for label in self._carried(named))
         return frozenset({named if told else named.whole})
-
-
-def _known(source: Source | None) -> bool:
-    return source is not None and source.found_by is not FoundBy.UNKNOWN
 
 
 LEFT_OUT_FILE = "left_out_check.jsonl"
@@ -460,7 +465,6 @@ def left_out_check(
     Answers of fewer than four words are not looked for, nor what is said in other words.
     """
     words = {name: words_of(text) for name, text in knowledge_base.passages.items()}
-    plain = {name: f" {' '.join(found)} " for name, found in words.items()}
     holders: dict[str, list[str]] = defaultdict(list)
     for name, of_passage in words.items():
         for word in dict.fromkeys(of_passage):
@@ -468,14 +472,14 @@ def left_out_check(
     found: list[AnswerElsewhere] = []
     for record in questions:
         own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
-        if len(answer) < _GRAM:
+        if len(answer) < FEWEST_WORDS:
             continue
         # Passages in which the whole answer stands have its rarest word.
         rarest = min((holders.get(word, []) for word in answer), key=len)
         found += [
             AnswerElsewhere(question_id=record.question_id, passage_id=name)
             for name in rarest
-            if name != own and f" {' '.join(answer)} " in plain[name]
+            if name != own and stands_in(words[name], answer)
         ]
     return found
 

@@ -20,7 +20,65 @@ from ...judging.rated import Evidence, RatedReply
 from ...report.text import one_line
 from ...run.grouping import grouped
 from ...run.replies import ReplySystem
-from .replies import FACTORS, OFF
+from ...systems.guards import OFF
+
+FACTORS = ("model", "retrieval", "prompt", "guard")
+SEPARATOR = " \N{MIDDLE DOT} "
+LONGEST = 60
+
+
+def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
+    """List the factors in which the systems differ; of a single system, all known ones."""
+    values = {name: {getattr(system, name) for system in systems} for name in FACTORS}
+    found = tuple(name for name in FACTORS if len(values[name]) > 1)
+    return found or tuple(name for name in FACTORS if any(values[name]))
+
+
+def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
+    """Name each system by its varying factors, or by its id where these are not unique."""
+    short = {system.system_id: label(system, varying(systems)) for system in systems}
+    alike = len(set(short.values())) < len(short)
+    shown = [name if alike else text or name for name, text in short.items()]
+    return dict(zip(short, distinct(shown), strict=True))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Shorten each name to one line, and number those that then look alike.
+
+    Example:
+        >>> distinct(["a", "b", "a\\n"])
+        ['a', 'b', 'a #2']
+    """
+    found: list[str] = []
+    for name in names:
+        short = one_line(name, LONGEST)
+        numbered = (f"{short} #{number}" for number in range(2, len(names) + 2))
+        found.append(next(one for one in (short, *numbered) if one not in found))
+    return found
+
+
+def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
+    """Describe what changes from one system to another.
+
+    Args:
+        base: before.
+        other: after.
+        factor: in which they differ.
+        factors: in which the systems of the run differ.
+    """
+    texts = (one_line(getattr(one, factor)) or "unknown" for one in (base, other))
+    changed = " → ".join(one_line(text, LONGEST) for text in texts)
+    same = one_line(label(base, [name for name in factors if name != factor]), LONGEST)
+    return f"{same}: {changed}" if same else changed
+
+
+def label(system: ReplySystem, factors: Sequence[str]) -> str:
+    """Name a system by some of its factors."""
+    values = {name: one_line(getattr(system, name)) or f"{name} unknown" for name in factors}
+    return SEPARATOR.join(f"guard {v}" if name == "guard" else v for name, v in values.items())
+
+
+# -- Differences --------------------------------------------------------------------------
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MAX_PAIRS = 40

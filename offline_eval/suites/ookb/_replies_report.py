@@ -20,12 +20,23 @@ from ...report.text import counted, one_line, p_value, percent
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
+from ...systems.guards import OFF
 from ..parts import READ_REPLIES
 from ._preparing import WORDS
-from ._replies_differences import LEVEL, MEASURES, Difference, measured
-from ._replies_summary import RepliesSummary
+from ._replies_differences import (
+    FACTORS,
+    LEVEL,
+    LONGEST,
+    MEASURES,
+    SEPARATOR,
+    Difference,
+    change,
+    distinct,
+    measured,
+    varying,
+)
+from ._replies_summary import Counts, RepliesSummary
 from ._replies_tables import SPACE, Columns, cost_table, counts_table, label_tables, reply_rows
-from .replies import FACTORS, LONGEST, OFF, SEPARATOR, Counts, change, distinct, varying
 
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...judging.rated import (
     RatedReply,
     criteria_counts,
     labels_of,
+    rate,
     support_counts,
 )
 from ...report.cascade import cascade_counts
@@ -22,11 +24,64 @@ from ...report.text import one_line
 from ...run import Question
 from ...run.grouping import error_types, grouped
 from ...run.replies import Judgement, ReplyRow, ReplySystem
+from ...systems.guards import OFF
 from ...systems.leaving_out import read_left_out_check
 from ..judge_bias.artefact import JudgeBias
 from ..parts import run_values
-from ._replies_differences import adjust_p_values, compare_runs, compare_systems
-from .replies import OFF, count_by_base, count_replies, distinct, labels
+from ._replies_differences import adjust_p_values, compare_runs, compare_systems, distinct, labels
+
+Counts = dict[str, Any]
+"""Outcomes of replies as `report.json` has them; see `count_replies`."""
+
+
+def count_replies(given: Iterable[RatedReply]) -> Counts:
+    """Count outcomes of replies, failed ones included.
+
+    Returns:
+        Of questions whose answer the knowledge base does not hold: replies without an error, errors
+        (which count nowhere else), different questions; abstentions and answers, and answers of
+        each tier, None where nobody judged that; replies without a verdict on abstention, and
+        answers without a tier, by criterion; and the shares of abstentions among those judged, of
+        tiers 1 and 2 among answers with a tier, and of tier 3 among all replies that abstained or
+        have a tier. Beneath `in_kb` the same of the other questions, where abstaining is wrong.
+    """
+    sides = grouped(given, lambda reply: reply.out_of_kb)
+    found, in_kb = (_counts(sides.get(side, ())) for side in (True, False))
+    in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
+    return {**found, "in_kb": in_kb}
+
+
+def count_by_base(replies: Iterable[RatedReply]) -> dict[str, Counts]:
+    """Count replies by name of the knowledge base."""
+    bases = grouped(replies, lambda reply: reply.case.knowledge_base)
+    return {name: count_replies(own) for name, own in bases.items()}
+
+
+def _counts(given: Sequence[RatedReply]) -> Counts:
+    replies = [reply for reply in given if reply.row.error is None]
+    judged = [reply for reply in replies if reply.abstained is not None]
+    answers = [reply for reply in replies if not reply.abstained]
+    tiered = [reply for reply in answers if reply.tier is not None]
+    # Without any tier, nothing is known of answers: only abstentions would be left.
+    known = [one for one in replies if one.wrong is not None and (tiered or not answers)]
+    abstained = sum(reply.abstained is True for reply in judged)
+    tiers = Counter(reply.tier for reply in tiered)
+    told = bool(judged) or not replies
+    return {
+        "n": len(replies),
+        "errors": len(given) - len(replies),
+        "questions": len({reply.case.question_id for reply in replies}),
+        "abstained": abstained if told else None,
+        "answered": len(judged) - abstained if told else None,
+        **{name: tiers[name] if tiered or not answers else None for name in Judgement.TIERS},
+        "unjudged": {
+            Judgement.ABSTENTION: len(replies) - len(judged),
+            Judgement.FACTUALITY: len(answers) - len(tiered),
+        },
+        "abstention_rate": rate((reply, reply.abstained is True) for reply in judged),
+        "factuality_rate": rate((reply, reply.right is True) for reply in tiered),
+        "wrong_answer_rate": rate((reply, reply.wrong is True) for reply in known),
+    }
 
 
 class RepliesSummary:

@@ -12,7 +12,7 @@ from ...report.document import Section
 from ...report.tables import Cell, Table
 from ...report.text import UNKNOWN, decimal, one_line
 from ...run.replies import Judgement
-from .replies import Counts
+from ._replies_summary import Counts
 
 SPACE = "\u00a0"
 Columns = list[tuple[str, Sequence[object]]]

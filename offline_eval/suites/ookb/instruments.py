@@ -22,7 +22,7 @@ from ...data.embedding import Encoder
 from ...data.questions import KnowledgeBase, QuestionRecord
 from ...run import RowError, Run
 from ...run.measured_run import MeasuredRun
-from ...run.questions import CaseKind, FoundBy, MeasuredRow
+from ...run.questions import CaseKind, MeasuredRow
 from ...run.replies import StoredPassage
 from ...systems.leaving_out import (
     WIDE,
@@ -271,8 +271,7 @@ class ServedInstruments(Instruments):
         self.search.find({record.question_id: record for record in known})
         asked = {}
         for case in cases:
-            source = self.search.sources.get(case.question_id)
-            unknown = source is not None and source.found_by is FoundBy.UNKNOWN
+            unknown = case.question_id in self.search.unknown
             one = MeasuredCase.of_record(case.record, CaseKind.LIVE) if unknown else case
             asked[one.case_id] = replace(one, unit=self.search.unit.get(case.question_id, ""))
         return list(asked.values())
@@ -292,7 +291,7 @@ class ServedInstruments(Instruments):
             UnmatchedSourceError: no document has the source that the question names.
         """
         source = self.search.sources.get(case.question_id)
-        if source is None and case.kind is not CaseKind.UNANSWERABLE:
+        if source is None and case.kind in (*CaseKind.twins(), CaseKind.ECHO):
             raise self.search.unmatched.get(case.question_id) or RetrievalError(
                 "the chain failed when it was asked where the answer is"
             )

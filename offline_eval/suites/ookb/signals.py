@@ -20,12 +20,11 @@ from ...data.questions import QuestionRecord
 from ...report.document import as_json
 from ...run.grouping import error_types, grouped
 from ...run.measured_run import MeasuredRun, Review
-from ...run.questions import CaseKind, MeasuredRow, RunCalibration
+from ...run.questions import CaseKind, FoundBy, MeasuredRow, RunCalibration
+from ...systems.leaving_out import FEWEST_WORDS, stands_in
 from ..parts import run_values
 
 SERVED = "served"
-# A shorter answer stands in a text by chance.
-_SHORT_ANSWER = 4
 _REVIEWED = ("reviewed", *Review.Verdict)
 # Seed of the bootstrap; fixed, so that the same run gives the same report.
 _SEED = 0
@@ -211,22 +210,18 @@ def served_counts(run: MeasuredRun) -> dict[str, Any]:
     """
     found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
     if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
-        found_by["unknown"] = live
+        found_by[FoundBy.UNKNOWN.value] = live
     kinds = grouped((row for row in run.rows if row.error is None), lambda row: row.kind)
     served = {row.question_id: len(row.retrieved) for row in kinds.get(CaseKind.IN_KB, ())}
     short = elsewhere = 0
     for row in kinds.get(CaseKind.LEFT_OUT, ()):
         short += len(row.retrieved) < served.get(row.question_id, 0)
         answer = words_of(run.questions[row.question_id].answer)
-        if len(answer) >= _SHORT_ANSWER and row.case_id not in run.reviews:
+        if len(answer) >= FEWEST_WORDS and row.case_id not in run.reviews:
             texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
-            padded = (f" {' '.join(words_of(text))} " for text in texts)
-            elsewhere += any(f" {' '.join(answer)} " in text for text in padded)
-    return {
-        "sources_found_by": found_by,
-        "short_contexts": short,
-        "answer_elsewhere": elsewhere,
-    }
+            elsewhere += any(stands_in(words_of(text), answer) for text in texts)
+    counts = {"short_contexts": short, "answer_elsewhere": elsewhere}
+    return {"sources_found_by": found_by, **counts}
 
 
 class SignalsSummary:
