@@ -69,10 +69,8 @@ def calibrated_signals(
 ) -> tuple[float | None, float | None]:
     """Relevance and confidence in [0, 1]; where nothing was retrieved relevance is 0."""
     found = None if case.relevance is None else relevance.apply(case.relevance)
-    return (
-        0.0 if case.nothing_retrieved else found,
-        None if case.confidence is None else confidence.apply(case.confidence),
-    )
+    known = None if case.confidence is None else confidence.apply(case.confidence)
+    return (0.0 if case.nothing_retrieved else found), known
 
 
 class Rates:

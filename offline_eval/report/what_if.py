@@ -87,8 +87,7 @@ class WhatIfCase:
             return "abstained"
         follows = route is Route.FOLLOW_CONTEXT
         if stored:
-            reply = self.context_reply if follows else self.memory_reply
-            return reply or "right"
+            return (self.context_reply if follows else self.memory_reply) or "right"
         return "right" if (self.context_right if follows else self.memory_right) else "wrong"
 
 

@@ -382,10 +382,8 @@ def _models_of(models: _Models) -> list[ModelUnderTest]:
         return [ModelUnderTest(name, runnable) for name, runnable in models.items()]
     _reject_doubles("--model", models)
     # Whether an object of the user's own takes a prompt is known only once it is loaded.
-    return [
-        ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
-        for name in models
-    ]
+    tested = map(ModelUnderTest, models)
+    return [one.loaded() if one.name.startswith(PYTHON) else one for one in tested]
 
 
 def _system(

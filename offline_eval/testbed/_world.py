@@ -146,9 +146,8 @@ class World:
 
         They are the other values of the same relation in this world, so all are plausible.
         """
-        true = {
-            other.value for other in self._about[fact.subject] if other.relation == fact.relation
-        }
+        same = (one for one in self._about[fact.subject] if one.relation == fact.relation)
+        true = {one.value for one in same}
         return tuple(value for value in self._values[fact.relation] if value not in true)
 
     def contradiction(self, fact: Fact, *, plausible: bool = True) -> Document:

@@ -444,6 +444,7 @@ _ACCEPTED_UNASKED = {
     "statement with a name or year swapped": 9,
     "synonyms as a statement": 18,
     "homoglyphs": 19,
+    "words one by one in filler": 13,
 }
 # Reading helps nothing on such questions, and its threshold lets another two pass.
 _OF_READING = 2

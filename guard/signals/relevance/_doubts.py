@@ -149,13 +149,14 @@ def _exchanged(asked: AskedWords, segment: Segment, text: str) -> bool:
 
 def _keywords(asked: AskedWords, segments: Sequence[Segment]) -> list[Segment]:
     """Pieces of a few of the question's words each, several in a row."""
+    runs = groupby(segments, lambda one: _is_keyword(asked, one))
+    keywords = (list(run) for is_one, run in runs if is_one)
+    return [one for run in keywords if len(run) >= _KEYWORDS for one in run]
 
-    def is_one(segment: Segment) -> bool:
-        few = len(segment.words) <= _KEYWORD and segment.kinds <= asked.content | ASIDE
-        return few and not segment.kinds.isdisjoint(asked.content)
 
-    runs = (list(run) for few, run in groupby(segments, is_one) if few)
-    return [one for run in runs if len(run) >= _KEYWORDS for one in run]
+def _is_keyword(asked: AskedWords, segment: Segment) -> bool:
+    few = len(segment.words) <= _KEYWORD and segment.kinds <= asked.content | ASIDE
+    return few and not segment.kinds.isdisjoint(asked.content)
 
 
 def _apart(asked: AskedWords, segments: Sequence[Segment]) -> list[Segment]:

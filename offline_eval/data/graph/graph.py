@@ -300,10 +300,8 @@ class Labels:
 
         A question about one of two namesakes may be meant about the other.
         """
-        return all(
-            self._owners.get(folded(self.label(node, language)), node) == node
-            for language in self._languages
-        )
+        names = (folded(self.label(node, language)) for language in self._languages)
+        return all(self._owners.get(name, node) == node for name in names)
 
     def names(self, node: str) -> tuple[str, ...]:
         """Labels and aliases."""
