@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
@@ -27,7 +27,7 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
-from .routing import Flow, FlowSettings, Measure, Outcome, adrive, decision_flow, drive
+from .routing import Flow, FlowSettings, Measure, Outcome, adrive, at_once, decision_flow
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -326,7 +326,8 @@ class Guard:
         with self._span() as span:
             request = read_request(question, passages, self._limits)
             flow = self._flow(request, span)
-            return self._finish(drive(flow, self._runner.measure), started, request, span)
+            decision = at_once(adrive(flow, partial(self._runner.measure, awaits=False)))
+            return self._finish(decision, started, request, span)
 
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
@@ -339,7 +340,7 @@ class Guard:
             except InputError as error:
                 request = QuestionError(error.what)
             flow = self._flow(request, span)
-            decision = await adrive(flow, self._runner.ameasure)
+            decision = await adrive(flow, partial(self._runner.measure, awaits=True))
             return self._finish(decision, started, request, span)
 
     def decide_batch(
@@ -377,7 +378,8 @@ class Guard:
             requests = read_requests(questions, passages, self._limits)
             spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
-            decided = drive(flows, lambda needs: self._runner.measure_batch(needs, patience))
+            measure = partial(self._runner.measure_batch, batch=patience, awaits=False)
+            decided = at_once(adrive(flows, measure))
             return self._finished(decided, started, requests, spans)
 
     async def adecide_each(
@@ -389,9 +391,8 @@ class Guard:
             requests = await self._aread(read_requests, questions, passages, questions, passages)
             spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
-            decided = await adrive(
-                flows, lambda needs: self._runner.ameasure_batch(needs, patience)
-            )
+            measure = partial(self._runner.measure_batch, batch=patience, awaits=True)
+            decided = await adrive(flows, measure)
             return self._finished(decided, started, requests, spans)
 
     @property

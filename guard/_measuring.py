@@ -345,24 +345,6 @@ class SignalRunner:
         self._failures = Failures(deadlines, metrics)
         self._max_concurrency = max_concurrency
 
-    def measure(self, need: Measure) -> Outcome:
-        """The outcome of one need."""
-        return at_once(self._single(need, None, awaits=False))
-
-    async def ameasure(self, need: Measure) -> Outcome:
-        """As `measure`, without blocking the event loop."""
-        return await self._single(need, None, awaits=True)
-
-    def measure_batch(self, needs: Sequence[Measure], batch: dict[str, Patience]) -> list[Outcome]:
-        """The outcomes of many needs, in order; those of one signal together where it can."""
-        return at_once(self._batch(needs, batch, awaits=False))
-
-    async def ameasure_batch(
-        self, needs: Sequence[Measure], batch: dict[str, Patience]
-    ) -> list[Outcome]:
-        """As `measure_batch`, without blocking the event loop."""
-        return await self._batch(needs, batch, awaits=True)
-
     async def _called(
         self,
         signal: Signal[Any],
@@ -407,8 +389,16 @@ class SignalRunner:
                 return await within(native(), left)
             return await self._pool.acall(task, left) if awaits else by(task, left)
 
-    async def _single(self, need: Measure, patience: Patience | None, *, awaits: bool) -> Outcome:
-        """Measure one need, under its span where the decision is traced."""
+    async def measure(
+        self, need: Measure, patience: Patience | None = None, *, awaits: bool
+    ) -> Outcome:
+        """The outcome of one need, measured under its span where the decision is traced.
+
+        Args:
+            need: a signal and a question.
+            patience: of the batch that the question is one of.
+            awaits: whether the event loop goes on meanwhile; else it waits for nothing.
+        """
         signal, request = need.signal, need.request
         started = time.perf_counter()
         value: Any
@@ -446,9 +436,10 @@ class SignalRunner:
 
     # -- many questions: together where a signal can, otherwise side by side -----------
 
-    async def _batch(
+    async def measure_batch(
         self, needs: Sequence[Measure], batch: dict[str, Patience], *, awaits: bool
     ) -> list[Outcome]:
+        """The outcomes of many needs, in order; those of one signal together where it can."""
         by_signal: dict[str, list[int]] = {}
         for index, need in enumerate(needs):
             by_signal.setdefault(need.signal.name, []).append(index)
@@ -498,7 +489,7 @@ class SignalRunner:
             start += len(part)
             found: list[Outcome] | None
             if len(part) == 1:
-                found = [await self._single(asked[0], patience, awaits=awaits)]
+                found = [await self.measure(asked[0], patience, awaits=awaits)]
             else:
                 found = await self._together(asked, patience, awaits=awaits)
             if found is None:
@@ -516,11 +507,11 @@ class SignalRunner:
 
         async def one(index: int, patience: Patience) -> Outcome:
             async with room:
-                return await self._single(needs[index], patience, awaits=True)
+                return await self.measure(needs[index], patience, awaits=True)
 
         def here(context: contextvars.Context, job: tuple[int, Patience]) -> Outcome:
             index, patience = job
-            return context.run(at_once, self._single(needs[index], patience, awaits=False))
+            return context.run(at_once, self.measure(needs[index], patience, awaits=False))
 
         if awaits:
             found = await asyncio.gather(*(one(*job) for job in jobs))

@@ -133,9 +133,8 @@ def help_desk(guard: Guard, records: Sequence[QuestionRecord]) -> GuardedRAG:
     """Return a chain over the articles of some questions, as a user would build it."""
     texts = dict.fromkeys((record.source or "", record.passage or "") for record in records)
     store = InMemoryVectorStore(EmbeddedEncoder())
-    store.add_documents(
-        [Document(f"{title}\n{text}", metadata={"source": title}) for title, text in texts]
-    )
+    articles = [Document(f"{title}\n{text}", metadata={"source": title}) for title, text in texts]
+    store.add_documents(articles)
     retriever = store.as_retriever(search_kwargs={"k": 5})
     return GuardedRAG(guard=guard, retriever=retriever, with_context=extractive_reader())
 

@@ -175,8 +175,7 @@ def _base_of(word: str) -> str | None:
         return word
     if not word.endswith("ing"):
         return None
-    stem = word[:-3]
-    candidates = (stem, f"{stem}e", stem[:-1])
+    candidates = (word[:-3], f"{word[:-3]}e", word[:-4])
     return next((one for one in candidates if one in _WORDS["deeds"]), None)
 
 
