@@ -13,7 +13,17 @@ from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlEr
 from knowgate.offline_eval.data.graph.loading import load_graph
 from tests.support.browser import CHROMIUM
 from tests.support.deadlines import with_enough_time
-from tools.attack import concurrency, echo, inputs, interrupted, links, mentions, policies, served
+from tools.attack import (
+    concurrency,
+    echo,
+    inputs,
+    interrupted,
+    links,
+    mentions,
+    pages,
+    policies,
+    served,
+)  # fmt: skip
 from tools.attack.alarms import false_drift, false_risk
 from tools.attack.batches import batches, steady_guard
 from tools.attack.certificates import ATTEMPTS, DELTA, SCORERS, attacks, best_of, best_scorer, most
@@ -207,3 +217,26 @@ def test_no_command_waits_or_changes_what_a_link_leads_to(
 
 def test_a_knowledge_base_holds_nothing_from_outside_of_its_folder(tmp_path: Path) -> None:
     assert [name for name, place in links.documents(tmp_path) if links.tells(place)] == []
+
+
+def test_hostile_texts_and_requests_do_nothing(tmp_path: Path, socket_enabled: None) -> None:
+    run = pages.hostile_run(tmp_path)
+    assert pages.pages(run).held
+    assert pages.requests(run).held
+
+
+@pytest.mark.parametrize("text", [
+    "<script>1</script>", "<img src=x onerror=a()>", "<a href='http://x'>y</a>",
+])  # fmt: skip
+def test_a_page_with_script_would_be_noticed(text: str) -> None:
+    assert pages.runs_script(f"<p>{text}</p>")
+    assert not pages.runs_script("<p><a href='#top'>y</a></p>")
+
+
+def test_repetitive_texts_are_read_in_time() -> None:
+    assert pages.patterns(2_000).held
+
+
+@pytest.mark.slow
+def test_connections_and_bodies_leave_room_for_pages(socket_enabled: None) -> None:
+    assert [one for one in pages.crowds(full=False) if not one.held] == []

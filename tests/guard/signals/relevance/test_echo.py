@@ -87,21 +87,11 @@ def test_an_answer_stands_after_the_question(passage: str, replied: str | None) 
         # No other word than the question's; a yes/no question would be answered.
         ("How are plan refunds paid?", "Plan refunds are paid. In full."),
         # Entries of a table of contents, keywords in a row, another name.
-        (
-            "When are plan refunds paid?",
-            "Contents: Plan refunds are paid (4); Invoices and taxes (5)",
-        ),
-        (
-            QUESTION,
-            '{"tags": ["misc", "Team", "plan", "free", "try", "long"], "owner": "nobody yet"}',
-        ),
+        ("When are plan refunds paid?", "Contents: Plan refunds are paid (4); Taxes (5)"),
+        (QUESTION, '{"tags": ["misc", "Team", "plan", "free", "try"], "owner": "nobody"}'),
         ("When does Deskline Plus bill seats?", "In March Harbour Plus bills seats anew."),
         # Its words, one by one.
-        (
-            QUESTION,
-            "It took long to start. Somebody made a plan. We had coffee. The Team was late. "
-            "Entry is free. The rest is on the list.",
-        ),
+        (QUESTION, "It took long. We made a plan. Do try it. The Team was late. Entry is free."),
     ],
 )
 def test_a_strict_reading_leaves_out_doubtful_sentences(question: str, passage: str) -> None:
@@ -113,18 +103,9 @@ def test_a_strict_reading_leaves_out_doubtful_sentences(question: str, passage: 
     assert words.isdisjoint({"refunds", "team", "plan", "free", "seats"})
 
 
-def test_strictness_is_added_to_what_a_sentence_must_tell() -> None:
-    passage = "The free plan has the usual limits."
-    assert strip_echo(QUESTION, passage) is None
-    assert strip_echo(QUESTION, passage, 50.0) == StatedText(kept="", stated="")
-
-
 def test_a_strict_reading_keeps_what_answers() -> None:
-    for question, passage in [
-        (YES_NO, "You can pay the library fee by card."),
-        (QUESTION, "You can try the Team plan for 21 days, then it costs 19 euros a month."),
-    ]:
-        assert strip_echo(question, passage, 5.0) is None
+    assert strip_echo(YES_NO, "You can pay the library fee by card.", 5.0) is None
+    assert strip_echo(QUESTION, "You can try the Team plan for 21 days at no cost.", 5.0) is None
 
 
 def test_circumstances_that_the_question_states_are_no_answer() -> None:
@@ -143,16 +124,9 @@ def test_any_text_is_accepted(question: str, passage: str) -> None:
     assert again == strip_echo(question, f"{question}? {passage} {question}\n" * 3)
 
 
-@pytest.mark.parametrize(
-    "passage",
-    [
-        "word " * 20_000,
-        f"{QUESTION} " * 2_000,
-        "plan free " * 5_000,
-        "?" * 50_000,
-        "plan;" * 5_000,
-    ],
-)
+@pytest.mark.parametrize("passage", [
+    "word " * 20_000, f"{QUESTION} " * 2_000, "plan free " * 5_000, "?" * 50_000, "plan;" * 5_000,
+])  # fmt: skip
 @pytest.mark.parametrize("strictness", [0.0, 5.0])
 def test_long_texts_are_read_in_bounded_time(passage: str, strictness: float) -> None:
     # Quadratic work in any of these would take minutes.
