@@ -35,7 +35,7 @@ INSIDE_OF = {
     "benchmarks/diversity.py": ("knowgate", "offline_eval", "data", "diversity"),
     "benchmarks/gpu_models.py": ("knowgate", "guard", "engine"),
     "tests/guard/signals/relevance/test_hub_models.py": ("knowgate", "guard", "engine"),
-    "tests/offline_eval/cli/test_tune.py": UNIKNOW,
+    "tests/offline_eval/cli/test_tune_scenarios.py": UNIKNOW,
     "tools/embedded_model.py": ("knowgate", "guard", "engine"),
     "tools/multilingual_model.py": ("knowgate", "guard", "engine"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
