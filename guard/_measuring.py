@@ -400,9 +400,9 @@ class SignalRunner:
             awaits: whether the event loop goes on meanwhile; else it waits for nothing.
         """
         signal, request = need.signal, need.request
-        started = time.perf_counter()
         value: Any
         with _UNTRACED if need.span is None else need.span.signal(signal) as record:
+            started = time.perf_counter()
             try:
                 if patience is not None and patience.over:
                     value = self._failures.not_asked(signal, patience)
@@ -418,7 +418,7 @@ class SignalRunner:
                 value = self._failures.of(signal, error, request)
             if record is not None:
                 record(value)
-        return self._outcome(need, value, time.perf_counter() - started)
+            return self._outcome(need, value, time.perf_counter() - started)
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
         """What the decision needs of a checked value or a failure."""

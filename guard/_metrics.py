@@ -114,7 +114,7 @@ class GuardMetrics:
     """
 
     _by_registry: ClassVar[WeakKeyDictionary[CollectorRegistry, GuardMetrics]] = WeakKeyDictionary()
-    lock = threading.Lock()
+    _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.families = {name: _family(about) for name, about in _FAMILIES.items()}
@@ -122,6 +122,8 @@ class GuardMetrics:
         self._guards = _LabelValues(_MAX_GUARDS)
         self.policies = _LabelValues(_MAX_POLICIES)
         self.shown: dict[str, tuple[str, ...]] = {}
+        # Not the lock above, which is held while metrics are made.
+        self.showing = threading.Lock()
         self.stages = _LabelValues(_MAX_STAGES)
         self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
         self.signals = _LabelValues(_MAX_OF_VETOES, (*SignalName, "support"))
@@ -173,7 +175,7 @@ class GuardMetrics:
             InputError: other metrics are registered there under the same names.
         """
         chosen = REGISTRY if registry is None else registry
-        with cls.lock:
+        with cls._lock:
             found = cls._by_registry.get(chosen)
             if found is None:
                 found = cls._by_registry[chosen] = cls(chosen)
@@ -256,7 +258,7 @@ class MetricsOfGuard:
             bounds = f"{promise.risk:g}", f"{promise.delta:g}"
         shared.policies.admit(fingerprint)
         shown = (self._label, shared.policies.label(fingerprint), policy.state, *bounds)
-        with shared.lock:
+        with shared.showing:
             before = shared.shown.get(self._label, shown)
             shared.shown[self._label] = shown
         shared.families["policy"].labels(*before).set(0)

@@ -298,9 +298,13 @@ class DeadlineRunner:
         context.run(_current.set, None)
         call = context.run(_Call, None, lambda: context.run(task))
         context.run(_current.set, call)
-        pool.start(call, most_waiting)
-        pool.unattended.add(call)
         call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
+        pool.unattended.add(call)  # before it begins: the process may end at any time
+        try:
+            pool.start(call, most_waiting)
+        except AllWorkersBusyError:
+            pool.unattended.discard(call)
+            raise
 
     def call(self, task: Callable[[], T], seconds: float | None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).

@@ -64,14 +64,17 @@ class GuardRunnable(RunnableLambda[GuardInput, Decision]):
     """
 
     def __init__(self, guard: Guard, *, name: str = "guard") -> None:
-        def decide(given: GuardInput) -> Decision:
+        # What else a chain was called with is for its other steps.
+        def decide(given: GuardInput, **_: Any) -> Decision:
             return guard.decide(*_asked(given))
 
-        async def adecide(given: GuardInput) -> Decision:
+        async def adecide(given: GuardInput, **_: Any) -> Decision:
             return await guard.adecide(*_asked(given))
 
         super().__init__(decide, adecide, name=name)
         self._guard = guard
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     def batch(
         self,

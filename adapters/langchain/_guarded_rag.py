@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun as AsyncManager
@@ -23,7 +23,7 @@ from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError, KnowgateError
 from ...guard.routing import at_once
 from ..shadow import ShadowDecider
-from ._answer import GuardedAnswer
+from ._answer import GuardedAnswer, joined
 from ._both import each_at_once
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
@@ -313,6 +313,23 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             async for chunk in found:
                 yield chunk
 
+    def transform(
+        self, input: Iterator[RagInput], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[GuardedAnswer]:
+        """As `stream`, for a question that comes in chunks itself; one of them may be None."""
+        if chunks := list(input):
+            yield from self.stream(reduce(joined, chunks), config, **kwargs)
+
+    async def atransform(
+        self, input: AsyncIterator[RagInput], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[GuardedAnswer]:
+        """As `transform`, without blocking the event loop."""
+        if chunks := [chunk async for chunk in input]:
+            stream = self.astream(reduce(joined, chunks), config, **kwargs)
+            async with aclosing(stream) as found:  # a caller may leave early
+                async for chunk in found:
+                    yield chunk
+
     async def _chunks(self, given: RagInput, runs: _Runs) -> AsyncGenerator[GuardedAnswer, None]:
         turn = _only(await self._run([self._planner.plan_flow(given)], runs))
         if turn.stage is None:
@@ -369,7 +386,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         try:
             return await self._called(step, given, runs)
         except asyncio.CancelledError as error:
-            if runs.single or asked_to_stop():
+            if runs.single or not runs.is_async or asked_to_stop():
                 raise
             return [error] * len(given)
         except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from ...guard.artefacts import Histogram
 from ...guard.decision import Route, SignalName
+from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 
 Counts = NDArray[np.float64]
 
 DRAWS = 999
+_MOST_COUNTED = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,16 @@ class Distance:
     def excess(self) -> float:
         """The distance less what chance alone gives, never below 0."""
         return max(0.0, self.value - self.without_drift)
+
+
+def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Counts, ...]:
+    """Live counts and those of histograms as arrays of shape (bins,)."""
+    found = tuple(np.asarray(x, np.float64) for x in (observed, *(one.counts for one in expected)))
+    if len({one.edges for one in expected}) > 1 or len({one.shape for one in found}) > 1:
+        raise InputError("the counts are of different bins")
+    if sum(map(np.sum, found)) > _MOST_COUNTED:
+        raise InputError(f"more than {_MOST_COUNTED:,} values cannot be compared")
+    return found
 
 
 def stability_index(expected: Counts, observed: Counts, occupied: NDArray[np.bool_]) -> Counts:
@@ -185,7 +197,7 @@ def compare(
         >>> round(psi.value, 3), round(psi.without_drift, 2), round(ks.value, 3)
         (0.159, 0.02, 0.2)
     """
-    calibration, live = (np.asarray(side, dtype=np.float64) for side in (expected.counts, observed))
+    live, calibration = _checked_counts(observed, expected)
     pooled = (calibration + live).astype(np.int64)
     rng = np.random.default_rng(seed)
     drawn = rng.multivariate_hypergeometric(
@@ -226,9 +238,7 @@ def compare_with_mixture(
         draws: of the bootstrap.
         seed: of these.
     """
-    a, b, live = (
-        np.asarray(side, dtype=np.float64) for side in (first.counts, second.counts, observed)
-    )
+    live, a, b = _checked_counts(observed, first, second)
     occupied = (a + b + live) > 0
     fitted, psi, ks = _fitted(a, b, live, occupied)
     share, rng = float(fitted), np.random.default_rng(seed)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from sys import getsizeof
 from types import SimpleNamespace
@@ -170,8 +170,10 @@ class TokenEncoder:
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._cache: ByteCache[bytes, list[EncodedText]]
-        self._cache = ByteCache(cache_bytes, _bytes_of, "encoded_texts")
+        self._new_cache = partial(
+            ByteCache[bytes, list[EncodedText]], cache_bytes, _bytes_of, "encoded_texts"
+        )
+        self._cache = self._new_cache()
         self._whole: ByteCache[bytes, bool] = ByteCache(_BYTES_ON_WHOLE_TEXTS, getsizeof)
         self.loaded = loaded = load_encoder(model, Runtime(device, dtype), adapter)
         self.max_length, self.device = loaded.max_length, loaded.backend.device
@@ -249,7 +251,7 @@ class TokenEncoder:
             ModelFolderError: the folder is damaged, or was written for another encoder.
         """
         self._store = PassageStore(folder, self.identity)
-        self._cache.forget()
+        self._cache = self._new_cache()  # what is being encoded goes into the old one
 
     def passage_writer(self, folder: str | os.PathLike[str]) -> PassageWriter:
         """What appends passages to a folder for `use_passages`. Arguments, errors as there."""

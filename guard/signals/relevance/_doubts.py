@@ -32,6 +32,8 @@ _KEYWORD, _KEYWORDS = 3, 3
 _FEWEST_APART = 4
 # Shorter words are one slip from too many others.
 _SHORTEST_SPELLED = 5
+# Of a question's words and of a passage; looking for slips takes the product of the two.
+_MOST_SPELLED, _MOST_READ = 64, 30_000
 
 
 def doubtful(
@@ -69,7 +71,8 @@ def doubtful(
 def respelled(question: str, text: str) -> str:
     """The text with words that are one slip from a word of the question spelled as there.
 
-    Words of five letters and more are, which begin with the same letter.
+    Words of five letters and more are, which begin with the same letter; in a long passage those
+    of its first 30,000 characters.
 
     Example:
         >>> respelled("When are plan refunds paid?", "Plan refnuds are paid in May.")
@@ -77,17 +80,19 @@ def respelled(question: str, text: str) -> str:
     """
     words = (word.lower() for word in WORD.findall(question))
     asked = dict.fromkeys(word for word in words if len(word) >= _SHORTEST_SPELLED)
-    lengths = {len(word) for word in asked}
+    by_letter: dict[str, list[str]] = {}
+    for word in list(asked)[:_MOST_SPELLED]:
+        by_letter.setdefault(word[0], []).append(word)
+    known: dict[str, str] = {}
 
     def spelled(match: re.Match[str]) -> str:
         word = match.group().lower()
-        near = range(len(word) - 1, len(word) + 2)
-        if word in asked or not word.isalpha() or lengths.isdisjoint(near):
-            return match.group()
-        same = (one for one in asked if one[0] == word[0] and _one_slip(one, word))
-        return next(same, match.group())
+        if word not in known:
+            near = by_letter.get(word[0], ()) if word not in asked and word.isalpha() else ()
+            known[word] = next((one for one in near if _one_slip(one, word)), "")
+        return known[word] or match.group()
 
-    return WORD.sub(spelled, text)
+    return WORD.sub(spelled, text[:_MOST_READ]) + text[_MOST_READ:]
 
 
 def _one_slip(first: str, second: str) -> bool:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
+from ...deadlines import check_deadline
 from ...text import clean_text
 from ._doubts import doubtful, respelled
 from ._mentions import (
@@ -100,6 +101,7 @@ class StatedText:
     @classmethod
     def of(cls, question: str, passage: str, strictness: float = 0.0) -> StatedText:
         """Part a passage, see `strip_echo`."""
+        check_deadline()
         return strip_echo(question, passage, strictness) or cls(passage, None)
 
     @property

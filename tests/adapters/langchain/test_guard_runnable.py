@@ -39,6 +39,7 @@ async def test_the_guard_is_assigned_and_branched_on_in_a_chain(asynchronous: bo
 
     answers = [await run(chain, given, asynchronous) for given in (followed, abstained)]
 
+    assert GuardRunnable(guard).invoke(followed, stop=["what other steps take"]).kept == (0, 2)
     assert answers == ["from the context", "sorry"]
 
 

@@ -131,6 +131,8 @@ def test_any_text_is_accepted(question: str, passage: str) -> None:
 def test_long_texts_are_read_in_bounded_time(passage: str, strictness: float) -> None:
     # Quadratic work in any of these would take minutes.
     strip_echo(QUESTION, passage, strictness)
+    words = [f"w{a}{b}{c}sel" for a in "aeiou" for b in "bdfgk" for c in "lmnrstvxyz"]
+    strip_echo(" ".join(words), " ".join(words[::-1]) + passage, strictness)
 
 
 def test_text_that_asks_counts_by_the_share_of_what_is_told() -> None:
