@@ -245,7 +245,8 @@ async def test_a_question_that_comes_in_pieces_is_put_together() -> None:
         iter([AddableDict(question="ground"), AddableDict(question="ed")])
     )
 
-    assert reduce(add, setting.chain.transform(iter(["ground", None, "ed"]))).decision.kept == (0, 2)
+    texts: list[Any] = ["ground", None, "ed"]
+    assert reduce(add, setting.chain.transform(iter(texts))).decision.kept == (0, 2)
     assert reduce(add, [c async for c in setting.chain.atransform(pieces())]).answer
     assert reduce(add, mapped).decision.kept == (0, 2)
     assert setting.asked == ["grounded"] * 3
