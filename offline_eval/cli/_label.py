@@ -103,7 +103,7 @@ def label(
     if not replies:
         if import_path is not None:
             tell("imported", *ReviewSession.store_file(run, import_path))
-        elif mode is not None or not only_figures():
+        elif export is not None or browser or not only_figures():
             with progress_bar("Looking for likely answers") as advance:
                 leaks = ReviewSession.open(run, on_scored=advance)
             if export is not None:

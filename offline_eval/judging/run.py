@@ -142,8 +142,9 @@ def plan_judging(
             ]
             calls = tokens = 0
             if isinstance(judge, LLMJudge):
-                calls = len(todo)
-                characters = sum(judge.prompt_characters(criterion, one) for one in todo)
+                asked = [one for one in todo if one.reply_id not in judging.of_guard]
+                calls = len(asked)
+                characters = sum(judge.prompt_characters(criterion, one) for one in asked)
                 tokens = -(-characters // _CHARACTERS_PER_TOKEN)
             counts = {"verdicts": len(todo), "calls": calls, "input_tokens": tokens}
             found.append({"judge": judge.name, "criterion": criterion, **counts})
@@ -163,7 +164,7 @@ class _Judging:
             if row.error is None and row.response is not None
         }
         rows = run.replies.values()
-        self._of_guard = {row.reply_id for row in rows if row.route is Route.ABSTAIN}
+        self.of_guard = {row.reply_id for row in rows if row.route is Route.ABSTAIN}
         self._known: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for one in run.judgements.values():
             if one.outcome is not None:
@@ -209,7 +210,7 @@ class _Judging:
         """The replies that there is something to judge of, with what is known of them."""
         for reply_id, material in self._material.items():
             known = {} if at_most else self._known[judge.name, reply_id]
-            if reply_id in self._of_guard:
+            if reply_id in self.of_guard:
                 wanted = criterion in OF_GUARD
             else:
                 wanted = judge.wants(criterion, material, known)
@@ -217,7 +218,7 @@ class _Judging:
                 yield _Asked(judge.name, criterion, material, known)
 
     async def _judged(self, asked: _Asked) -> dict[str, Any]:
-        if asked.material.reply_id in self._of_guard:
+        if asked.material.reply_id in self.of_guard:
             verdict = Verdict(OF_GUARD[asked.criterion], reasoning=GUARDS_OWN)
         else:
             verdict = await self._ask(asked)

@@ -82,8 +82,10 @@ class JudgeValidation:
         self.precision = rate(answered & mine, yours)
         self.recall = rate(answered & yours, mine)
         self.specificity = rate(answered & ~yours, ~mine)
+        # Where all agree, resampling says nothing of chance: its interval does.
+        weighted = None if (human == judged).all() else weights
         self.kappa = cohens_kappa(
-            human.tolist(), judged.tolist(), groups=questions.tolist(), weights=weights
+            human.tolist(), judged.tolist(), groups=questions.tolist(), weights=weighted
         )
         self.confusion = dict(
             sorted(Counter(zip(human.tolist(), judged.tolist(), strict=True)).items())

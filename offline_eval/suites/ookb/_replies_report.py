@@ -231,7 +231,9 @@ def _results(summary: RepliesSummary) -> Section:
             most = max(counts["questions"], counts["in_kb"]["questions"])
             name = one_line(base, LONGEST) or "Knowledge base without a name"
             of_base = {key: one["knowledge_bases"].get(base) for key, one in systems.items()}
-            given[f"{name}: {counted(most, 'question')}"] = of_base
+            title = f"{name}: {counted(most, 'question')}"
+            # Long names may be alike in what is shown of them.
+            given[title if title not in given else f"{title} ({len(given) + 1})"] = of_base
     unseen = {name: _fair(one) for name, one in systems.items() if one["held_out"]}
     if any(unseen.values()):
         given["Without the questions known from the guard’s calibration"] = unseen

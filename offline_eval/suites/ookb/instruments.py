@@ -319,10 +319,11 @@ class ServedInstruments(Instruments):
         wide, k = served, max(WIDE, 4 * len(served))
         while any(map(source.leaves_out, served)):
             more = self.chain.documents(question, k)
-            kept = [one for one in more if not source.leaves_out(one)][: len(served)]
-            if len(kept) == len(served) or len(more) >= WIDEST or len(more) <= len(wide):
+            grew, wide = len(more) > len(wide), max(more, wide, key=len)
+            kept = [one for one in wide if not source.leaves_out(one)][: len(served)]
+            if len(kept) == len(served) or len(wide) >= WIDEST or not grew:
                 return kept
-            wide, k = more, 2 * len(more)
+            k = 2 * len(wide)
         return served
 
 
