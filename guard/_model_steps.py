@@ -273,17 +273,16 @@ _NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|�
 
 def score_yes(prompt: str, yes: Sequence[str], no: Sequence[str]) -> Steps[float]:
     """P(yes) / (P(yes) + P(no)) over the spellings of words for both."""
-    forms, others = (
-        # With and without a capital, and with and without a space before it.
-        [
-            *dict.fromkeys(
-                sp + form for w in words for sp in (" ", "") for form in (w, w.capitalize())
-            )
-        ]
-        for words in (yes, no)
-    )
+    forms, others = _spellings(yes), _spellings(no)
     scores = yield Score(prompt, (*forms, *others))
     return share_of_yes(scores[: len(forms)], scores[len(forms) :])
+
+
+def _spellings(words: Sequence[str]) -> list[str]:
+    """Words with and without a capital, and with and without a space before them."""
+    pairs = ((space, word) for word in words for space in (" ", ""))
+    forms = (space + form for space, word in pairs for form in (word, word.capitalize()))
+    return list(dict.fromkeys(forms))
 
 
 def draw_some(draw: Draw) -> Steps[tuple[list[Generation], PartialGenerationsError | None]]:

@@ -53,8 +53,10 @@ def judge(
     """
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
+    # A wrong file is an error before a model is loaded.
+    measured = [(path, JudgeBias.read(path)) for path in bias or ()]
     loaded = load_judges(names, criteria)
-    biases = _biases(bias or (), {judge.name for judge in loaded})
+    biases = _biases(measured, {judge.name for judge in loaded})
     if dry_run:
         plans = plan_judging(run, loaded, retry_failed=retry_failed)
         print_figures({"plan": plans})
@@ -78,10 +80,9 @@ def judge(
     tell("judged", totals, run, quote(str(run)))
 
 
-def _biases(paths: Sequence[Path], judges: Collection[str]) -> list[JudgeBias]:
-    """The measurements in files, each of one of the judges; with a warning where one is biased."""
-    biases = [JudgeBias.read(path) for path in paths]
-    for path, bias in zip(paths, biases, strict=True):
+def _biases(measured: Sequence[tuple[Path, JudgeBias]], judges: Collection[str]) -> list[JudgeBias]:
+    """The measurements, each of one of the judges; with a warning where one is biased."""
+    for path, bias in measured:
         if bias.judge not in judges:
             raise InputError(
                 f"is of the judge {bias.judge[:80]!r}, which is not asked here",
@@ -90,4 +91,4 @@ def _biases(paths: Sequence[Path], judges: Collection[str]) -> list[JudgeBias]:
             )
         if bias.warning is not None:
             err.print(f"warning: {bias.warning}", style="yellow")
-    return biases
+    return [bias for _, bias in measured]

@@ -291,7 +291,8 @@ class ServedInstruments(Instruments):
             UnmatchedSourceError: no document has the source that the question names.
         """
         source = self.search.sources.get(case.question_id)
-        if source is None and case.kind in (*CaseKind.twins(), CaseKind.ECHO):
+        sought = case.kind is not CaseKind.UNANSWERABLE
+        if source is None and sought and case.question_id not in self.search.unknown:
             raise self.search.unmatched.get(case.question_id) or RetrievalError(
                 "the chain failed when it was asked where the answer is"
             )
@@ -332,7 +333,7 @@ def _base(case: MeasuredCase) -> KnowledgeBase:
     return case.knowledge_base
 
 
-def _require_text(scorer: RelevanceScorer) -> None:
+def _require_text(scorer: object) -> None:
     """Reject a scorer that reads what no passage has that was only found by embeddings.
 
     Raises:
@@ -349,6 +350,7 @@ def _require_text(scorer: RelevanceScorer) -> None:
 def document_chain(settings: MeasureSettings, scorer: object) -> DocumentChain:
     """Make the chain over the documents of the settings; the scorer embeds where it can."""
     assert settings.documents is not None
+    _require_text(scorer)  # before the documents are cut and embedded, which takes long
     given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
     return DocumentChain(settings.documents, encoder, **given)
