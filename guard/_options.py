@@ -27,6 +27,11 @@ _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1)]
 
 
+# Since Python 3.12 pydantic cannot read how many values an enumeration's class takes.
+def _mode(given: Any) -> Mode:
+    return Mode(given)
+
+
 def _actions(given: Any) -> OnError | dict[str, OnError]:
     if isinstance(given, str):
         return OnError(given)
@@ -71,7 +76,7 @@ class GuardOptions(CheckedSettings):
         InputError: an option has a value that it cannot have.
     """
 
-    mode: Annotated[Mode | str, AfterValidator(Mode)] = Mode.ENFORCE
+    mode: Annotated[Mode | str, AfterValidator(_mode)] = Mode.ENFORCE
     on_error: Annotated[OnError | str | Mapping[str, OnError | str], AfterValidator(_actions)] = (
         OnError.ABSTAIN
     )
