@@ -181,7 +181,7 @@ def test_a_reranker_that_was_not_downloaded_says_how_and_is_no_language_model(
     assert model_folder("ms-marco") is None
 
 
-def test_another_dtype_is_refused() -> None:
+def test_another_dtype_is_refused(ms_marco: None) -> None:
     with pytest.raises(InputError, match="float32 or int8, not float16"):
         load_scorer("ms-marco,dtype=float16")
 
