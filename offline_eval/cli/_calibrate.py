@@ -428,7 +428,7 @@ def _write_or_explain(
     print_figures(_figures(found, policy_out if written else None))
     chosen = isinstance(found.risk, Costs | MaxAbstention)
     shown = _lines("calibrated", found, not written, chosen)
-    shown += _lines("reviews", found.reviews, quote(found.measured.source))
+    shown += _lines("reviews", found.reviews, found.measured.source)
     out.print("\n".join([*first, *shown, *last]))
     for problem in found.problems:
         err.print(f"problem: {problem.what}")

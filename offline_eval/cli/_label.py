@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -119,7 +118,7 @@ def label(
                 _ask(leaks, again=again)
         reviewed = MeasuredRun.read(run, unfinished=True)
         print_figures(reviewed.review_counts())
-        tell("reviewed", reviewed, reviewed.review_counts(), quote(str(run)))
+        tell("reviewed", reviewed, reviewed.review_counts(), run)
         return
     found = RepliesRun.read(run)
     if export is not None:

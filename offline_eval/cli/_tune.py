@@ -159,4 +159,4 @@ def _tune_relevance(questions: Path, passage: PassageKind | None, out_dir: Path,
         write_json(work / "tuning.json", report.as_json())
     print_figures({**report.as_json(), "folder": out_dir})
     named = os.path.join(".", out_dir) if str(out_dir) in scorer_names() else str(out_dir)
-    tell("tuned", report, report.gain, out_dir, TuningReport.BUNDLED, quote(named))
+    tell("tuned", report, report.gain, out_dir, TuningReport.BUNDLED, named)
