@@ -83,9 +83,9 @@ def judge_run(
 
     Verdicts that the run has are not asked for again, so a killed round resumes.
     Rows of failed replies are not judged, and replies that a guard gave in the model's place are
-    abstentions without asking; criteria of the user's own are asked about them, too. A judge's failure is a row, too, and is asked
-    again on demand alone. Not to be called where an event loop runs: use
-    `asyncio.to_thread` there.
+    abstentions without asking; criteria of the user's own are asked about them, too. A judge's
+    failure is a row, too, and is asked again on demand alone. Not to be called where an event
+    loop runs: use `asyncio.to_thread` there.
 
     Args:
         folder: of the run of replies.
