@@ -53,7 +53,7 @@ def test_a_command_line_that_cannot_be_read_is_one_line(
         ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, "),
         ("--aggregator", "median", "unknown aggregator 'median' — one of: max"),
         ("--passage", "passage", "question '0-ü' has no field 'passage'"),
-        ("--passage", "z", "--passage: there is no 'z' — answer, question_answer, passage"),
+        ("--passage", "z", "--passage: Input should be 'answer', 'question_answer', 'passage' or"),
         ("--top-k", "0", "--top-k: Input should be greater than or equal to 1, not '0'"),
     ],
 )
