@@ -77,23 +77,20 @@ class CascadeOptions(Pairs):
         """Return the records with the costly scorer's verdicts, and what it costs.
 
         Raises:
-            InputError: there are costs without a costly scorer, or they are out of range.
+            InputError: there are costs, or a strict reading, without a costly scorer.
         """
         if self.run is not None:
-            measured = measured.with_judge(_read(self.run))
-        if self.strict is not None:
-            measured = measured.with_strict(_read(self.strict))
-        given = self.model_dump(exclude={"run", "strict"}, exclude_none=True)
-        changes = {"judge_cost" if name == "cost" else name: given[name] for name in given}
-        if not changes:
-            return measured
-        if measured.cascade is None:
-            raise InputError(
-                "is for a costly scorer, and none measured these questions",
-                where="--cascade",
-                hint="name a run of the costly scorer with run=RUN",
-            )
-        return replace(measured, cascade=replace(measured.cascade, **changes))
+            strict = None if self.strict is None else _read(self.strict)
+            measured = measured.with_judge(_read(self.run), strict)
+        given = self.model_dump(exclude={"run"}, exclude_none=True)
+        if given and (measured.cascade is None or (self.run is None and "strict" in given)):
+            what = "is for a costly scorer, and none measured these questions"
+            hint = "name a run of the costly scorer with run=RUN"
+            raise InputError(what, where="--cascade", hint=hint)
+        names = {"cost": "judge_cost"}
+        changes = {names.get(name, name): given[name] for name in given if name != "strict"}
+        cascade = measured.cascade and replace(measured.cascade, **changes)
+        return replace(measured, cascade=cascade)
 
 
 class _LossOptions(Pairs):
