@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from shlex import quote
 from types import SimpleNamespace
@@ -93,29 +93,8 @@ class CascadeOptions(Pairs):
         return replace(measured, cascade=cascade)
 
 
-class _LossOptions(Pairs):
-    """The loss table of a selective promise."""
-
-    wrong_follow: float = Field(1.0, ge=0, le=1)
-    wrong_answer: float = Field(1.0, ge=0, le=1)
-    false_abstention: float = Field(0.0, ge=0, le=1)
-
-
-class _CostOptions(Pairs):
-    """What chooses a threshold without a promise."""
-
-    leak: float = Field(gt=0, allow_inf_nan=False)
-    abstention: float = Field(1.0, gt=0, allow_inf_nan=False)
-    missing_share: float = Field(0.5, gt=0, lt=1)
-
-
 class _Asked(SimpleNamespace):
     """The options of the command, by the names of its parameters."""
-
-    @property
-    def runs(self) -> list[Path]:
-        """The runs to calibrate on."""
-        return self.run or []
 
     @property
     def policy_out(self) -> Path:
@@ -154,20 +133,16 @@ class _Asked(SimpleNamespace):
                 self.reject("records", why=f"does not go with {_PROMISES[promise]}")
             return Leak(risk, missing)
         if promise == "cost":
-            costs = parse_pairs("--cost", self.cost, _CostOptions)
-            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+            return replace(parse_pairs("--cost", self.cost, Costs), missing=missing)
         if promise == "max_abstention":
             return MaxAbstention(self.max_abstention, missing)
         if promise == "coverage":
             return Coverage(self.coverage)
-        given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
-        losses = None if self.cost is None else LossTable(**given)
-        if not any(given.values()):
-            raise InputError(
-                "nothing costs anything, so that every policy would do",
-                where="--cost",
-                hint="write e.g. wrong_answer=1,false_abstention=0.2",
-            )
+        losses = None if self.cost is None else parse_pairs("--cost", self.cost, LossTable)
+        if losses is not None and not any(astuple(losses)):
+            what = "nothing costs anything, so that every policy would do"
+            hint = "write e.g. wrong_answer=1,false_abstention=0.2"
+            raise InputError(what, where="--cost", hint=hint)
         return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
 
     def require_fitting(self, promise: str) -> None:
@@ -194,17 +169,17 @@ class _Asked(SimpleNamespace):
         from ..policies.records_file import read_records
         from ..policies.writing import require_apart
 
-        require_one(self.records, [*self.runs], where="--run, --records")
+        require_one(self.records, self.run, where="--run, --records")
         inputs = {"records": self.records, "report": self.report, "old_policy": old_policy}
-        for run in (*self.runs, self.cascade.run, self.cascade.strict):
+        for run in (*self.run, self.cascade.run, self.cascade.strict):
             require_apart(self.policy_out, run=run, **inputs)
-        if len(self.runs) > 1:
+        if len(self.run) > 1:
             self.reject("cascade", why="goes with one --run", hint="calibrate a cascade by itself")
         if self.records is not None:
             scorer = None if self.scorer is None else load_scorer(self.scorer)
             return [self.cascade.added_to(read_records(self.records, scorer))]
         self.reject("scorer", why="is for --records", hint="leave it out: a run knows it")
-        first, *others = map(_read, self.runs)
+        first, *others = map(_read, self.run)
         return [self.cascade.added_to(first), *others]
 
 
@@ -312,7 +287,7 @@ def calibrate(
         leave_out: What is left out, as for `measure`: questions count as one piece of evidence
             where it is the same.
     """
-    given = locals()
+    given = {**locals(), "run": run or []}
     within = {"risk": risk, "delta": delta, "coverage": coverage, "max_abstention": max_abstention}
     _require_inside(1 - _LEAST, **within)
     shares = {"share": share, "max_false_abstention": max_false_abstention}
@@ -367,7 +342,7 @@ def _fit(asked: _Asked) -> None:
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
     _write_or_explain(found, asked, first=chosen if mix is None else _lines("mix", mix))
     # The run's own report knows nothing of a second run.
-    one_run = asked.runs and asked.cascade.run is None and not asked.mix
+    one_run = asked.run and asked.cascade.run is None and not asked.mix
     if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
         out.print(f"next: knowgate report {quote(source)}")
 
@@ -381,7 +356,7 @@ def _refit(like: Path, asked: _Asked) -> None:
     if asked.policy_out.resolve() == like.resolve():
         hint = "keep it, and choose another --out"
         raise InputError("is the old policy", where=str(asked.policy_out), hint=hint)
-    if len(asked.runs) > 1:
+    if len(asked.run) > 1:
         raise InputError("takes one --run", where="--like", hint="name the run of its scorer")
     [measured] = asked.measured(old_policy=like)
     found = recalibrate(old, measured, where=like, **asked.fitting)

@@ -22,12 +22,11 @@ from typing import (
 )
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from typer.models import OptionInfo
 
 from ...adapters.ray.pool import PoolSize
-from ...guard.errors import InputError
-from ...guard.read_models import check_model
+from ...guard.errors import InputError, first_fault
 from ..run import CallLimits
 from ..run.calls import RayPool
 from ._console import out
@@ -60,7 +59,7 @@ _HELP = {
 # An entry of "Args" in a docstring: the name, and what follows up to the next one.
 _ARGUMENT = re.compile(r"(?ms)^    (\w+): (.*?)(?=^    \w|\Z)")
 
-PairsT = TypeVar("PairsT", bound=BaseModel)
+PairsT = TypeVar("PairsT")
 ValueT = TypeVar("ValueT")
 
 
@@ -76,12 +75,13 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
     Args:
         option: its name.
         text: as given; None for nothing.
-        model: what it holds.
+        model: what it holds, a model or dataclass of pydantic.
 
     Raises:
         InputError: a name is unknown or given twice, or a value does not fit; names the option.
     """
-    hint = f"write {','.join(f'{name}=…' for name in model.model_fields)}, or some of them"
+    known: Any = getattr(model, "model_fields", None) or vars(model)["__dataclass_fields__"]
+    hint = f"write {','.join(f'{name}=…' for name in known)}, or some of them"
     values: dict[str, str] = {}
     for part in (text or "").split(",") if text else []:
         name, sign, value = (piece.strip() for piece in part.partition("="))
@@ -90,7 +90,12 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
             what = "is given twice" if sign else "is not a name with a value"
             raise InputError(f"{part.strip()!r} {what}", where=option, hint=hint)
         values[name] = value
-    return check_model(model, values, where=option, hint=hint)
+    try:
+        return TypeAdapter(model).validate_python(values)
+    except ValidationError as error:
+        raise InputError(first_fault(error), where=option, hint=hint) from None
+    except InputError as error:
+        raise InputError(error.what, where=option, hint=hint) from None
 
 
 def required(value: ValueT | None, option: str, hint: str) -> ValueT:
