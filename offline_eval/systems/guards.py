@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -113,9 +112,9 @@ class GuardChoice:
             FingerprintMismatchError: scorer or estimator is not the calibrated one.
         """
         choices = [one for one in GuardChoice.load(specs) if one.policy is not None]
-        scorers = Scorers(scorer)
+        scorer_of = scorer_loader(scorer)
         asked = None if model is None else lambda: model
-        return {one.name: (build_guard(one, scorers, asked), one.sha256) for one in choices}
+        return {one.name: (build_guard(one, scorer_of, asked), one.sha256) for one in choices}
 
 
 def normalised(question: str) -> str:
@@ -165,36 +164,30 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-class Scorers:
-    """Relevance scorers by name, each loaded once.
+def scorer_loader(name: str | None = None) -> Callable[[Policy], RelevanceScorer]:
+    """Return what finds the scorer of a policy; each is loaded once.
 
     Args:
         name: of the scorer for all policies; None for the one that each policy names.
     """
+    loaded: dict[str, RelevanceScorer] = {}
 
-    def __init__(self, name: str | None = None) -> None:
-        self._name = name
-        self._loaded: dict[str, RelevanceScorer] = {}
-        self._lock = threading.Lock()
-
-    def of(self, policy: Policy) -> RelevanceScorer:
-        """The scorer of a policy.
-
-        Raises:
-            InputError: there is none of that name.
-            FingerprintMismatchError: it is not the one that the policy was fitted on.
-        """
-        key = self._name or policy.scorer.model_dump_json(exclude={"probe"})
-        with self._lock:
-            if key not in self._loaded:
-                self._loaded[key] = load_scorer(self._name or policy.scorer)
-        found = completed_scorer(policy.scorer, self._loaded[key])
+    def scorer_of(policy: Policy) -> RelevanceScorer:
+        """Raise an InputError where there is none, or it is not the one that was calibrated."""
+        key = name or policy.scorer.model_dump_json(exclude={"probe"})
+        if key not in loaded:
+            loaded[key] = load_scorer(name or policy.scorer)
+        found = completed_scorer(policy.scorer, loaded[key])
         policy.require_scorer(found.fingerprint)
         return found
 
+    return scorer_of
+
 
 def build_guard(
-    choice: GuardChoice, scorers: Scorers, model: Callable[[], LanguageModel] | None
+    choice: GuardChoice,
+    scorer_of: Callable[[Policy], RelevanceScorer],
+    model: Callable[[], LanguageModel] | None,
 ) -> Guard:
     """Build the guard of a choice, for one model under test.
 
@@ -203,7 +196,7 @@ def build_guard(
 
     Args:
         choice: any but `off`.
-        scorers: of relevance.
+        scorer_of: loads the relevance scorer of a policy.
         model: makes the model whose confidence is measured, called only where the policy asks
             for it; None for logged replies.
 
@@ -217,7 +210,7 @@ def build_guard(
         return own_guard(choice.name)
     if choice.name == PREMISE:
         return _premise_guard()
-    scorer = scorers.of(policy)
+    scorer = scorer_of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None
     if policy.needs_estimator or (policy.check_conflict and policy.may_follow):

@@ -22,8 +22,9 @@ from ...guard.registry import PYTHON
 from ..data.questions import QuestionRecord
 from ..run.questions import CaseKind, Question
 from ..run.replies import ReplyContext, ReplyRow, ReplySystem
+from .factory import load_chat_model
 from .guards import OFF, GuardChoice
-from .models import ModelUnderTest
+from .models import takes_prompt
 
 PROMPTS = ("basic", "conservative", "opinion")
 _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
@@ -251,7 +252,7 @@ class Systems:
     """Systems under test, and what they are made of.
 
     Attributes:
-        models: by name; not loaded yet unless given as objects.
+        models: by name; None for one that is not loaded yet.
         prompts: by name.
         guards: by name, `off` included.
         live: the systems that are asked now.
@@ -260,7 +261,7 @@ class Systems:
             the first of the models.
     """
 
-    models: Mapping[str, ModelUnderTest]
+    models: Mapping[str, Runnable[Any, Any] | None]
     prompts: Mapping[str, SystemPrompt]
     guards: Mapping[str, GuardChoice]
     live: tuple[ReplySystem, ...]
@@ -311,14 +312,14 @@ class Systems:
         tested, loaded = _models_of(models), [load_system_prompt(name) for name in prompts]
         _reject_doubles("--prompt", [prompt.name for prompt in loaded])
         live = tuple(
-            _system(model.name, prompt, retrieval, guard, top_k)
-            for model in tested
+            _system(name, prompt, retrieval, guard, top_k)
+            for name, model in tested.items()
             for retrieval in retrievals
-            for prompt in (loaded if model.takes_prompt else [None])
+            for prompt in (loaded if takes_prompt(model) else [None])
             for guard in known.values()
         )
         by_name = {prompt.name: prompt for prompt in loaded}
-        return cls({model.name: model for model in tested}, by_name, known, live, scorer, writer)
+        return cls(tested, by_name, known, live, scorer, writer)
 
     @property
     def guarded(self) -> bool:
@@ -337,11 +338,20 @@ class Systems:
             InputError: there is no such model.
             MissingDependencyError: a package is missing.
         """
-        return replace(self, models={name: one.loaded() for name, one in self.models.items()})
+        models = {
+            name: load_chat_model(name) if one is None else one for name, one in self.models.items()
+        }
+        return replace(self, models=models)
+
+    def model(self, name: str) -> Runnable[Any, Any]:
+        """A model that was loaded."""
+        found = self.models[name]
+        assert found is not None
+        return found
 
     def fingerprints(self) -> dict[str, str]:
         """Of the loaded models, by name."""
-        return {name: ChatModelLM(one.asked).fingerprint for name, one in self.models.items()}
+        return {name: ChatModelLM(self.model(name)).fingerprint for name in self.models}
 
     def held_out(self, question: str) -> bool | None:
         """Whether every policy was fitted without the question; None where that is not known."""
@@ -377,13 +387,12 @@ class Systems:
         return [logged.model_copy(update=change) for change in changes]
 
 
-def _models_of(models: _Models) -> list[ModelUnderTest]:
+def _models_of(models: _Models) -> dict[str, Runnable[Any, Any] | None]:
     if isinstance(models, Mapping):
-        return [ModelUnderTest(name, runnable) for name, runnable in models.items()]
+        return dict(models)
     _reject_doubles("--model", models)
     # Whether an object of the user's own takes a prompt is known only once it is loaded.
-    tested = map(ModelUnderTest, models)
-    return [one.loaded() if one.name.startswith(PYTHON) else one for one in tested]
+    return {name: load_chat_model(name) if name.startswith(PYTHON) else None for name in models}
 
 
 def _system(
