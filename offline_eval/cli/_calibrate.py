@@ -22,7 +22,15 @@ from ...guard.policy import Policy
 from ..report.prose import Templates
 from ..run.questions import LeaveOut
 from ._console import err, out, print_figures
-from ._options import Pairs, option_name, parse_pairs, prints_figures, reject, require_one, required
+from ._options import (
+    Pairs,
+    parse_pairs,
+    prints_figures,
+    reject,
+    require_one,
+    require_share,
+    required,
+)
 
 if TYPE_CHECKING:
     from ..policies import Calibrated
@@ -30,8 +38,6 @@ if TYPE_CHECKING:
 
 _TEXTS = Templates(Path(__file__).with_name("calibrated.txt"))
 _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
-# As in `fit_policy`: below that no number of questions helps.
-_LEAST = 1e-9
 _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
 
@@ -289,9 +295,12 @@ def calibrate(
     """
     given = {**locals(), "run": run or []}
     within = {"risk": risk, "delta": delta, "coverage": coverage, "max_abstention": max_abstention}
-    _require_inside(1 - _LEAST, **within)
-    shares = {"share": share, "max_false_abstention": max_false_abstention}
-    _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
+    require_share(within)
+    shares = {
+        "share": share, "max_false_abstention": max_false_abstention,
+        "answer_from_memory": answer_from_memory,
+    }  # fmt: skip
+    require_share(shares, may_be_one=True)
     if dry_run:
         from ._plan import plan
 
@@ -307,14 +316,6 @@ def calibrate(
         _fit(_Asked(**given))
     else:
         _refit(like, _Asked(**given))
-
-
-def _require_inside(most: float, **options: float | None) -> None:
-    between = "must be above 0 and at most 1" if most == 1 else "must be between 0 and 1"
-    for name, value in options.items():
-        if value is not None and not _LEAST <= value <= most:
-            what = f"{between}, not {value:g}"
-            raise InputError(what, where=option_name(name), hint="name one such as 0.1")
 
 
 def _fit(asked: _Asked) -> None:

@@ -37,6 +37,7 @@ from ._options import (
     documented,
     parse_pairs,
     reject,
+    require_share,
     required,
 )
 
@@ -358,9 +359,7 @@ def measure(**given: Any) -> None:
 
     if given["dry_run"]:
         raise InputError("goes with one --scorer", where="--dry-run", hint="leave one of both out")
-    if not 0 < risk < 1:
-        what = f"must be between 0 and 1, not {risk:g}"
-        raise InputError(what, where="--risk", hint="name one such as 0.1")
+    require_share({"risk": risk})
     folder = required(given["out_dir"], "--out", _NO_OUT)
     with call_progress() as advance:
         limits = given["calls"].limits()

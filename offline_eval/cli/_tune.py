@@ -10,6 +10,7 @@ from shlex import quote
 from typing import Annotated, Literal
 
 import typer
+from pydantic import Field
 
 from ...calibration.training.cases import TrainingQuestion
 from ...calibration.training.scenarios import (
@@ -38,9 +39,9 @@ _RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 class TrainingOptions(Pairs):
     """How an adapter is trained, as `--training` names it; by default what suits."""
 
-    epochs: int | None = None
-    learning_rate: float | None = None
-    rank: int | None = None
+    epochs: int | None = Field(None, ge=1)
+    learning_rate: float | None = Field(None, gt=0, allow_inf_nan=False)
+    rank: int | None = Field(None, ge=1)
     device: str | None = None
 
 

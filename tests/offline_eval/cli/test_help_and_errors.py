@@ -67,6 +67,20 @@ def test_an_unknown_part_is_one_line_and_nothing_is_written(
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("drift --policy p --input d --delta 2", "--delta: must be between 0 and 1, not 2"),
+        ("kb build d --out o --filter keyword-threshold=2", "--filter: field 'keyword_threshold'"),
+        ("tune scenarios --out o --training epochs=0", "--training: field 'epochs'"),
+    ],
+)
+def test_a_value_out_of_its_range_names_its_option(
+    knowgate: Knowgate, line: str, words: str
+) -> None:
+    refused(knowgate(*line.split()), words)
+
+
 def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
     knowgate: Knowgate, tmp_path: Path, workplace: Path
 ) -> None:
