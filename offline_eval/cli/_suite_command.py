@@ -28,7 +28,7 @@ from ..suites.ookb import MEASURE, folder_name
 from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
-from ._console import call_progress, err, out, print_figures, print_table, tell
+from ._console import call_progress, err, out, print_document, print_figures, print_table, tell
 from ._options import (
     CallOptions,
     Command,
@@ -355,7 +355,7 @@ def measure(**given: Any) -> None:
         _run(MEASURE, settings, given)
         return
     from ..suites.ookb import compare_scorers
-    from ._compare_scorers import comparison_lines
+    from ..suites.ookb.scorer_comparison import scorers_document
 
     if given["dry_run"]:
         raise InputError("goes with one --scorer", where="--dry-run", hint="leave one of both out")
@@ -365,8 +365,7 @@ def measure(**given: Any) -> None:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
         found = compare_scorers(settings, scorers, folder, risk=risk, options=options)
-    for line in comparison_lines(found):
-        out.print(line)
+    print_document(scorers_document(found))
     print_figures(found.to_dict())
     out.print(f"report → {folder / 'report.html'}")
     if found.failed:
