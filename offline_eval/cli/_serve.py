@@ -17,6 +17,7 @@ from ...guard.read_models import read_model
 from ...guard.reply_check import OnUnsupported
 from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
+from ..systems.plan import require_slots
 from ..systems.served import ServedChain
 from ._console import out
 from ._options import Pairs, documented, reject, require_one
@@ -24,7 +25,6 @@ from ._options import Pairs, documented, reject, require_one
 _TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
 _KEY = "KNOWGATE_UPSTREAM_KEY"
 _SHORTEST_TOKEN = 16
-_CONTEXT_SLOTS = frozenset({"context", "question"})
 
 
 class LimitOptions(Pairs):
@@ -117,7 +117,9 @@ def serve(
             retries=retries,
         )
         found = None if retriever is None else ServedChain.load(retriever).retriever
-        text = None if prompt is None else _prompt(prompt)
+        text = None if prompt is None else Prompt.load(prompt)
+        if text is not None:
+            require_slots(text, {"context", "question"}, where=str(prompt))
         proxied = http.ProxyOptions(
             model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
         )
@@ -189,17 +191,6 @@ def _guard(
     if guard.metrics is not None:
         guard.metrics.show_policy_file(path)
     return guard
-
-
-def _prompt(path: Path) -> Prompt:
-    loaded = Prompt.load(path)
-    if loaded.slots != _CONTEXT_SLOTS:
-        raise InputError(
-            "has other slots than {context} and {question}",
-            where=str(path),
-            hint="write both slots, and no other",
-        )
-    return loaded
 
 
 def served_token() -> str | None:

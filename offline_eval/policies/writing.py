@@ -140,14 +140,8 @@ def judge_by(run: AnyPath, policy: Policy) -> None:
     """
     root = Path(run)
     measured = MeasuredRun.read(root, with_calibration=False)
-    policy.require_scorer(measured.manifest.scorer)
-    wanted, found = policy.aggregator, measured.manifest.settings.aggregator
-    if wanted != found:
-        raise InputError(
-            f"the policy aggregates by {wanted!r}, the run by {found!r}",
-            where=str(root),
-            hint=f"measure with --aggregator {wanted}",
-        )
+    hint = f"measure with --aggregator {policy.aggregator}"
+    measured.manifest.require_of(policy, where=str(root), hint=hint)
     note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
     write_json(root / "calibration.json", note)
     (root / _REFUSAL).unlink(missing_ok=True)

@@ -317,12 +317,9 @@ def _read_calibration(
     found, what = _read_file(path, RunCalibration), ""
     if found is None:
         return None
-    found.policy.require_scorer(manifest.settings.scorer)
-    own, measured = found.policy.aggregator, manifest.settings.aggregator
+    manifest.require_of(found.policy, where=str(path), hint=_CALIBRATE_AGAIN)
     fitted, held_out = found.calibration_questions, found.test_questions
-    if own != measured:
-        what = f"the policy aggregates by {own!r}, the run by {measured!r}"
-    elif stray := sorted((fitted | held_out | found.thresholds.keys()) - questions.keys()):
+    if stray := sorted((fitted | held_out | found.thresholds.keys()) - questions.keys()):
         what = f"question {stray[0]!r} is not part of this run"
     elif both := sorted(fitted & held_out):
         what = f"question {both[0]!r} is a calibration and a test question at once"

@@ -20,7 +20,8 @@ from ..data.questions import QuestionRecord
 from ..run.calls import generate_each
 from ..run.grouping import grouped
 from .models import TextModel
-from .retrieval import prompt_of_package, require_model, tagged, top_k
+from .plan import prompt_of_package
+from .retrieval import require_model, tagged, top_k
 
 _LARGE = 10_000
 

@@ -76,7 +76,8 @@ def load_system_prompt(name: str) -> SystemPrompt:
         InputError: neither, or a slot is missing or unknown.
     """
     if name in PROMPTS:
-        return SystemPrompt(name, _bundled(name, "with_context"), _bundled(name, "closed_book"))
+        forms = (f"{name}.{form}" for form in ("with_context", "closed_book"))
+        return SystemPrompt(name, *map(prompt_of_package, forms))
     path = Path(name)
     if not path.is_file():
         raise InputError(
@@ -85,18 +86,19 @@ def load_system_prompt(name: str) -> SystemPrompt:
             hint=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
         )
     with_context = Prompt.load(path)
-    _require_slots(with_context, {"question", "context"}, where=name)
+    require_slots(with_context, {"question", "context"}, where=name)
     beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
     text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
     closed_book = Prompt(f"{with_context.name}.closed_book", text)
     where = str(beside) if beside.is_file() else name
-    _require_slots(closed_book, {"question"}, where=where)
+    require_slots(closed_book, {"question"}, where=where)
     return SystemPrompt(with_context.name, with_context, closed_book)
 
 
-def _bundled(name: str, form: str) -> Prompt:
-    file = resources.files(f"{__package__}.prompts").joinpath(f"{name}.{form}.txt")
-    return Prompt(f"{name}.{form}", file.read_text(encoding="utf-8").rstrip("\n"))
+def prompt_of_package(name: str) -> Prompt:
+    """Load a prompt that ships with this package."""
+    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
+    return Prompt(name, file.read_text(encoding="utf-8").rstrip("\n"))
 
 
 def _without_context(prompt: Prompt) -> str:
@@ -104,7 +106,12 @@ def _without_context(prompt: Prompt) -> str:
     return "\n\n".join(part for part in paragraphs if "{context}" not in part)
 
 
-def _require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
+def require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
+    """Check that a prompt has these slots and no other.
+
+    Raises:
+        InputError: it has others.
+    """
     if prompt.slots == slots:
         return
     wanted = " and ".join(f"{{{slot}}}" for slot in sorted(slots, reverse=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from importlib import resources
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError
-from ...guard.prompts import Prompt
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
 from ..run import RowError
@@ -102,12 +100,6 @@ def tagged(text: str, tag: str) -> list[str]:
     """
     found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
     return [" ".join(one.split()) for one in found if one.strip()]
-
-
-def prompt_of_package(name: str) -> Prompt:
-    """Load a prompt that ships with this package."""
-    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
-    return Prompt(name=name, text=file.read_text(encoding="utf-8").rstrip("\n"))
 
 
 Floats32 = NDArray[np.float32]
