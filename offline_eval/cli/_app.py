@@ -276,5 +276,6 @@ def _fail_usage(error: Any) -> None:
 
 
 def _fail(message: str) -> None:
-    err.print("error: " + " ".join(message.split()), style="red")
+    # On one line; blanks within a path stay.
+    err.print("error: " + " ".join(map(str.strip, message.splitlines())), style="red")
     sys.exit(2)

@@ -30,6 +30,7 @@ from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.questions import CaseKind, MeasuredRow
 from ..suites.uniknow.plan import uniknow_signals
+from ..systems.leaving_out import stands_in
 
 WORDS = Templates(Path(__file__).parent / "calibration.txt")
 
@@ -449,14 +450,11 @@ def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[
 
     Of several chunks those that have the answer word for word, if there are such.
     """
-    own = question.own_passage
+    own, answer = question.own_passage, words_of(question.answer)
     found = {name for name in names if name == own or name.startswith(f"{own}#")}
-    answer = f" {' '.join(words_of(question.answer))} "
-    stored = [name for name in found if name in run.passages]
-    verbatim = {
-        name for name in stored if answer in f" {' '.join(words_of(run.passages[name].text))} "
-    }
-    return verbatim if answer.strip() and verbatim else found
+    texts = {name: run.passages[name].text for name in found & run.passages.keys()}
+    verbatim = {name for name, text in texts.items() if stands_in(words_of(text), answer)}
+    return verbatim if answer and verbatim else found
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:

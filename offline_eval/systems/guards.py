@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
+from shlex import quote
 
 from ...guard import Guard, GuardOptions
 from ...guard.contracts import (
@@ -25,13 +26,11 @@ from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ...guard.signals.relevance.registry import completed_scorer
-from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
 from .factory import load_object, require_kind
 
 OFF = "off"
 PREMISE = "premise"
-_CALIBRATION = "calibration.json"
 _DEFAULT_ESTIMATOR = "sampled_consistency"
 _SIGNALS = ("relevance", "confidence", "conflict")
 # The published UAQFact set was written down in that year: its periods reach up to it.
@@ -138,25 +137,14 @@ def _choice(spec: str) -> GuardChoice:
 
 
 def _of_run(path: Path) -> GuardChoice:
-    manifest = Manifest.read_raw(path)
-    if manifest.get("suite") != "ookb" or manifest.get("holds") is not None:
-        raise InputError(
-            "is not a run that a policy can be calibrated on",
-            where=str(path),
-            hint="name its policy.json, or a calibrated run of `knowgate measure`",
-        )
-    if not (path / _CALIBRATION).is_file():
-        raise InputError(
-            "no policy was calibrated on this run",
-            where=str(path),
-            hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
-        )
     run = MeasuredRun.read(path)
     found = run.calibration
-    assert found is not None
+    if found is None:
+        hint = f"do so with `knowgate calibrate --run {quote(str(path))} --out policy.json`"
+        raise InputError("no policy was calibrated on this run", where=str(path), hint=hint)
     texts = (normalised(run.questions[name].question) for name in found.calibration_questions)
     fitted_on = None if found.given_policy else frozenset(texts)
-    name, sha256 = path.resolve().name, file_sha256(path / _CALIBRATION)
+    name, sha256 = path.resolve().name, file_sha256(path / "calibration.json")
     return GuardChoice(name, found.policy, sha256, fitted_on)
 
 
