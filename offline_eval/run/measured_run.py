@@ -41,7 +41,6 @@ class Review(Stored):
         at: when, with its zone.
         passage: id of the retrieved passage that answers, where one was named.
         note: of the reviewer.
-        LONGEST_NOTE: in characters.
     """
 
     class Verdict(StrEnum):
@@ -50,8 +49,6 @@ class Review(Stored):
         ANSWERED = "answered"
         NOT_ANSWERED = "not_answered"
         UNSURE = "unsure"
-
-    LONGEST_NOTE: ClassVar = 5000
 
     case_id: Identifier
     verdict: Verdict | None
