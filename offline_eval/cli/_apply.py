@@ -15,7 +15,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, mod
 from ...guard import Guard, GuardOptions
 from ...guard.abstention import Citation
 from ...guard.abstention.detector import load_rule
-from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Decision, Reason
 from ...guard.errors import FingerprintMismatchError
 from ...guard.files import atomic_writer, read_jsonl
@@ -233,23 +232,20 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
     if aggregator is not None:
         require_aggregator(aggregator)
     policy = None if path is None else Policy.load(path)
-    chosen: RelevanceScorer
-    if policy is not None and scorer is None:
-        chosen = load_scorer(policy.scorer)
+    if scorer is not None and ":" in scorer:
+        import_module("..systems", __package__)  # takes a second; registers `judge:`
+    usual = DEFAULT_SCORER if policy is None else policy.scorer
+    chosen = load_scorer(scorer or usual)
+    if policy is None:
+        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
+        calibrator = default_calibrator(chosen.fingerprint)
     else:
-        if scorer is not None and ":" in scorer:
-            import_module("..systems", __package__)  # takes a second; registers `judge:`
-        chosen = load_scorer(scorer or DEFAULT_SCORER)
-    if policy is not None:
         chosen = completed_scorer(policy.scorer, chosen)
         try:
             policy.require_scorer(chosen.fingerprint.probed(chosen))
         except FingerprintMismatchError as error:
             raise FingerprintMismatchError(error.what, where=str(path), hint=error.hint) from None
         aggregator, calibrator = policy.aggregator, policy.relevance_calibrator
-    else:
-        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
-        calibrator = default_calibrator(chosen.fingerprint)
     measuring = Policy(
         scorer=chosen.fingerprint,
         aggregator=aggregator,

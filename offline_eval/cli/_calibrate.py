@@ -342,9 +342,7 @@ def _fit(asked: _Asked) -> None:
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
     _write_or_explain(found, asked, first=chosen if mix is None else _lines("mix", mix))
-    # The run's own report knows nothing of a second run.
-    one_run = asked.run and asked.cascade.run is None and not asked.mix
-    if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
+    if asked.run and found.reported_by_run:
         out.print(f"next: knowgate report {quote(source)}")
 
 

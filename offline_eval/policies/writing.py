@@ -98,7 +98,7 @@ def write_calibrated(
         InputError: a file cannot be written; then none is.
     """
     if found.problems and not anyway:
-        if _reported_by_run(found):
+        if found.reported_by_run:
             problems = [problem.what for problem in found.problems]
             refusal = {"problems": problems, "advice": list(found.advice)}
             version = {"schema_version": Manifest.SCHEMA_VERSION}
@@ -111,7 +111,7 @@ def write_calibrated(
             page = Path(report)
             writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
             writer.write(calibration_document(found))
-        if _reported_by_run(found):
+        if found.reported_by_run:
             run = Path(found.measured.source)
             note = _note(found.policy, _questions(found.certify), _questions(found.test))
             folds = [(fold.threshold, _questions(fold.records)) for fold in found.folds]
@@ -119,16 +119,6 @@ def write_calibrated(
             write_json(run / "calibration.json", note | {"seed": found.seed})
             (run / _REFUSAL).unlink(missing_ok=True)
     return True
-
-
-def _reported_by_run(found: Calibrated) -> bool:
-    """Whether the report of the measured run is about this policy."""
-    # It judges its rows by its own scorer alone.
-    return (
-        isinstance(found.risk, Leak | Costs | MaxAbstention)
-        and found.measured.mix is None
-        and found.measured.cascade is None
-    )
 
 
 def judge_by(run: AnyPath, policy: Policy) -> None:

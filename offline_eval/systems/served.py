@@ -254,12 +254,8 @@ def _invoked(chain: Runnable[Any, Any], question: str) -> Any:
     if isinstance(chain, RunnableLambda) and not hasattr(chain, "func"):
         # It is async only. A thread of its own: the caller's may run an event loop.
         with ThreadPoolExecutor(1, "knowgate-retrieval") as thread:
-            return thread.submit(lambda: asyncio.run(_awaited(chain, question))).result()
+            return thread.submit(lambda: asyncio.run(chain.ainvoke(question))).result()
     return chain.invoke(question)
-
-
-async def _awaited(chain: Runnable[Any, Any], question: str) -> Any:
-    return await chain.ainvoke(question)
 
 
 def documents_of(found: object) -> list[Document]:
