@@ -56,27 +56,14 @@ class ReplySystem(Stored):
         return self.guard != "off"
 
 
-class StoredKnowledgeBase(Stored):
-    """A knowledge base that questions were asked about.
-
-    Attributes:
-        name: unique in the run.
-        questions: number of questions with an answer in it.
-        passages: number of its different passages.
-    """
-
-    name: str
-    questions: Count
-    passages: Count
-
-
 class RepliesManifest(Manifest):
     """`manifest.json`.
 
     Attributes:
         holds: always `replies`; a run of relevance signals has no such field.
         systems: all systems under test.
-        knowledge_bases: all knowledge bases.
+        knowledge_bases: of each that questions were asked about, `name` (unique in the run), and
+            how many `questions` have an answer in how many different `passages`.
         questions: number of lines of `questions.jsonl`.
         cases: number of lines of `cases.jsonl`.
         replies: number of rows of the finished run.
@@ -84,7 +71,7 @@ class RepliesManifest(Manifest):
 
     holds: Literal["replies"] = "replies"
     systems: tuple[ReplySystem, ...]
-    knowledge_bases: tuple[StoredKnowledgeBase, ...] = ()
+    knowledge_bases: tuple[dict[str, Any], ...] = ()
     questions: Count
     cases: Count
     replies: Count
@@ -441,7 +428,7 @@ class RepliesAsked:
             holds=HOLDS_REPLIES,
             settings=dict(settings),
             systems=tuple(self.systems),
-            knowledge_bases=tuple(_knowledge_bases(self.questions, self.passages)),
+            knowledge_bases=_knowledge_bases(self.questions, self.passages),
             inputs=tuple(inputs),
             questions=len(self.questions),
             cases=len(self.cases),
@@ -466,13 +453,14 @@ class RepliesAsked:
 
 def _knowledge_bases(
     questions: Iterable[Question], passages: Iterable[StoredPassage]
-) -> list[StoredKnowledgeBase]:
+) -> tuple[dict[str, Any], ...]:
+    """Name of each knowledge base, with its numbers of questions and of different passages."""
     held = Counter(passage.knowledge_base for passage in passages)
     asked = Counter(question.knowledge_base for question in questions)
-    return [
-        StoredKnowledgeBase(name=name, questions=number, passages=held[name])
+    return tuple(
+        {"name": name, "questions": number, "passages": held[name]}
         for name, number in asked.items()
-    ]
+    )
 
 
 def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[Stored]) -> None:
