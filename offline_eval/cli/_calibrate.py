@@ -307,7 +307,7 @@ def calibrate(
         plan(
             questions,
             unanswerable,
-            risk=0.1 if risk is None else risk,
+            risk=_DEFAULT_RISK if risk is None else risk,
             delta=_DEFAULT_DELTA if delta is None else delta,
             leave_out=leave_out,
         )

@@ -97,7 +97,7 @@ def test_a_file_of_another_user_is_named_and_not_read(
         monkeypatch.chdir(folder)
         refused(knowgate("measure"), "knowgate.toml", "another user", "--config")
 
-    assert "at most 0.1 with" in knowgate("--config", path, *PLAN).out  # who names it trusts it
+    assert "at most 0.05 with" in knowgate("--config", path, *PLAN).out  # who names it trusts it
 
 
 def test_the_command_line_wins_and_parents_are_searched(
