@@ -176,9 +176,9 @@ class _Asked(SimpleNamespace):
         from ..policies.writing import require_apart
 
         require_one(self.records, self.run, where="--run, --records")
-        inputs = {"records": self.records, "report": self.report, "old_policy": old_policy}
-        for run in (*self.run, self.cascade.run, self.cascade.strict):
-            require_apart(self.policy_out, run=run, **inputs)
+        runs = filter(None, (*self.run, self.cascade.run, self.cascade.strict))
+        inputs = self.records, old_policy
+        require_apart(self.policy_out, runs=runs, report=self.report, inputs=inputs)
         if len(self.run) > 1:
             self.reject("cascade", why="goes with one --run", hint="calibrate a cascade by itself")
         if self.records is not None:
