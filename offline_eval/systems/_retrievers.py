@@ -183,7 +183,7 @@ def own_retriever(
                 continue
             key = ids.get(plain)
             if key is None:
-                key = f"document-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+                key = f"document-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
                 others[key] = StoredPassage(passage_id=key, text=text)
             names[plain] = key
         kept = list(names.values())[:top_k]

@@ -282,3 +282,9 @@ def test_an_error_of_ones_own_retriever_stays_what_it_is() -> None:
 
     with pytest.raises(ConnectionResetError):
         _ask(own_retriever(own, BASE), CASES["a/in_kb"])
+
+
+def test_half_a_character_in_a_document_costs_no_case() -> None:
+    own = own_retriever(lambda question: ["The ferry \ud800 sails."], BASE)
+
+    assert len(_passages(_ask(own, CASES["b/in_kb"]))) == 1
