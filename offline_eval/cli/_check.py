@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ...guard.errors import InputError
-from ...guard.files import write_text
+from ...guard.files import read_text, write_text
 from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy
 from ...guard.signals.relevance.registry import scorer_name
@@ -127,21 +127,15 @@ def _replaced(*paths: Path) -> Iterator[None]:
     A calibration that certifies nothing, or is of a cascade, does not write all of them again:
     the old ones would be taken for its result.
     """
-    aside = {path: path.with_name(f"{path.name}.before") for path in paths}
-    for path, before in aside.items():
-        before.unlink(missing_ok=True)
-        if path.exists():
-            path.replace(before)
+    before = {path: read_text(path) for path in paths if path.exists()}
+    for path in before:
+        path.unlink()
     try:
         yield
     except InputError:
-        for path, before in aside.items():
-            if before.exists():
-                before.replace(path)
+        for path, text in before.items():
+            write_text(path, text)
         raise
-    finally:
-        for before in aside.values():
-            before.unlink(missing_ok=True)
 
 
 def _gates(ctx: typer.Context, given: Sequence[str]) -> Sequence[str]:
