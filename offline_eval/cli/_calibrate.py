@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..policies.records import CalibrationSet
 
 _TEXTS = Templates(Path(__file__).with_name("calibrated.txt"))
+_BELOW = ("- ", "questions: ", "next: ")
 _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
 _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
@@ -371,9 +372,9 @@ def rate_text(rate: Interval) -> str:
 
 
 def _lines(macro: str, *given: Any) -> list[str]:
-    """What a macro writes; what begins with a dash is below the line before."""
+    """What a macro writes; some lines belong below the one before."""
     lines = _TEXTS.paragraphs(macro, *given)
-    return [f"  {line}" if line.startswith("- ") else line for line in lines]
+    return [f"  {line}" if line.startswith(_BELOW) else line for line in lines]
 
 
 def _write_or_explain(
@@ -401,17 +402,9 @@ def _write_or_explain(
     shown = _lines("calibrated", found, not written, chosen)
     shown += _lines("reviews", found.reviews, found.measured.source)
     out.print("\n".join([*first, *shown, *last]))
-    for problem in found.problems:
-        err.print(f"problem: {problem.what}")
-        if problem.kind == "generated":
-            err.print(f"  next: {problem.hint}")
-    guarantee = found.policy.guarantee
-    if guarantee is not None and not guarantee.certified:
-        err.print(f"  questions: {', '.join(found.spent())}")
-    for advice in found.advice:
-        err.print(f"  next: {advice}")
+    for line in _lines("problems", found, policy_out, written):
+        err.print(line)
     if not written:
-        err.print(f"{policy_out} was not written (--write-anyway writes it).")
         raise typer.Exit(3)
     out.print(f"policy → {policy_out}")
     if report is not None:
