@@ -224,21 +224,21 @@ def _lock(path: Path, how: int) -> int | None:
         file = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise unwritable(path.parent, error.strerror) from None
-    failure: InputError | None = None
-    try:
-        fcntl.flock(file, how)
-        if os.fstat(file).st_ino == path.stat().st_ino:
-            return file
-    except BlockingIOError:
-        what, hint = "another process is writing this run", "wait for it, or choose another folder"
-        failure = InputError(what, where=str(path.parent), hint=hint)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        failure = unwritable(path, error.strerror)
-    os.close(file)
-    if failure is not None:
-        raise failure
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, file)
+        try:
+            fcntl.flock(file, how)
+            if os.fstat(file).st_ino == path.stat().st_ino:
+                opened.pop_all()
+                return file
+        except BlockingIOError:
+            what = "another process is writing this run"
+            hint = "wait for it, or choose another folder"
+            raise InputError(what, where=str(path.parent), hint=hint) from None
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise unwritable(path, error.strerror) from None
     return None
 
 
