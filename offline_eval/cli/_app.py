@@ -162,6 +162,7 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
     if file is None:
         return {}
     while hasattr(command, "get_command") and rest:
+        file.require_commands(names, command.list_commands(ctx))
         command, name, rest = command.get_command(ctx, rest[0]), rest[0], rest[1:]
         if command is None:
             return {}

@@ -26,7 +26,7 @@ from ...guard.routing import Signals, decide_route
 from ...guard.signals.relevance import load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER, completed_scorer
 from ._console import json_line, out, print_figures, progress_bar
-from ._options import prints_figures
+from ._options import prints_figures, reject
 
 _LINES_PER_BATCH = 32
 # What the guard sees of a question and its passages, and no line of signals has.
@@ -151,6 +151,11 @@ def apply(
         abstention: Rule that tells abstentions: default, or a published one for reproduction:
             uaqfact, uniknow.
     """
+    if abstention is not None:
+        others = {"policy": policy, "scorer": scorer, "aggregator": aggregator}
+        reject(others, "does not go with --abstention")
+    elif policy is not None:
+        reject({"aggregator": aggregator}, "does not go with --policy, which has its own")
     lines = list(read_jsonl(input_path))
     first = next((value for _, value in lines), {})
     found: dict[str, Any]

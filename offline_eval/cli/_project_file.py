@@ -149,6 +149,20 @@ class ProjectFile:
             for key, value in found.items()
         }
 
+    def require_commands(self, names: Sequence[str], known: Collection[str]) -> None:
+        """Reject what stands in the section of a group and is none of its commands.
+
+        Args:
+            names: of the group.
+            known: its commands.
+
+        Raises:
+            InputError: names the first such key.
+        """
+        for key in self.section(names):
+            if key not in known and not key.startswith("python:"):
+                raise self._unknown(key, known, place=f" in [{'.'.join(names)}]")
+
     def section(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the section of a command: the values by option.
 

@@ -126,7 +126,8 @@ def serve(
     else:
         proxied = None
         hint = "name the model to guard with --upstream"
-        reject({"retriever": retriever, "prompt": prompt}, "belongs to the proxy", hint)
+        own = {"retriever": retriever, "prompt": prompt, "upstream_model": upstream_model}
+        reject(own, "belongs to the proxy", hint)
     said = None
     if replies is not None:
         said = read_model(replies, RootModel[dict[str, str]], hint=_REPLIES_HINT).root
@@ -134,9 +135,11 @@ def serve(
     if uncalibrated:
         reject({"monitor": monitor}, "needs --policy", "calibrate a policy first")
     if guard is not None:
-        own: dict[str, Any] = {"scorer": scorer, "shadow": shadow, "log": log, "monitor": monitor}
-        own["on_unsupported"] = on_unsupported
-        reject(own, "does not go with --guard", "set it in your Guard")
+        set_there = {
+            "scorer": scorer, "shadow": shadow, "log": log, "monitor": monitor,
+            "on_unsupported": on_unsupported,
+        }  # fmt: skip
+        reject(set_there, "does not go with --guard", "set it in your Guard")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
         if guard is not None:

@@ -73,11 +73,12 @@ def test_an_unknown_part_is_one_line_and_nothing_is_written(
         ("drift --policy p --input d --delta 2", "--delta: must be between 0 and 1, not 2"),
         ("kb build d --out o --filter keyword-threshold=2", "--filter: field 'keyword_threshold'"),
         ("tune scenarios --out o --training epochs=0", "--training: field 'epochs'"),
+        ("apply --input i --output o --policy p --aggregator max", "--aggregator: does not go"),
+        ("apply --input i --output o --policy p --abstention default", "--policy: does not go"),
+        ("serve --uncalibrated --upstream-model m", "--upstream-model: belongs to the proxy"),
     ],
 )
-def test_a_value_out_of_its_range_names_its_option(
-    knowgate: Knowgate, line: str, words: str
-) -> None:
+def test_an_option_that_cannot_be_taken_is_named(knowgate: Knowgate, line: str, words: str) -> None:
     refused(knowgate(*line.split()), words)
 
 

@@ -141,6 +141,14 @@ def test_a_fault_in_the_file_is_named(
     assert knowgate(*PLAN, "--help").code == 0
 
 
+def test_the_section_of_a_group_holds_its_commands_alone(knowgate: Knowgate, project: Path) -> None:
+    (project / "knowgate.toml").write_text("[kb]\nmodel = 'embedded'\n[eval]\nokb = {}\n")
+
+    words = "knowgate.toml:2: there is no key 'model' in [kb] — "
+    refused(knowgate("kb", "build", "docs", "--out", "kb"), words)
+    refused(knowgate("eval", "ookb", "--dry-run"), "'okb' in [eval] — did you mean 'ookb'?")
+
+
 def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path) -> None:
     with (project / "knowgate.toml").open("a") as file:
         file.write('gates = ["auroc<0.8"]\n[report]\nformat = "json,md"\n[measure]\ntop-k = 5\n')
