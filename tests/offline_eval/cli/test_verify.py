@@ -75,13 +75,12 @@ def test_a_threshold_is_certified_into_the_policy(knowgate: Knowgate, tmp_path: 
     verdict = guard.check_reply("Claims are paid within 5 days.", [PASSAGE])
     assert (verdict.supported, verdict.calibrated) == (True, True)
 
-    # A threshold of another check is replaced, as the error says.
     other = policy.support.model_copy(update={"check": Fingerprint(kind="judged")})
     policy.model_copy(update={"support": other}).save(tmp_path / "other.json")
-    line = ("verify", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
-    refused(knowgate(*line, "--policy", tmp_path / "other.json"), "certify a threshold for this")
-    again = knowgate(*line, "--policy", tmp_path / "other.json", "--certify", "risk=0.1")
-    assert again.code == 0
+    line = ["verify", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl"]
+    line += ["--policy", tmp_path / "other.json"]
+    refused(knowgate(*line), "certify a threshold for this")
+    assert knowgate(*line, "--certify", "risk=0.1").code == 0
 
 
 def test_what_cannot_be_certified_is_no_success(knowgate: Knowgate, tmp_path: Path) -> None:
