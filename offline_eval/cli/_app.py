@@ -28,6 +28,8 @@ _NARROWEST_BOXES = 72
 # A broken file must not keep these from working.
 _WITHOUT_PROJECT = ("doctor", "init")
 _NAMED_FILE = "knowgate.project_file"
+# Of a context: the commands that are not imported, since their summaries will do.
+_SUMMARIZED = "knowgate.summarized"
 # Typer carries its own copy of click or uses the installed one: this is either's.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -72,12 +74,17 @@ class CommandGroup(TyperGroup):
     """The root of the command line."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, in the order of the help."""
-        return list(COMMANDS)
+        """Return the names of all commands, in the order of the help, or of those to summarize."""
+        return list(ctx.meta.get(_SUMMARIZED, COMMANDS))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command after importing it; None where there is none of that name."""
-        return with_help_mode(_loaded(cmd_name)) if cmd_name in COMMANDS else None
+        """Return a command after importing it, or its summary; None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        if _SUMMARIZED in ctx.meta:
+            panel, text = COMMANDS[cmd_name][0], summary_of(cmd_name)
+            return TyperCommand(cmd_name, help=text, rich_help_panel=panel)
+        return with_help_mode(_loaded(cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, and give it what `knowgate.toml` says."""
@@ -92,32 +99,16 @@ class CommandGroup(TyperGroup):
         Called without a command, it shows those that people start with.
         """
         asked = {"-h", "--help"} & set(sys.argv[1:])
-        self._listed(COMMANDS if asked else _FIRST).format_help(ctx, formatter)
+        ctx.meta[_SUMMARIZED] = COMMANDS if asked else _FIRST
+        self.rich_markup_mode = _help_mode()
+        super().format_help(ctx, formatter)
         if not asked:
             out.print("All commands: knowgate --help")
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Complete names of commands, likewise."""
-        listed = self._listed(COMMANDS)
-        # Names are looked up in the command of the context.
-        inner = type(ctx)(listed, info_name=ctx.info_name, resilient_parsing=True)
-        return listed.shell_complete(inner, incomplete)
-
-    def _listed(self, names: Any) -> TyperGroup:
-        """Return a group of commands that only have a name and a summary."""
-        commands = [
-            TyperCommand(name, help=summary_of(name), rich_help_panel=COMMANDS[name][0])
-            for name in names
-        ]
-        return TyperGroup(
-            name=self.name,
-            commands=commands,
-            params=self.params,
-            help=self.help,
-            epilog=self.epilog,
-            rich_markup_mode=_help_mode(),
-            rich_help_panel=self.rich_help_panel,
-        )
+        ctx.meta[_SUMMARIZED] = COMMANDS
+        return super().shell_complete(ctx, incomplete)
 
 
 @cache
@@ -171,6 +162,7 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
     if file is None:
         return {}
     while hasattr(command, "get_command") and rest:
+        file.require_commands(names, command.list_commands(ctx))
         command, name, rest = command.get_command(ctx, rest[0]), rest[0], rest[1:]
         if command is None:
             return {}
@@ -285,5 +277,6 @@ def _fail_usage(error: Any) -> None:
 
 
 def _fail(message: str) -> None:
-    err.print("error: " + " ".join(message.split()), style="red")
+    # On one line; blanks within a path stay.
+    err.print("error: " + " ".join(map(str.strip, message.splitlines())), style="red")
     sys.exit(2)

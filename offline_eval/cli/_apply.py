@@ -15,7 +15,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, mod
 from ...guard import Guard, GuardOptions
 from ...guard.abstention import Citation
 from ...guard.abstention.detector import load_rule
-from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Decision, Reason
 from ...guard.errors import FingerprintMismatchError
 from ...guard.files import atomic_writer, read_jsonl
@@ -27,7 +26,7 @@ from ...guard.routing import Signals, decide_route
 from ...guard.signals.relevance import load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER, completed_scorer
 from ._console import json_line, out, print_figures, progress_bar
-from ._options import prints_figures
+from ._options import prints_figures, reject
 
 _LINES_PER_BATCH = 32
 # What the guard sees of a question and its passages, and no line of signals has.
@@ -152,6 +151,11 @@ def apply(
         abstention: Rule that tells abstentions: default, or a published one for reproduction:
             uaqfact, uniknow.
     """
+    if abstention is not None:
+        others = {"policy": policy, "scorer": scorer, "aggregator": aggregator}
+        reject(others, "does not go with --abstention")
+    elif policy is not None:
+        reject({"aggregator": aggregator}, "does not go with --policy, which has its own")
     lines = list(read_jsonl(input_path))
     first = next((value for _, value in lines), {})
     found: dict[str, Any]
@@ -233,23 +237,20 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
     if aggregator is not None:
         require_aggregator(aggregator)
     policy = None if path is None else Policy.load(path)
-    chosen: RelevanceScorer
-    if policy is not None and scorer is None:
-        chosen = load_scorer(policy.scorer)
+    if scorer is not None and ":" in scorer:
+        import_module("..systems", __package__)  # takes a second; registers `judge:`
+    usual = DEFAULT_SCORER if policy is None else policy.scorer
+    chosen = load_scorer(scorer or usual)
+    if policy is None:
+        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
+        calibrator = default_calibrator(chosen.fingerprint)
     else:
-        if scorer is not None and ":" in scorer:
-            import_module("..systems", __package__)  # takes a second; registers `judge:`
-        chosen = load_scorer(scorer or DEFAULT_SCORER)
-    if policy is not None:
         chosen = completed_scorer(policy.scorer, chosen)
         try:
             policy.require_scorer(chosen.fingerprint.probed(chosen))
         except FingerprintMismatchError as error:
             raise FingerprintMismatchError(error.what, where=str(path), hint=error.hint) from None
         aggregator, calibrator = policy.aggregator, policy.relevance_calibrator
-    else:
-        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
-        calibrator = default_calibrator(chosen.fingerprint)
     measuring = Policy(
         scorer=chosen.fingerprint,
         aggregator=aggregator,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from shlex import quote
 from types import SimpleNamespace
@@ -22,16 +22,23 @@ from ...guard.policy import Policy
 from ..report.prose import Templates
 from ..run.questions import LeaveOut
 from ._console import err, out, print_figures
-from ._options import Pairs, option_name, parse_pairs, prints_figures, reject, require_one, required
+from ._options import (
+    Pairs,
+    parse_pairs,
+    prints_figures,
+    reject,
+    require_one,
+    require_share,
+    required,
+)
 
 if TYPE_CHECKING:
     from ..policies import Calibrated
     from ..policies.records import CalibrationSet
 
 _TEXTS = Templates(Path(__file__).with_name("calibrated.txt"))
+_BELOW = ("- ", "questions: ", "next: ")
 _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
-# As in `fit_policy`: below that no number of questions helps.
-_LEAST = 1e-9
 _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
 
@@ -77,48 +84,24 @@ class CascadeOptions(Pairs):
         """Return the records with the costly scorer's verdicts, and what it costs.
 
         Raises:
-            InputError: there are costs without a costly scorer, or they are out of range.
+            InputError: there are costs, or a strict reading, without a costly scorer.
         """
         if self.run is not None:
-            measured = measured.with_judge(_read(self.run))
-        if self.strict is not None:
-            measured = measured.with_strict(_read(self.strict))
-        given = self.model_dump(exclude={"run", "strict"}, exclude_none=True)
-        changes = {"judge_cost" if name == "cost" else name: given[name] for name in given}
-        if not changes:
-            return measured
-        if measured.cascade is None:
-            raise InputError(
-                "is for a costly scorer, and none measured these questions",
-                where="--cascade",
-                hint="name a run of the costly scorer with run=RUN",
-            )
-        return replace(measured, cascade=replace(measured.cascade, **changes))
-
-
-class _LossOptions(Pairs):
-    """The loss table of a selective promise."""
-
-    wrong_follow: float = Field(1.0, ge=0, le=1)
-    wrong_answer: float = Field(1.0, ge=0, le=1)
-    false_abstention: float = Field(0.0, ge=0, le=1)
-
-
-class _CostOptions(Pairs):
-    """What chooses a threshold without a promise."""
-
-    leak: float = Field(gt=0, allow_inf_nan=False)
-    abstention: float = Field(1.0, gt=0, allow_inf_nan=False)
-    missing_share: float = Field(0.5, gt=0, lt=1)
+            strict = None if self.strict is None else _read(self.strict)
+            measured = measured.with_judge(_read(self.run), strict)
+        given = self.model_dump(exclude={"run"}, exclude_none=True)
+        if given and (measured.cascade is None or (self.run is None and "strict" in given)):
+            what = "is for a costly scorer, and none measured these questions"
+            hint = "name a run of the costly scorer with run=RUN"
+            raise InputError(what, where="--cascade", hint=hint)
+        names = {"cost": "judge_cost"}
+        changes = {names.get(name, name): given[name] for name in given if name != "strict"}
+        cascade = measured.cascade and replace(measured.cascade, **changes)
+        return replace(measured, cascade=cascade)
 
 
 class _Asked(SimpleNamespace):
     """The options of the command, by the names of its parameters."""
-
-    @property
-    def runs(self) -> list[Path]:
-        """The runs to calibrate on."""
-        return self.run or []
 
     @property
     def policy_out(self) -> Path:
@@ -157,20 +140,16 @@ class _Asked(SimpleNamespace):
                 self.reject("records", why=f"does not go with {_PROMISES[promise]}")
             return Leak(risk, missing)
         if promise == "cost":
-            costs = parse_pairs("--cost", self.cost, _CostOptions)
-            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+            return replace(parse_pairs("--cost", self.cost, Costs), missing=missing)
         if promise == "max_abstention":
             return MaxAbstention(self.max_abstention, missing)
         if promise == "coverage":
             return Coverage(self.coverage)
-        given = parse_pairs("--cost", self.cost, _LossOptions).model_dump()
-        losses = None if self.cost is None else LossTable(**given)
-        if not any(given.values()):
-            raise InputError(
-                "nothing costs anything, so that every policy would do",
-                where="--cost",
-                hint="write e.g. wrong_answer=1,false_abstention=0.2",
-            )
+        losses = None if self.cost is None else parse_pairs("--cost", self.cost, LossTable)
+        if losses is not None and not any(astuple(losses)):
+            what = "nothing costs anything, so that every policy would do"
+            hint = "write e.g. wrong_answer=1,false_abstention=0.2"
+            raise InputError(what, where="--cost", hint=hint)
         return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
 
     def require_fitting(self, promise: str) -> None:
@@ -197,17 +176,17 @@ class _Asked(SimpleNamespace):
         from ..policies.records_file import read_records
         from ..policies.writing import require_apart
 
-        require_one(self.records, [*self.runs], where="--run, --records")
-        inputs = {"records": self.records, "report": self.report, "old_policy": old_policy}
-        for run in (*self.runs, self.cascade.run, self.cascade.strict):
-            require_apart(self.policy_out, run=run, **inputs)
-        if len(self.runs) > 1:
+        require_one(self.records, self.run, where="--run, --records")
+        runs = filter(None, (*self.run, self.cascade.run, self.cascade.strict))
+        inputs = self.records, old_policy
+        require_apart(self.policy_out, runs=runs, report=self.report, inputs=inputs)
+        if len(self.run) > 1:
             self.reject("cascade", why="goes with one --run", hint="calibrate a cascade by itself")
         if self.records is not None:
             scorer = None if self.scorer is None else load_scorer(self.scorer)
             return [self.cascade.added_to(read_records(self.records, scorer))]
         self.reject("scorer", why="is for --records", hint="leave it out: a run knows it")
-        first, *others = map(_read, self.runs)
+        first, *others = map(_read, self.run)
         return [self.cascade.added_to(first), *others]
 
 
@@ -315,18 +294,21 @@ def calibrate(
         leave_out: What is left out, as for `measure`: questions count as one piece of evidence
             where it is the same.
     """
-    given = locals()
+    given = {**locals(), "run": run or []}
     within = {"risk": risk, "delta": delta, "coverage": coverage, "max_abstention": max_abstention}
-    _require_inside(1 - _LEAST, **within)
-    shares = {"share": share, "max_false_abstention": max_false_abstention}
-    _require_inside(1.0, **shares, answer_from_memory=answer_from_memory)
+    require_share(within)
+    shares = {
+        "share": share, "max_false_abstention": max_false_abstention,
+        "answer_from_memory": answer_from_memory,
+    }  # fmt: skip
+    require_share(shares, may_be_one=True)
     if dry_run:
         from ._plan import plan
 
         plan(
             questions,
             unanswerable,
-            risk=0.1 if risk is None else risk,
+            risk=_DEFAULT_RISK if risk is None else risk,
             delta=_DEFAULT_DELTA if delta is None else delta,
             leave_out=leave_out,
         )
@@ -335,14 +317,6 @@ def calibrate(
         _fit(_Asked(**given))
     else:
         _refit(like, _Asked(**given))
-
-
-def _require_inside(most: float, **options: float | None) -> None:
-    between = "must be above 0 and at most 1" if most == 1 else "must be between 0 and 1"
-    for name, value in options.items():
-        if value is not None and not _LEAST <= value <= most:
-            what = f"{between}, not {value:g}"
-            raise InputError(what, where=option_name(name), hint="name one such as 0.1")
 
 
 def _fit(asked: _Asked) -> None:
@@ -369,9 +343,7 @@ def _fit(asked: _Asked) -> None:
     source, mix = found.measured.source, measured[0].mix
     chosen = [f"chosen of {len(measured)} runs: {source}"] * (len(measured) > 1)
     _write_or_explain(found, asked, first=chosen if mix is None else _lines("mix", mix))
-    # The run's own report knows nothing of a second run.
-    one_run = asked.runs and asked.cascade.run is None and not asked.mix
-    if one_run and isinstance(found.risk, Leak | Costs | MaxAbstention):
+    if asked.run and found.reported_by_run:
         out.print(f"next: knowgate report {quote(source)}")
 
 
@@ -384,7 +356,7 @@ def _refit(like: Path, asked: _Asked) -> None:
     if asked.policy_out.resolve() == like.resolve():
         hint = "keep it, and choose another --out"
         raise InputError("is the old policy", where=str(asked.policy_out), hint=hint)
-    if len(asked.runs) > 1:
+    if len(asked.run) > 1:
         raise InputError("takes one --run", where="--like", hint="name the run of its scorer")
     [measured] = asked.measured(old_policy=like)
     found = recalibrate(old, measured, where=like, **asked.fitting)
@@ -400,9 +372,9 @@ def rate_text(rate: Interval) -> str:
 
 
 def _lines(macro: str, *given: Any) -> list[str]:
-    """What a macro writes; what begins with a dash is below the line before."""
+    """What a macro writes; some lines belong below the one before."""
     lines = _TEXTS.paragraphs(macro, *given)
-    return [f"  {line}" if line.startswith("- ") else line for line in lines]
+    return [f"  {line}" if line.startswith(_BELOW) else line for line in lines]
 
 
 def _write_or_explain(
@@ -428,19 +400,11 @@ def _write_or_explain(
     print_figures(_figures(found, policy_out if written else None))
     chosen = isinstance(found.risk, Costs | MaxAbstention)
     shown = _lines("calibrated", found, not written, chosen)
-    shown += _lines("reviews", found.reviews, quote(found.measured.source))
+    shown += _lines("reviews", found.reviews, found.measured.source)
     out.print("\n".join([*first, *shown, *last]))
-    for problem in found.problems:
-        err.print(f"problem: {problem.what}")
-        if problem.kind == "generated":
-            err.print(f"  next: {problem.hint}")
-    guarantee = found.policy.guarantee
-    if guarantee is not None and not guarantee.certified:
-        err.print(f"  questions: {', '.join(found.spent())}")
-    for advice in found.advice:
-        err.print(f"  next: {advice}")
+    for line in _lines("problems", found, policy_out, written):
+        err.print(line)
     if not written:
-        err.print(f"{policy_out} was not written (--write-anyway writes it).")
         raise typer.Exit(3)
     out.print(f"policy → {policy_out}")
     if report is not None:

@@ -11,15 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from ...guard.errors import InputError
-from ...guard.files import write_text
+from ...guard.files import read_text, write_text
 from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy
 from ...guard.signals.relevance.registry import scorer_name
-from ._app import COMMANDS
 from ._calibrate import MissingAnswers
 from ._console import collected_figures, out, print_figures, tell
 from ._options import documented, prints_figures, required
-from ._project_file import FILE_NAME, ProjectFile
+from ._project_file import FILE_NAME
 
 
 @prints_figures
@@ -64,11 +63,11 @@ def check(
         formats: As for `knowgate report`.
         out_dir: Folder for run, policy and report; continued.
     """
-    measuring = _given(ctx, "questions", "chain", "documents", "scorer", "unanswerable")
-    if "questions" not in _section(ctx, "measure"):
+    of_file = _of_file(ctx, "measure")
+    if "questions" not in of_file:
         required(questions, "--questions", "name a file, or write one with `knowgate init`")
-    of_file = _section(ctx, "measure").get("scorer")
-    if str(scorer or of_file or "").startswith("mix:"):
+    scorers = of_file.get("scorer", ()) if scorer is None else [scorer]
+    if any(one.startswith("mix:") for one in scorers):
         raise InputError(
             "a mix is measured and calibrated by two commands",
             where="--scorer",
@@ -77,7 +76,11 @@ def check(
     run, report, path = out_dir / "run", out_dir / "report", out_dir / "policy.json"
     taken = None if policy is None else Policy.load(policy)
     found: dict[str, Any] = {}
-    if taken is not None and scorer is None and "scorer" not in _section(ctx, "measure"):
+    measuring = {
+        "questions": questions, "chain": chain, "documents": documents, "scorer": scorer,
+        "unanswerable": unanswerable,
+    }  # fmt: skip
+    if taken is not None and not scorers:
         measuring |= _as_measured(taken)
     _, found["measure"] = _run(ctx, "measure", **measuring, out=run)
     if taken is not None and policy is not None:
@@ -89,14 +92,16 @@ def check(
         if path.exists() and not path.samefile(policy):
             path.unlink()
     else:
-        promised = _given(ctx, "risk", "missing", "write-anyway")
-        accept = ["--accept-generated"] if accept_generated else []
+        promised = {
+            "risk": risk, "missing": missing, "accept-generated": accept_generated,
+            "write-anyway": write_anyway,
+        }  # fmt: skip
         with _replaced(path, run / "calibration.json", run / "refusal.json"):
-            certified, calibrated = _run(ctx, "calibrate", *accept, **promised, run=run, out=path)
+            certified, calibrated = _run(ctx, "calibrate", **promised, run=run, out=path)
         found["calibrate"], found["policy"] = calibrated, calibrated["policy"]
     gates = [part for one in _gates(ctx, fail_if or ()) for part in ("--fail-if", one)]
-    asked = _given(ctx, "format")
-    failed, found["report"] = _run(ctx, "report", str(run), *gates, **asked, out=report)
+    asked = {"format": formats, "out": report}
+    failed, found["report"] = _run(ctx, "report", str(run), *gates, **asked)
     print_figures(found)
     tell("check", found, taken is not None)
     if certified or failed:
@@ -122,58 +127,31 @@ def _replaced(*paths: Path) -> Iterator[None]:
     A calibration that certifies nothing, or is of a cascade, does not write all of them again:
     the old ones would be taken for its result.
     """
-    aside = {path: path.with_name(f"{path.name}.before") for path in paths}
-    for path, before in aside.items():
-        before.unlink(missing_ok=True)
-        if path.exists():
-            path.replace(before)
+    before = {path: read_text(path) for path in paths if path.exists()}
+    for path in before:
+        path.unlink()
     try:
         yield
     except InputError:
-        for path, before in aside.items():
-            if before.exists():
-                before.replace(path)
+        for path, text in before.items():
+            write_text(path, text)
         raise
-    finally:
-        for before in aside.values():
-            before.unlink(missing_ok=True)
-
-
-def _given(ctx: typer.Context, *options: str) -> dict[str, Any]:
-    """Return the options that were given to `check` itself.
-
-    Those before the first section of knowgate.toml are left to the commands that are run: a
-    section of theirs wins over them.
-    """
-    section = _section(ctx, "check")
-    found = {}
-    for option in options:
-        name = "formats" if option == "format" else option.replace("-", "_")
-        if _on_command_line(ctx, name) or option in section:
-            found[option] = ctx.params[name]
-    return found
 
 
 def _gates(ctx: typer.Context, given: Sequence[str]) -> Sequence[str]:
     """Return the gates of the command line, else all that the file has for check and report."""
-    if _on_command_line(ctx, "fail_if"):
+    source = ctx.get_parameter_source("fail_if")
+    if source is not None and source.name == "COMMANDLINE":
         return given
+    return list(dict.fromkeys([*given, *_of_file(ctx, "report").get("fail_if", ())]))
+
+
+def _of_file(ctx: typer.Context, command: str) -> Mapping[str, Any]:
+    """Return the parameters of a command that knowgate.toml has."""
     root: Any = ctx.parent
-    root.command.resolve_command(root, ["report"])
-    of_report = (root.default_map or {}).get("report", {}).get("fail_if", ())
-    return list(dict.fromkeys([*given, *of_report]))
-
-
-def _on_command_line(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _section(ctx: typer.Context, command: str) -> Mapping[str, Any]:
-    """Return the options in a command's section of knowgate.toml."""
-    root: Any = ctx.parent
-    file = ProjectFile.find(root.params.get("config"), COMMANDS)
-    return {} if file is None else file.section([command])
+    root.command.resolve_command(root, [command])
+    found: Mapping[str, Any] = (root.default_map or {}).get(command, {})
+    return found
 
 
 def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> tuple[int, Any]:

@@ -24,6 +24,8 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 if TYPE_CHECKING:
+    from ..report.document import Document
+    from ..report.tables import Cell
     from ..run.calls import Progress
 
 # Without markup and emoji: `[x]` and `:x:` are part of names, say of `provider:x:model`.
@@ -111,6 +113,26 @@ def print_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print a table whose cells are never cut: a narrow terminal wraps its lines."""
     for line in aligned(columns, lines):
         out.print(line)
+
+
+def print_document(document: Document) -> None:
+    """Print what a report is about, its tables, and its headline."""
+    from ..report.tables import Table
+
+    out.print(document.subtitle)
+    blocks = (block for section in document.sections if section for block in section.blocks)
+    for table in blocks:
+        if isinstance(table, Table):
+            rows = [(line.name, *map(_cell, line.cells)) for line in table.lines]
+            out.print()
+            print_table((table.name, *table.columns), rows)
+    for line in ("", *document.headline):
+        out.print(line)
+
+
+def _cell(cell: Cell) -> str:
+    under = " ".join(cell.under.split())
+    return f"{cell.value} [{under}]" if under else cell.value
 
 
 def _is_number(cell: str) -> bool:

@@ -89,12 +89,9 @@ def render_dashboards(
     if policy is not None:
         states = DecisionMonitor(policy, metrics=False).report().risks
         risks = {route: state.risk for route, state in states.items() if state.promised}
-    values = {
-        name: f"{value:g}" if isinstance(value, float) else value
-        for name, value in limits.model_dump().items()
-    } | {
+    values = limits.model_dump() | {
         "percentile": f"p{100 * limits.latency_quantile:g}",
-        "risks": [(route, f"{bound:g}") for route, bound in risks.items()],
+        "risks": list(risks.items()),
         "fingerprint": "" if policy is None else policy.sha256[:12],
     }
     dashboard: dict[str, Any] = json.loads(_filled(_DASHBOARD, values))
@@ -122,6 +119,7 @@ def _filled(name: str, values: Mapping[str, Any]) -> str:
         variable_end_string=">>",
         line_statement_prefix="#%",
         keep_trailing_newline=True,
+        finalize=lambda value: f"{value:g}" if isinstance(value, float) else value,
         autoescape=False,  # noqa: S701 - what is filled in are numbers and names of routes
     )
     return environment.get_template(name).render(values)

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableLambda
-from langchain_core.vectorstores import InMemoryVectorStore
 from sentencex import segment
 
 from ...adapters.langchain import GuardedRAG
@@ -25,6 +23,7 @@ from ..suites import ModelChoice, run_suite, write_report
 from ..suites.ookb import MEASURE, OokbSuite
 from ..suites.parts import RunOptions
 from ..systems.factory import load_chat_model
+from ..systems.served import search_in
 from ..testbed import sample_knowledge_base_path
 from ._calibrate import rate_text
 from ._console import call_progress, out, print_figures, tell
@@ -96,25 +95,9 @@ def measured_and_calibrated(questions: Path, folder: Path) -> Calibrated:
 # -- the help desk ------------------------------------------------------------------
 
 
-class EmbeddedEncoder(Embeddings):
-    """LangChain embeddings from the bundled bi-encoder."""
-
-    def __init__(self) -> None:
-        self._encoder = BiEncoderScorer()
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return unit-length embeddings of texts."""
-        vectors: list[list[float]] = self._encoder.embed(texts).tolist() if texts else []
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the unit-length embedding of a text."""
-        return self.embed_documents([text])[0]
-
-
 def extractive_reader() -> Runnable[Any, str]:
     """Return a runnable that answers with the sentence of the context nearest to the question."""
-    encoder = EmbeddedEncoder()
+    encoder = BiEncoderScorer()
 
     def read(given: Mapping[str, Any]) -> str:
         lines = [
@@ -122,8 +105,8 @@ def extractive_reader() -> Runnable[Any, str]:
         ]
         # A title answers nothing.
         sentences = [one.strip() for one in lines if one.strip().endswith((".", "!", "?"))] or lines
-        question, *vectors = encoder.embed_documents([str(given["question"]), *sentences])
-        nearest: str = sentences[int(np.argmax(np.array(vectors) @ np.array(question)))]
+        vectors = encoder.embed([str(given["question"]), *sentences])
+        nearest: str = sentences[int(np.argmax(vectors[1:] @ vectors[0]))]
         return nearest
 
     return RunnableLambda(read)
@@ -132,10 +115,8 @@ def extractive_reader() -> Runnable[Any, str]:
 def help_desk(guard: Guard, records: Sequence[QuestionRecord]) -> GuardedRAG:
     """Return a chain over the articles of some questions, as a user would build it."""
     texts = dict.fromkeys((record.source or "", record.passage or "") for record in records)
-    store = InMemoryVectorStore(EmbeddedEncoder())
     articles = [Document(f"{title}\n{text}", metadata={"source": title}) for title, text in texts]
-    store.add_documents(articles)
-    retriever = store.as_retriever(search_kwargs={"k": 5})
+    retriever = RunnableLambda(search_in(articles, BiEncoderScorer(), 5))
     return GuardedRAG(guard=guard, retriever=retriever, with_context=extractive_reader())
 
 

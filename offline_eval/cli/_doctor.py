@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -156,20 +156,12 @@ def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
         option = "--scorer" if PACKAGED_MODELS[name].convert else "--model"
         out.print(f"{option} {name} → {folder}")
         return
-    rows: dict[str, dict[str, Any]] = {}
+    rows, lines = {}, []
     for key, model in PACKAGED_MODELS.items():
         folder = packaged_folder(key)
-        rows[key] = {one: getattr(model, one) for one in _TOLD}
-        rows[key]["folder"] = str(folder) if (folder / SOURCE_FILE).is_file() else None
+        there = str(folder) if (folder / SOURCE_FILE).is_file() else None
+        rows[key] = {**{one: getattr(model, one) for one in _TOLD}, "folder": there}
+        where = there or f"not here: knowgate models {key}"
+        lines.append((key, model.package, model.licence, f"{model.size} MB", where))
     print_figures(rows)
-    lines = [
-        (
-            key,
-            row["package"],
-            row["licence"],
-            f"{row['size']} MB",
-            row["folder"] or f"not here: knowgate models {key}",
-        )
-        for key, row in rows.items()
-    ]
     print_table(("model", "package", "licence", "download", "folder"), lines)

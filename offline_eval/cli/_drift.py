@@ -23,7 +23,7 @@ from ...guard.read_models import read_models
 from ..run.measured_run import MeasuredRun
 from ..suites.ookb.signals import replayed_decisions
 from ._console import out, print_figures
-from ._options import prints_figures, require_one
+from ._options import prints_figures, require_one, require_share
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -92,6 +92,7 @@ def drift(
     """
     hint = "name a file of decisions, or a run of measured questions"
     require_one(input_path, run, where="--input, --run", hint=hint)
+    require_share({"risk": risk, "delta": delta})
     loaded = Policy.load(policy)
     if input_path is not None:
         lines = read_models(input_path, _Decision, hint=_DECISION)

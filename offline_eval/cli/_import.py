@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Literal
 
 import typer
@@ -41,7 +40,7 @@ def import_(
     else:
         reject({"model": model}, "is for lm-eval")
         folder = import_knowornot(files, out_dir, on_warning=_warn)
-    tell("imported_run", folder, quote(str(folder)))
+    tell("imported_run", folder)
 
 
 def _warn(warning: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -77,7 +76,7 @@ def judge(
     print_figures({**asdict(totals), "run": run})
     if totals.failed:
         tell("verdicts_failed", totals, run / "judgements", to=err, style="yellow")
-    tell("judged", totals, run, quote(str(run)))
+    tell("judged", totals, run)
 
 
 def _biases(measured: Sequence[tuple[Path, JudgeBias]], judges: Collection[str]) -> list[JudgeBias]:

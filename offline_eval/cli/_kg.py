@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -107,7 +106,7 @@ def generate(
     made.write(out_dir)
     counts = made.counts()
     print_figures({**counts, "notes": made.shortfalls, "folder": out_dir})
-    tell("generated", counts, made.shortfalls, out_dir, quote(str(out_dir)))
+    tell("generated", counts, made.shortfalls, out_dir)
 
 
 def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts: Templates) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -85,15 +84,10 @@ def label(
 
     replies = Manifest.read_raw(run).get("holds") == "replies"
     modes = {
-        "annotator": annotator,
-        "consensus": consensus,
-        "agreement": agreement,
-        "export": export,
-        "import": import_path,
-        "again": again,
-        "browser": browser,
-    }
-    mode = _mode(replies, [name for name, value in modes.items() if value])
+        "annotator": annotator, "consensus": consensus, "agreement": agreement, "export": export,
+        "import": import_path, "again": again, "browser": browser,
+    }  # fmt: skip
+    mode = _mode(modes, replies=replies)
     if mode != "annotator":
         sampling = {"sample": sample, "seed": seed, "criterion": criterion}
         reject(sampling, "goes with --annotator only")
@@ -119,7 +113,7 @@ def label(
                 _ask(leaks, again=again)
         reviewed = MeasuredRun.read(run, unfinished=True)
         print_figures(reviewed.review_counts())
-        tell("reviewed", reviewed, reviewed.review_counts(), quote(str(run)))
+        tell("reviewed", reviewed, reviewed.review_counts(), run)
         return
     found = RepliesRun.read(run)
     if export is not None:
@@ -135,17 +129,16 @@ def label(
         _print_agreement(found, Labels.read(found.folder))
 
 
-def _mode(replies: bool, given: Sequence[str]) -> str | None:
+def _mode(modes: Mapping[str, object], *, replies: bool) -> str | None:
     """The one option that says what is done; None where leaks are reviewed in the terminal.
 
     Raises:
         InputError: there are several, it is for another kind of run, or does not go with --json.
     """
     known = _OF_REPLIES if replies else _OF_LEAKS
-    for name in given:
-        if name not in known:
-            what = "leaks, and this run holds replies" if replies else "a run of replies"
-            raise InputError(f"is for {what}", where=f"--{name}", hint="leave it out")
+    what = "leaks, and this run holds replies" if replies else "a run of replies"
+    reject({name: one for name, one in modes.items() if name not in known}, f"is for {what}")
+    given = [name for name in known if modes[name]]
     if len(given) > 1 or (replies and not given):
         names = ", ".join(f"--{name}" for name in given or known)
         raise InputError("exactly one is needed", where=names, hint="name one of them")

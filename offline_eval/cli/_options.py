@@ -22,12 +22,11 @@ from typing import (
 )
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from typer.models import OptionInfo
 
 from ...adapters.ray.pool import PoolSize
-from ...guard.errors import InputError
-from ...guard.read_models import check_model
+from ...guard.errors import InputError, first_fault
 from ..run import CallLimits
 from ..run.calls import RayPool
 from ._console import out
@@ -57,10 +56,12 @@ _HELP = {
     "retry_failed": "Ask again for what failed before.",
     "dry_run": "Say what it would cost; ask and write nothing.",
 }
+# As in `fit_policy`: below that no number of questions helps.
+_LEAST = 1e-9
 # An entry of "Args" in a docstring: the name, and what follows up to the next one.
 _ARGUMENT = re.compile(r"(?ms)^    (\w+): (.*?)(?=^    \w|\Z)")
 
-PairsT = TypeVar("PairsT", bound=BaseModel)
+PairsT = TypeVar("PairsT")
 ValueT = TypeVar("ValueT")
 
 
@@ -76,12 +77,13 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
     Args:
         option: its name.
         text: as given; None for nothing.
-        model: what it holds.
+        model: what it holds, a model or dataclass of pydantic.
 
     Raises:
         InputError: a name is unknown or given twice, or a value does not fit; names the option.
     """
-    hint = f"write {','.join(f'{name}=…' for name in model.model_fields)}, or some of them"
+    known: Any = getattr(model, "model_fields", None) or vars(model)["__dataclass_fields__"]
+    hint = f"write {','.join(f'{name}=…' for name in known)}, or some of them"
     values: dict[str, str] = {}
     for part in (text or "").split(",") if text else []:
         name, sign, value = (piece.strip() for piece in part.partition("="))
@@ -90,7 +92,12 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
             what = "is given twice" if sign else "is not a name with a value"
             raise InputError(f"{part.strip()!r} {what}", where=option, hint=hint)
         values[name] = value
-    return check_model(model, values, where=option, hint=hint)
+    try:
+        return TypeAdapter(model).validate_python(values)
+    except ValidationError as error:
+        raise InputError(first_fault(error), where=option, hint=hint) from None
+    except InputError as error:
+        raise InputError(error.what, where=option, hint=hint) from None
 
 
 def required(value: ValueT | None, option: str, hint: str) -> ValueT:
@@ -102,6 +109,25 @@ def required(value: ValueT | None, option: str, hint: str) -> ValueT:
     if value is None:
         raise InputError("is missing", where=option, hint=hint)
     return value
+
+
+def require_share(options: Mapping[str, float | None], *, may_be_one: bool = False) -> None:
+    """Check that options are shares, where they are given.
+
+    Args:
+        options: values by parameter.
+        may_be_one: whether all is a share, too.
+
+    Raises:
+        InputError: one is not above 0, or too large; names it.
+    """
+    most, between = 1.0 - _LEAST, "between 0 and 1"
+    if may_be_one:
+        most, between = 1.0, "above 0 and at most 1"
+    for name, value in options.items():
+        if value is not None and not _LEAST <= value <= most:
+            what = f"must be {between}, not {value:g}"
+            raise InputError(what, where=option_name(name), hint="name one such as 0.1")
 
 
 def require_one(*values: object, where: str, hint: str = "name one of both") -> None:
@@ -234,7 +260,7 @@ def documented(
     @functools.wraps(command)
     def run(as_json: bool = False, **given: Any) -> None:
         for name, kind in pairs.items():
-            given[name] = parse_pairs(option_name(name), given[name], kind)
+            given[name] = parse_pairs(_declared(name, hints[name]), given[name], kind)
         before, out.quiet = out.quiet, out.quiet or as_json
         try:
             command(**given)
@@ -249,6 +275,14 @@ def documented(
 
 def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _declared(name: str, hint: Any) -> str:
+    """Return the option of a parameter as its annotation, or else its name, has it."""
+    info = get_args(hint)[1] if get_origin(hint) is Annotated else None
+    # Typer takes what comes first for a default, and sees later what it is.
+    named = [getattr(info, "default", None), *(getattr(info, "param_decls", None) or ())]
+    return next((one for one in named if isinstance(one, str)), option_name(name))
 
 
 def _is_pairs(kind: Any) -> bool:

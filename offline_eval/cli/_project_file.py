@@ -22,19 +22,19 @@ from ...guard.errors import InputError
 from ...guard.files import read_text
 
 FILE_NAME = "knowgate.toml"
-_MEASURING = ("check", "measure")
 _DECIDING = ("drift", "apply", "serve")
-# Key → the commands that take it, as the option of that name.
+# Key → the commands that take it, as the option of that name. `check` runs some of them, and leaves
+# to them what they take.
 _TAKEN_BY: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "questions": (*_MEASURING, "calibrate"),
-        "chain": _MEASURING,
-        "documents": _MEASURING,
-        "unanswerable": (*_MEASURING, "calibrate"),
-        "scorer": (*_MEASURING, "apply", "index"),
-        "risk": (*_MEASURING, "calibrate"),
+        "questions": ("measure", "calibrate"),
+        "chain": ("measure",),
+        "documents": ("measure",),
+        "unanswerable": ("measure", "calibrate"),
+        "scorer": ("measure", "apply", "index"),
+        "risk": ("measure", "calibrate"),
         "delta": ("calibrate",),
-        "missing": ("check", "calibrate"),
+        "missing": ("calibrate",),
         "policy": ("check", *_DECIDING),
         "gates": ("check", "report"),
         "out": ("check",),
@@ -149,6 +149,20 @@ class ProjectFile:
             for key, value in found.items()
         }
 
+    def require_commands(self, names: Sequence[str], known: Collection[str]) -> None:
+        """Reject what stands in the section of a group and is none of its commands.
+
+        Args:
+            names: of the group.
+            known: its commands.
+
+        Raises:
+            InputError: names the first such key.
+        """
+        for key in self.section(names):
+            if key not in known and not key.startswith("python:"):
+                raise self._unknown(key, known, place=f" in [{'.'.join(names)}]")
+
     def section(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the section of a command: the values by option.
 
@@ -236,8 +250,6 @@ def _keys(parameter: Any) -> list[str]:
 
 
 def _is_excluded(option: str, names: Sequence[str], others: Collection[str]) -> bool:
-    if list(names) == ["check"] and option in ("scorer", "policy"):
-        return False  # its policy judges, its scorer measures
     sets = (*_EXCLUSIVE, _EXCLUSIVE_IN_APPLY) if list(names) == ["apply"] else _EXCLUSIVE
     return any(option in one and (one - {option}) & set(others) for one in sets)
 

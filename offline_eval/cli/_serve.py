@@ -17,6 +17,7 @@ from ...guard.read_models import read_model
 from ...guard.reply_check import OnUnsupported
 from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
+from ..systems.plan import require_slots
 from ..systems.served import ServedChain
 from ._console import out
 from ._options import Pairs, documented, reject, require_one
@@ -24,7 +25,6 @@ from ._options import Pairs, documented, reject, require_one
 _TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
 _KEY = "KNOWGATE_UPSTREAM_KEY"
 _SHORTEST_TOKEN = 16
-_CONTEXT_SLOTS = frozenset({"context", "question"})
 
 
 class LimitOptions(Pairs):
@@ -117,14 +117,17 @@ def serve(
             retries=retries,
         )
         found = None if retriever is None else ServedChain.load(retriever).retriever
-        text = None if prompt is None else _prompt(prompt)
+        text = None if prompt is None else Prompt.load(prompt)
+        if text is not None:
+            require_slots(text, {"context", "question"}, where=str(prompt))
         proxied = http.ProxyOptions(
             model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
         )
     else:
         proxied = None
         hint = "name the model to guard with --upstream"
-        reject({"retriever": retriever, "prompt": prompt}, "belongs to the proxy", hint)
+        own = {"retriever": retriever, "prompt": prompt, "upstream_model": upstream_model}
+        reject(own, "belongs to the proxy", hint)
     said = None
     if replies is not None:
         said = read_model(replies, RootModel[dict[str, str]], hint=_REPLIES_HINT).root
@@ -132,9 +135,11 @@ def serve(
     if uncalibrated:
         reject({"monitor": monitor}, "needs --policy", "calibrate a policy first")
     if guard is not None:
-        own: dict[str, Any] = {"scorer": scorer, "shadow": shadow, "log": log, "monitor": monitor}
-        own["on_unsupported"] = on_unsupported
-        reject(own, "does not go with --guard", "set it in your Guard")
+        set_there = {
+            "scorer": scorer, "shadow": shadow, "log": log, "monitor": monitor,
+            "on_unsupported": on_unsupported,
+        }  # fmt: skip
+        reject(set_there, "does not go with --guard", "set it in your Guard")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
         if guard is not None:
@@ -189,17 +194,6 @@ def _guard(
     if guard.metrics is not None:
         guard.metrics.show_policy_file(path)
     return guard
-
-
-def _prompt(path: Path) -> Prompt:
-    loaded = Prompt.load(path)
-    if loaded.slots != _CONTEXT_SLOTS:
-        raise InputError(
-            "has other slots than {context} and {question}",
-            where=str(path),
-            hint="write both slots, and no other",
-        )
-    return loaded
 
 
 def served_token() -> str | None:

@@ -17,7 +17,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
@@ -28,8 +28,18 @@ from ..suites.ookb import MEASURE, folder_name
 from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
-from ._console import call_progress, err, out, print_figures, print_table, tell
-from ._options import CallOptions, Command, RayCallOptions, documented, reject, required
+from ._console import call_progress, err, out, print_document, print_figures, print_table, tell
+from ._options import (
+    CallOptions,
+    Command,
+    Pairs,
+    RayCallOptions,
+    documented,
+    parse_pairs,
+    reject,
+    require_share,
+    required,
+)
 
 _SYSTEMS = "Systems under test"
 _MODEL = (
@@ -204,19 +214,17 @@ def settings_of(model: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
     Raises:
         InputError: a value cannot be used; names the option.
     """
-    further = {_option_name(name, field)[2:]: name for name, field in _further(model).items()}
     values: dict[str, Any] = {}
-    for name in model.model_fields:
+    for name, field in model.model_fields.items():
         value = given.get(name)
         if value is not None:
-            item, several = item_type(model.model_fields[name].annotation)
+            item, several = item_type(field.annotation)
             values[name] = _split(value) if several and item not in (str, Path) else value
-    for part in _split(given.get("further") or ()):
-        option, _, value = (piece.strip() for piece in part.partition("="))
-        if option.replace("_", "-") not in further or not value:
-            hint = f"write name=value; there are: {', '.join(further)}"
-            raise InputError(f"there is no setting {part[:60]!r}", where="--set", hint=hint)
-        values[further[option.replace("_", "-")]] = value
+    if given.get("further"):
+        fields: Any = {name: (field.annotation, field) for name, field in _further(model).items()}
+        further = create_model("Further", __base__=Pairs, **fields)
+        named = parse_pairs("--set", ",".join(given["further"]), further)
+        values |= named.model_dump(exclude_unset=True)
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -224,23 +232,14 @@ def settings_of(model: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
 
 
 def _bad_value(model: type[SuiteSettings], error: ValidationError) -> InputError:
-    fault = error.errors(include_url=False)[0]
-    hint = "see --help"
-    if not fault["loc"]:
-        return InputError(fault["msg"].removeprefix("Value error, "), where="options", hint=hint)
-    name = str(fault["loc"][0])
-    field = model.model_fields[name]
-    choices = _choices(item_type(field.annotation)[0])
-    if choices and fault["type"] != "value_error":
-        what, hint = f"there is no {str(fault['input'])[:60]!r}", ", ".join(choices)
-    else:
-        what, _, own_hint = fault["msg"].removeprefix("Value error, ").partition(" — ")
-        if fault["type"] != "value_error":
-            what = f"{what}, not {str(fault['input'])[:60]!r}"
-        hint = own_hint or hint
-    option = _option_name(name, field)
-    where = f"--set {option.removeprefix('--')}" if name in _further(model) else option
-    return InputError(what, where=where, hint=hint)
+    fault, where = error.errors(include_url=False)[0], "options"
+    what, _, hint = fault["msg"].removeprefix("Value error, ").partition(" — ")
+    if fault["loc"]:
+        name = str(fault["loc"][0])
+        where = _option_name(name, model.model_fields[name])
+    if fault["type"] != "value_error":
+        what = f"{what}, not {str(fault['input'])[:60]!r}"
+    return InputError(what, where=where, hint=hint or "see --help")
 
 
 def _split(texts: Iterable[object]) -> list[str]:
@@ -356,20 +355,17 @@ def measure(**given: Any) -> None:
         _run(MEASURE, settings, given)
         return
     from ..suites.ookb import compare_scorers
-    from ._compare_scorers import comparison_lines
+    from ..suites.ookb.scorer_comparison import scorers_document
 
     if given["dry_run"]:
         raise InputError("goes with one --scorer", where="--dry-run", hint="leave one of both out")
-    if not 0 < risk < 1:
-        what = f"must be between 0 and 1, not {risk:g}"
-        raise InputError(what, where="--risk", hint="name one such as 0.1")
+    require_share({"risk": risk})
     folder = required(given["out_dir"], "--out", _NO_OUT)
     with call_progress() as advance:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
         found = compare_scorers(settings, scorers, folder, risk=risk, options=options)
-    for line in comparison_lines(found):
-        out.print(line)
+    print_document(scorers_document(found))
     print_figures(found.to_dict())
     out.print(f"report → {folder / 'report.html'}")
     if found.failed:

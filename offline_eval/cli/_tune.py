@@ -10,6 +10,7 @@ from shlex import quote
 from typing import Annotated, Literal
 
 import typer
+from pydantic import Field
 
 from ...calibration.training.cases import TrainingQuestion
 from ...calibration.training.scenarios import (
@@ -38,9 +39,9 @@ _RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 class TrainingOptions(Pairs):
     """How an adapter is trained, as `--training` names it; by default what suits."""
 
-    epochs: int | None = None
-    learning_rate: float | None = None
-    rank: int | None = None
+    epochs: int | None = Field(None, ge=1)
+    learning_rate: float | None = Field(None, gt=0, allow_inf_nan=False)
+    rank: int | None = Field(None, ge=1)
     device: str | None = None
 
 
@@ -159,4 +160,4 @@ def _tune_relevance(questions: Path, passage: PassageKind | None, out_dir: Path,
         write_json(work / "tuning.json", report.as_json())
     print_figures({**report.as_json(), "folder": out_dir})
     named = os.path.join(".", out_dir) if str(out_dir) in scorer_names() else str(out_dir)
-    tell("tuned", report, report.gain, out_dir, TuningReport.BUNDLED, quote(named))
+    tell("tuned", report, report.gain, out_dir, TuningReport.BUNDLED, named)

@@ -23,8 +23,10 @@ from .contract import Judge, JudgedReply, Verdict, judged_reply
 from .llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
-# What is known of a reply that a guard gave in the model's place, and why; no judge is asked.
+# What is known of a reply that a guard gave in the model's place, and why; no judge is asked by
+# these criteria. It is no failure, either.
 OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
+_SETTLED = (*OF_GUARD, Judgement.FAILURE)
 GUARDS_OWN = "the guard's own reply"
 _LONGEST_DETAIL = 300
 
@@ -81,9 +83,9 @@ def judge_run(
 
     Verdicts that the run has are not asked for again, so a killed round resumes.
     Rows of failed replies are not judged, and replies that a guard gave in the model's place are
-    abstentions without asking. A judge's failure is a row, too, and is asked
-    again on demand alone. Not to be called where an event loop runs: use
-    `asyncio.to_thread` there.
+    abstentions without asking; criteria of the user's own are asked about them, too. A judge's
+    failure is a row, too, and is asked again on demand alone. Not to be called where an event
+    loop runs: use `asyncio.to_thread` there.
 
     Args:
         folder: of the run of replies.
@@ -142,7 +144,7 @@ def plan_judging(
             ]
             calls = tokens = 0
             if isinstance(judge, LLMJudge):
-                asked = [one for one in todo if one.reply_id not in judging.of_guard]
+                asked = [one for one in todo if not judging.settles(criterion, one.reply_id)]
                 calls = len(asked)
                 characters = sum(judge.prompt_characters(criterion, one) for one in asked)
                 tokens = -(-characters // _CHARACTERS_PER_TOKEN)
@@ -164,11 +166,15 @@ class _Judging:
             if row.error is None and row.response is not None
         }
         rows = run.replies.values()
-        self.of_guard = {row.reply_id for row in rows if row.route is Route.ABSTAIN}
+        self._of_guard = {row.reply_id for row in rows if row.route is Route.ABSTAIN}
         self._known: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for one in run.judgements.values():
             if one.outcome is not None:
                 self._known[one.judge, one.reply_id][one.criterion] = one.outcome
+
+    def settles(self, criterion: str, reply_id: str) -> bool:
+        """Whether a guard gave the reply, which by itself answers the criterion."""
+        return reply_id in self._of_guard and criterion in _SETTLED
 
     async def all_rounds(
         self,
@@ -210,7 +216,7 @@ class _Judging:
         """The replies that there is something to judge of, with what is known of them."""
         for reply_id, material in self._material.items():
             known = {} if at_most else self._known[judge.name, reply_id]
-            if reply_id in self.of_guard:
+            if self.settles(criterion, reply_id):
                 wanted = criterion in OF_GUARD
             else:
                 wanted = judge.wants(criterion, material, known)
@@ -218,7 +224,7 @@ class _Judging:
                 yield _Asked(judge.name, criterion, material, known)
 
     async def _judged(self, asked: _Asked) -> dict[str, Any]:
-        if asked.material.reply_id in self.of_guard:
+        if self.settles(asked.criterion, asked.material.reply_id):
             verdict = Verdict(OF_GUARD[asked.criterion], reasoning=GUARDS_OWN)
         else:
             verdict = await self._ask(asked)

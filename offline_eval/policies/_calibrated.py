@@ -93,6 +93,13 @@ class Calibrated:
         return "that it was calibrated on"
 
     @property
+    def reported_by_run(self) -> bool:
+        """Whether the report of the measured run is about this policy."""
+        alone = self.measured.mix is None and self.measured.cascade is None
+        # It judges its rows by its own scorer alone.
+        return alone and isinstance(self.risk, Leak | Costs | MaxAbstention)
+
+    @property
     def leaks(self) -> dict[str, Interval]:
         """For a leak and for costs: by kind of missing answers, the share that passes."""
         rates = self.leak_rates

@@ -41,6 +41,7 @@ from ._rates import (
     path_steps,
     signal_values,
 )
+from ._usable import require_usable
 from .records import WORDS, CalibrationSet, require_both_kinds
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
@@ -101,9 +102,7 @@ def calibrate_records(
     if isinstance(risk, Leak):
         # The same promise is the same attempt, whether it was named or is the default.
         risk = replace(risk, missing=sets[0].about(risk.missing).missing)
-    for one in sets:
-        _require_not_tuned_on(one)
-    require_candidates(sets, risk)
+    require_usable(sets, risk)
     asked = Asked(
         risk, delta, share, allowed_routes, confidence_threshold, max_false_abstention,
         tuple(one.sha256 for one in sets) if len(sets) > 1 else (),
@@ -141,31 +140,7 @@ def calibrate_records(
     return replace(found, advice=advice_for(found, asked, trial))
 
 
-def _require_not_tuned_on(measured: CalibrationSet) -> None:
-    """Reject questions that the scorer has seen in tuning: on them it is better than on others.
-
-    Raises:
-        InputError: there are such questions, or nobody says whether there are.
-    """
-    if measured.tuned_on is None:
-        what = (
-            "measured by a tuned scorer, and nothing says whether it was tuned on these questions"
-        )
-        hint = 'give each record its "question" and name the tuned folder (--scorer DIR), or state '
-        hint += '"tuned_on": [] in the first line'
-        raise InputError(what, where=measured.source, hint=hint)
-    if measured.tuned_on:
-        some = f"{len(measured.tuned_on)} of its {measured.questions} questions"
-        what = f"the scorer was tuned on {some}, e.g. {measured.tuned_on[0][:80]!r}"
-        hint = "measure other questions than `knowgate tune relevance` was given"
-        raise InputError(f"{what}: there it looks too good", where=measured.source, hint=hint)
-
-
 def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
-    if measured.cascade is not None and not isinstance(asked.risk, Leak):
-        what = "has the verdicts of a costly scorer, and a cascade is calibrated to a leak"
-        hint = "promise a leak, or leave the costly scorer out"
-        raise InputError(what, where=measured.source, hint=hint)
     calibrate = _calibrate_selective
     if isinstance(asked.risk, Leak | Costs | MaxAbstention):
         calibrate, measured = _calibrate_leak, measured.about(asked.risk.missing)
@@ -177,7 +152,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
     measured, seed = replace(measured, records=ordered), measured.seed
-    learn, certify, test = _three_parts(measured, asked.share)
+    learn, certify, test = _parts(measured, asked.share, learns=True)
     choices = choose_calibrators(learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
     # The identity for a signal that was never measured.
@@ -236,13 +211,12 @@ def _binding(measured: CalibrationSet, **more: Any) -> PolicyBinding:
 
 
 def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
-    certify, test = _two_parts(measured, asked.share)
-    seed = measured.seed
+    _, certify, test = _parts(measured, asked.share, learns=False)
     binding = _binding(measured, cascade=measured.cascade, candidates=max(1, len(asked.candidates)))
     if isinstance(asked.risk, Costs | MaxAbstention):
         require_both_kinds(certify, measured.source)
     fit = fit_policy(certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
-    policy, folds = fit.policy, () if test else LeakFold.deal(fit, seed=seed)
+    policy, folds = fit.policy, () if test else LeakFold.deal(fit, seed=measured.seed)
     if policy.may_follow and len(measured.kept_sets) >= _FEWEST_SETS:
         # It leaves out of the prompt what lies far below the best passage, and breaks no set of
         # the calibration questions that holds the answer.
@@ -268,55 +242,27 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         folds=folds,
         steps=path_steps(fit),
         leak_rates=rates,
-        seed=seed,
+        seed=measured.seed,
         cascade=fit.cascade,
     )
 
 
-def _two_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Records]:
-    """Deal the groups to fit on and to report.
+def _parts(measured: CalibrationSet, share: float, *, learns: bool) -> tuple[_Records, ...]:
+    """Deal the groups to learn from, if anything is learned, to certify on, and to report.
 
     Raises:
-        InputError: nothing is left to fit on, or no source was left out.
-    """
-    if measured.cascade is not None:
-        measured.require_usual_aggregator()
-        if measured.missing == "both":
-            what = "a cascade is calibrated to one kind of missing answers"
-            hint = "choose --missing unanswerable or --missing left-out"
-            raise InputError(what, where=measured.source, hint=hint)
-    if not measured.leaves_out:
-        raise InputError(
-            "holds no questions with their source left out, which a leak is measured on",
-            where=measured.source,
-            hint="name a run of the ookb suite",
-        )
-    fit_on, test = CalibrationRecord.split(measured.records, share=share)
-    if not fit_on or (not test and share < 1.0):
-        raise InputError(
-            "too few distinct passages to split into two parts",
-            where=measured.source,
-            hint="use more questions",
-        )
-    return tuple(fit_on), tuple(test)
-
-
-def _three_parts(measured: CalibrationSet, share: float) -> tuple[_Records, _Records, _Records]:
-    """Deal the groups to learn from, to certify on, and to report.
-
-    Raises:
-        InputError: one of the first two would be empty.
+        InputError: there are too few of them.
     """
     fit_on, test = CalibrationRecord.split(measured.records, share=share)
-    learning = learning_share(LEARN_CALIBRATORS, len({record.question_id for record in fit_on}))
-    learn, certifying = CalibrationRecord.split(fit_on, share=learning)
-    if not learn or not certifying:
-        groups = f"{measured.groups} group{'' if measured.groups == 1 else 's'}"
-        found = f"{measured.questions} questions of {groups}"
+    asked = len({record.question_id for record in fit_on})
+    learning = learning_share(LEARN_CALIBRATORS, asked) if learns else 0.0
+    learn, certify = CalibrationRecord.split(fit_on, share=learning)
+    if not certify or not (learn if learns else test or share == 1.0):
+        found = f"{measured.questions} questions of {measured.groups} groups"
         what = f"too few to split: {found}, of them {share:g} to fit on"
         hint = "use more of them, or a larger share; the questions of a group stay together"
         raise InputError(what, where=measured.source, hint=hint)
-    return tuple(learn), tuple(certifying), tuple(test)
+    return tuple(learn), tuple(certify), tuple(test)
 
 
 def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tuple[Route, ...]:
@@ -352,32 +298,6 @@ def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
     statement = f"{guarantee.statement} {WORDS.text('from_memory', guarantee, float(threshold))}"
     said = guarantee.model_copy(update={"statement": statement})
     return policy.model_copy(update={**update, "guarantee": said})
-
-
-def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
-    """Reject several scorers that none can be chosen of; one is never rejected.
-
-    Raises:
-        InputError: they did not measure the same questions, or one is a cascade.
-        ValueError: the risk is no leak.
-    """
-    if len(sets) == 1:
-        return
-    if not isinstance(risk, Leak):
-        raise ValueError("one of several scorers is chosen for a Leak")
-    first, *others = sets
-    cases = [{(r.question_id, r.measured_case, r.unit) for r in one.records} for one in sets]
-    for other, asked in zip(others, cases[1:], strict=True):
-        if asked != cases[0]:
-            what = f"holds other questions or passages than {first.name}"
-            hint = "measure the same questions with each scorer"
-            raise InputError(what, where=other.source, hint=hint)
-    if any(one.cascade is not None for one in sets):
-        raise InputError(
-            "has the verdicts of a costly scorer, and a cascade is not chosen among others",
-            where=first.source,
-            hint="calibrate the cascade by itself",
-        )
 
 
 def best_of(found: Sequence[Calibrated]) -> Calibrated:

@@ -22,7 +22,8 @@ from ...calibration.risk import Fit
 from ...calibration.risk.costs import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ...guard.routing import Calibrator, Signals, decide_route
+from ...guard.routing import Calibrator
+from ..report.what_if import WhatIfCase
 from ..run.grouping import grouped
 
 Floats = NDArray[np.float64]
@@ -37,26 +38,30 @@ class Outcome:
         case: as measured.
 
     Attributes:
-        relevance: calibrated, None where the signal failed.
-        confidence: likewise.
+        case: as measured.
+        shown: as decided: with calibrated signals, None where one failed; what is not known to be
+            right counts as wrong.
         route: where the policy sends it.
         passes: anything is answered.
-        wrong: what is answered is wrong; not known counts as wrong.
-        answerable: following the context or answering from memory would have been right.
+        wrong: what is answered is wrong.
     """
 
     def __init__(self, policy: Policy, case: CalibrationRecord) -> None:
+        calibrators = policy.relevance_calibrator, policy.confidence_calibrator
+        relevance, confidence = calibrated_signals(case, *calibrators)
         self.case = case
-        self.relevance, self.confidence = calibrated_signals(
-            case, policy.relevance_calibrator, policy.confidence_calibrator
+        self.shown = WhatIfCase(
+            relevance,
+            confidence,
+            context_right=bool(case.context_right),
+            memory_right=bool(case.closed_book_right),
+            conflict=case.conflict,
+            nothing_retrieved=case.nothing_retrieved,
+            weight=case.weight,
         )
-        nothing, given = case.nothing_retrieved, (self.relevance, self.confidence, case.conflict)
-        signals = Signals.replay(policy, *given, nothing_retrieved=nothing)
-        self.route = route = decide_route(policy, signals).route
-        self.passes = route is not Route.ABSTAIN
-        self.answerable = bool(case.context_right or case.closed_book_right)
-        right = case.context_right if route is Route.FOLLOW_CONTEXT else case.closed_book_right
-        self.wrong = self.passes and not right
+        self.route = self.shown.route(policy)
+        self.passes = self.route is not Route.ABSTAIN
+        self.wrong = self.shown.replied(self.route, stored=False) == "wrong"
 
 
 def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[Outcome]:
@@ -105,7 +110,9 @@ class Rates:
         self.followed_wrong = rate(lambda o: o.wrong, followed)
         self.answered = rate(lambda o: o.route is Route.ANSWER)
         self.answered_wrong = rate(lambda o: o.wrong, answered)
-        self.false_abstention = rate(lambda o: not o.passes, [o for o in outcomes if o.answerable])
+        self.false_abstention = rate(
+            lambda o: not o.passes, [o for o in outcomes if o.shown.answerable]
+        )
 
 
 def clustered_rate(
@@ -378,16 +385,13 @@ def selective_qualities(
     outcomes = outcomes_under(policy, cases)
     found = {}
     for name, signals in _RANKINGS.items():
-        ranked = [one for one in outcomes if None not in [getattr(one, s) for s in signals]]
-        if not ranked:
+        known = [o for o in outcomes if None not in [getattr(o.shown, s) for s in signals]]
+        if not known:
             continue
-        sure, largest = [], []
-        for outcome in ranked:
-            values = [getattr(outcome, signal) for signal in signals]
-            sure.append(max(values))
-            largest.append(SIGNALS[signals[values.index(max(values))]])
-        wrong = [not getattr(one.case, true) for one, true in zip(ranked, largest, strict=True)]
-        units = [":".join(one.case.unit) for one in ranked]
+        ranked = [(one, max(signals, key=partial(getattr, one.shown))) for one in known]
+        sure = [getattr(one.shown, signal) for one, signal in ranked]
+        wrong = [not getattr(one.case, SIGNALS[signal]) for one, signal in ranked]
+        units = [":".join(one.case.unit) for one in known]
         interval = partial(_interval, sure, wrong, units, seed)
         found[name] = {
             "cases": len(ranked),

@@ -17,7 +17,7 @@ from ..report.document import Document, Facts, Prose, Section, as_json
 from ..report.plots import Plot
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
-from ..report.what_if import WhatIf, WhatIfCase
+from ..report.what_if import WhatIf
 from ._calibrated import Calibrated
 from ._plots import reliability_plot, risk_coverage_plot
 from ._rates import Outcome, outcomes_under, selective_qualities, signal_qualities
@@ -213,17 +213,5 @@ def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatI
         outcomes: of the cases under it.
         which: cases these are, in words.
     """
-    return WhatIf(tuple(map(_case, outcomes)), policy, which, leave_one_out=False)
-
-
-def _case(outcome: Outcome) -> WhatIfCase:
-    case = outcome.case
-    return WhatIfCase(
-        relevance=outcome.relevance,
-        confidence=outcome.confidence,
-        context_right=bool(case.context_right),
-        memory_right=bool(case.closed_book_right),
-        conflict=case.conflict,
-        nothing_retrieved=case.nothing_retrieved,
-        weight=case.weight,
-    )
+    cases = tuple(outcome.shown for outcome in outcomes)
+    return WhatIf(cases, policy, which, leave_one_out=False)

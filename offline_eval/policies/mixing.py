@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -45,12 +46,12 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         one.require_usual_aggregator()
     for earlier, later in combinations(sets, 2):
         earlier.require_same_cases(later)
-    parts = [_by_case(one) for one in sets]
+    said = _said(sets)
     learning, testing = CalibrationRecord.split(first.records, share=FITTED_ON)
     cases = [
-        (tuple(said), record.is_answerable, record.unit)
+        (tuple(said[_key(record)]), record.is_answerable, record.unit)
         for record in replace(first, records=tuple(learning)).about(missing).records
-        if (record.is_answerable or record.is_missing) and (said := _said(parts, record))
+        if (record.is_answerable or record.is_missing) and _key(record) in said
     ]
     try:
         fit = fit_mix(cases, seed=first.seed)
@@ -63,13 +64,13 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
     names, sources = tuple(map(_named, sets)), tuple(one.source for one in sets)
     # The questions of the test, by the mix or by its best scorer alone.
     taken = sets[0] if fit.is_better else sets[fit.best]
-    alone = {(r.question_id, r.measured_case): r.relevance for r in taken.records}
+    alone = {_key(record): record.relevance for record in taken.records}
     records = []
     for record in testing:
-        value = alone[record.question_id, record.measured_case]
+        key = _key(record)
+        value = alone[key]
         if fit.is_better:
-            said = _said(parts, record)
-            value = fit.rule.value(said) if said else None
+            value = fit.rule.value(said[key]) if key in said else None
         records.append(replace(record, relevance=value))
     scorer, aggregator = taken.scorer, taken.aggregator
     if fit.is_better:
@@ -96,20 +97,16 @@ def _named(one: CalibrationSet) -> str:
         return one.name
 
 
-def _by_case(one: CalibrationSet) -> dict[_Key, tuple[float, float] | None]:
-    """Value and margin of each case; None for one that failed."""
-    found: dict[_Key, tuple[float, float] | None] = {}
-    for record in one.records:
-        key, value = (record.question_id, record.measured_case), record.relevance
-        margin = one.margins.get(key)
-        found[key] = None if value is None or margin is None else (value, margin)
-    return found
+def _key(record: CalibrationRecord) -> _Key:
+    return record.question_id, record.measured_case
 
 
-def _said(
-    parts: Sequence[dict[_Key, tuple[float, float] | None]], record: CalibrationRecord
-) -> list[tuple[float, float]] | None:
-    """What each scorer says of a case; None where one of them failed."""
-    found = [one[record.question_id, record.measured_case] for one in parts]
-    known = [one for one in found if one is not None]
-    return known if len(known) == len(found) else None
+def _said(sets: Sequence[CalibrationSet]) -> dict[_Key, list[tuple[float, float]]]:
+    """Value and margin by each scorer, of the cases that none of them failed on."""
+    found: dict[_Key, list[tuple[float, float]]] = defaultdict(list)
+    for one in sets:
+        for record in one.records:
+            value, margin = record.relevance, one.margins.get(_key(record))
+            if value is not None and margin is not None:
+                found[_key(record)].append((value, margin))
+    return {key: said for key, said in found.items() if len(said) == len(sets)}

@@ -30,6 +30,7 @@ from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.questions import CaseKind, MeasuredRow
 from ..suites.uniknow.plan import uniknow_signals
+from ..systems.leaving_out import stands_in
 
 WORDS = Templates(Path(__file__).parent / "calibration.txt")
 
@@ -203,68 +204,53 @@ class CalibrationSet:
             settings["strict"] = hash_of_texts(strict)
         return {"cascade": {**settings, "costly": verdicts}}
 
-    def with_judge(self, judged: CalibrationSet) -> CalibrationSet:
+    def with_judge(
+        self, judged: CalibrationSet, read: CalibrationSet | None = None
+    ) -> CalibrationSet:
         """The records with the verdicts of a costly scorer on the same cases.
 
         Args:
             judged: what that scorer measured, e.g. another run of `knowgate measure`.
+            read: what the strict reading measured: a run with `--scorer strict:NAME`.
 
         Raises:
-            InputError: it measured other cases, or what was retrieved in another way; it is the
-                same scorer, or aggregated in another way than a cascade does.
+            InputError: one measured other cases, or what was retrieved in another way; it is the
+                same scorer, or aggregated in another way than a cascade does; or `read` is no
+                strict reading of the cheap scorer.
         """
-        relevance = self.require_same_cases(judged)
+        verdicts = self._also_measured(judged)
+        strict = None if read is None else self._also_measured(read)
+        if read is not None and read.scorer is not None:
+            loose = read_loosely(read.scorer)
+            if self.scorer is None or loose is None or loose.differences(self.scorer):
+                what = f"was measured by {read.scorer.kind!r}, which is no strict reading of the "
+                what += f"scorer of {self.name}"
+                hint = "measure with --scorer NAME, with --scorer strict:NAME, and with the judge"
+                raise InputError(what, where=read.source, hint=hint)
         assert judged.scorer is not None
-        judged.require_usual_aggregator()
-        verdicts = default_calibrator(judged.scorer)
+        calibrator = default_calibrator(judged.scorer)
         records = []
         for record in self.records:
-            raw = relevance[record.question_id, record.measured_case]
-            verdict = None if raw is None else verdicts.apply(raw)
-            records.append(replace(record, verdict=verdict))
+            key = record.question_id, record.measured_case
+            raw, relevance = verdicts[key], record.relevance
+            doubted = None if strict is None else strict[key]
+            if strict is not None and doubted is None:
+                relevance = None  # where one reading fails, the cascade does
+            verdict = None if raw is None else calibrator.apply(raw)
+            records.append(replace(record, relevance=relevance, verdict=verdict, strict=doubted))
         return replace(
             self,
             records=tuple(records),
-            cascade=Cascade(costly=judged.scorer),
+            cascade=Cascade(costly=judged.scorer, strict=None if read is None else read.scorer),
             tuned_on=tuned_together((self, judged)),
             judge_source=judged.source,
         )
 
-    def with_strict(self, read: CalibrationSet) -> CalibrationSet:
-        """The records with the relevance of the strict reading of the same cases.
-
-        Args:
-            read: what that reading measured: a run with `--scorer strict:NAME`.
-
-        Raises:
-            InputError: as for `with_judge`; there is no costly scorer; or that is no strict
-                reading of the cheap one.
-        """
-        if self.cascade is None:
-            raise InputError(
-                "is for a costly scorer, and none measured these questions",
-                where=read.source,
-                hint="name a run of the costly scorer, too: run=RUN,strict=RUN",
-            )
-        relevance = self.require_same_cases(read)
-        assert read.scorer is not None
-        loose = read_loosely(read.scorer)
-        if self.scorer is None or loose is None or loose.differences(self.scorer):
-            raise InputError(
-                f"was measured by {read.scorer.kind!r}, which is no strict reading of the scorer "
-                f"of {self.name}",
-                where=read.source,
-                hint="measure with --scorer NAME, with --scorer strict:NAME, and with the judge",
-            )
-        read.require_usual_aggregator()
-        records = []
-        for record in self.records:
-            strict = relevance[record.question_id, record.measured_case]
-            # Where one reading fails, the cascade does.
-            raw = None if strict is None else record.relevance
-            records.append(replace(record, relevance=raw, strict=strict))
-        cascade = replace(self.cascade, strict=read.scorer)
-        return replace(self, records=tuple(records), cascade=cascade)
+    def _also_measured(self, other: CalibrationSet) -> dict[tuple[str, str], float | None]:
+        """Another scorer's relevance by question and case, aggregated as a cascade does."""
+        found = self.require_same_cases(other)
+        other.require_usual_aggregator()
+        return found
 
     def require_same_cases(self, judged: CalibrationSet) -> dict[tuple[str, str], float | None]:
         """Return another scorer's relevance by question and case.
@@ -464,14 +450,11 @@ def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[
 
     Of several chunks those that have the answer word for word, if there are such.
     """
-    own = question.own_passage
+    own, answer = question.own_passage, words_of(question.answer)
     found = {name for name in names if name == own or name.startswith(f"{own}#")}
-    answer = f" {' '.join(words_of(question.answer))} "
-    stored = [name for name in found if name in run.passages]
-    verbatim = {
-        name for name in stored if answer in f" {' '.join(words_of(run.passages[name].text))} "
-    }
-    return verbatim if answer.strip() and verbatim else found
+    texts = {name: run.passages[name].text for name in found & run.passages.keys()}
+    verbatim = {name for name, text in texts.items() if stands_in(words_of(text), answer)}
+    return verbatim if answer and verbatim else found
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
@@ -53,6 +53,10 @@ _Signal = Annotated[Annotated[float, Field(strict=True)] | None, AfterValidator(
 _Weight = Annotated[float, Field(strict=True, ge=1e-9, le=1e9)]
 
 
+# Fields of a line that are none of its record.
+_BESIDE = {"costly_relevance", "made_by", "question"}
+
+
 class _Record(BaseModel):
     """A line; `CalibrationRecord` says what its fields mean."""
 
@@ -65,26 +69,17 @@ class _Record(BaseModel):
     conflict: StrictBool | None = None
     weight: _Weight = 1.0
     case: _Text = ""
-    nothing_retrieved: StrictBool | None = None
+    nothing_retrieved: Annotated[StrictBool | None, AfterValidator(bool)] = False
     costly_relevance: _Signal = None
     made_by: _Text = ""
     question: Any = None
 
     def as_record(self, costly: Fingerprint | None) -> CalibrationRecord:
         """Make the record, with the verdict of the costly scorer if there is one."""
-        names = {one.name for one in fields(CalibrationRecord)} - {
-            "verdict",
-            "strict",
-            "nothing_retrieved",
-        }
-        verdict = None
+        own, verdict = self.model_dump(exclude=_BESIDE), None
         if costly is not None and self.costly_relevance is not None:
             verdict = default_calibrator(costly).apply(self.costly_relevance)
-        return CalibrationRecord(
-            **{name: getattr(self, name) for name in names},
-            nothing_retrieved=bool(self.nothing_retrieved),
-            verdict=verdict,
-        )
+        return CalibrationRecord(**own, verdict=verdict)
 
 
 class _MeasuredBy(BaseModel):

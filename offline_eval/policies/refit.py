@@ -74,13 +74,9 @@ def recalibrate(
 
 def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
     """Say how records were measured by others than what the old policy was fitted on."""
-    stages = old.scorer.stages
-    cascade = measured.cascade
-    if stages and cascade is None:
-        no_verdicts = "these cases have no verdicts of its costly scorer"
-        yield f"the old policy is of a cascade, and {no_verdicts}"
-    elif cascade is not None and not stages:
-        yield "the old policy is of one scorer, these cases are of two"
+    stages, cascade = old.scorer.stages, measured.cascade
+    if bool(stages) is (cascade is None):
+        yield f"the old policy is of {_how_many(stages)}, these cases are of {_how_many(cascade)}"
     elif cascade is not None:
         yield from _other(stages[1], cascade.costly, "costly scorer")
         if (len(stages) > 2) is (cascade.strict is None):
@@ -91,19 +87,21 @@ def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
     else:
         scorer = (stages or (old.scorer,))[0]
         yield from _other(scorer, measured.scorer, "scorer")
+    ways = {}
     # Each scorer of a cascade takes passages together in its usual way, as calibration checks.
-    if not stages and old.aggregator != measured.aggregator:
-        yield (
-            f"these cases are aggregated by {measured.aggregator!r}, the old policy's by "
-            f"{old.aggregator!r}"
-        )
-    if old.check_conflict and old.conflict_between != measured.conflict_between:
-        yield (
-            f"these cases look for a conflict with {measured.conflict_between!r}, the old policy "
-            f"with {old.conflict_between!r}"
-        )
+    if not stages:
+        ways["are aggregated by"] = old.aggregator, measured.aggregator
+    if old.check_conflict:
+        ways["look for a conflict with"] = old.conflict_between, measured.conflict_between
+    for name, (own, theirs) in ways.items():
+        if own != theirs:
+            yield f"these cases {name} {theirs!r}, those of the old policy {own!r}"
     if old.estimator is not None:
         yield from _other(old.estimator, measured.estimator, "confidence estimator")
+
+
+def _how_many(cascade: object) -> str:
+    return "a cascade of two scorers" if cascade else "one scorer"
 
 
 def _other(old: Fingerprint, measured: Fingerprint | None, name: str) -> Iterator[str]:

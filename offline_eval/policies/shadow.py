@@ -216,18 +216,16 @@ class Label(BaseModel):
 
 
 _SAID = {"answerable", "right"}
-_Labelled = tuple[LoggedDecision, Label]
-# Shares that need labels: which decisions count, and which of these are hits.
-_MEASURES: Mapping[str, tuple[Callable[[_Labelled], bool], Callable[[_Labelled], bool]]] = {
-    "leak": (lambda one: one[1].answerable is False, lambda one: not one[0].abstains),
-    "false_abstention": (lambda one: one[1].answerable is True, lambda one: one[0].abstains),
-    "wrong_now": (lambda one: one[1].right is not None, lambda one: not one[1].right),
-    "wrong_then": (
-        lambda one: one[1].right is not None and one[0].route is Route.FOLLOW_CONTEXT,
-        lambda one: not one[1].right,
+# Shares that need labels: whether a decision is a hit; None where it does not count.
+_MEASURES: Mapping[str, Callable[[LoggedDecision, Label], bool | None]] = {
+    "leak": lambda one, said: not one.abstains if said.answerable is False else None,
+    "false_abstention": lambda one, said: one.abstains if said.answerable else None,
+    "wrong_now": lambda one, said: None if said.right is None else not said.right,
+    "wrong_then": lambda one, said: (
+        not said.right if said.right is not None and one.route is Route.FOLLOW_CONTEXT else None
     ),
-    "wrong_caught": (lambda one: one[1].right is False, lambda one: one[0].abstains),
-    "right_lost": (lambda one: one[1].right is True, lambda one: one[0].abstains),
+    "wrong_caught": lambda one, said: one.abstains if said.right is False else None,
+    "right_lost": lambda one, said: one.abstains if said.right else None,
 }
 
 
@@ -353,9 +351,9 @@ def _against_labels(decisions: Sequence[LoggedDecision], path: AnyPath) -> dict[
         "contradictory": len(there & contradictory),
         "unmatched": len(given) - len(there),
     }
-    for name, (counts, hit) in _MEASURES.items():
-        counting = [one for one in labelled if counts(one)]
-        found[name] = share_of([(one[0].unit, hit(one)) for one in counting])
+    for name, measure in _MEASURES.items():
+        trials = ((one.unit, measure(one, said)) for one, said in labelled)
+        found[name] = share_of([(unit, hit) for unit, hit in trials if hit is not None])
     return found
 
 

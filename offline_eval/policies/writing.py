@@ -66,7 +66,7 @@ def calibrate_run(
     Raises:
         InputError: the run cannot be used, or `policy_out` is one of its files.
     """
-    require_apart(Path(policy_out), run=Path(run))
+    require_apart(Path(policy_out), runs=[Path(run)])
     found = calibrate_records(
         CalibrationSet.of_run(run),
         risk,
@@ -98,7 +98,7 @@ def write_calibrated(
         InputError: a file cannot be written; then none is.
     """
     if found.problems and not anyway:
-        if _reported_by_run(found):
+        if found.reported_by_run:
             problems = [problem.what for problem in found.problems]
             refusal = {"problems": problems, "advice": list(found.advice)}
             version = {"schema_version": Manifest.SCHEMA_VERSION}
@@ -111,7 +111,7 @@ def write_calibrated(
             page = Path(report)
             writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
             writer.write(calibration_document(found))
-        if _reported_by_run(found):
+        if found.reported_by_run:
             run = Path(found.measured.source)
             note = _note(found.policy, _questions(found.certify), _questions(found.test))
             folds = [(fold.threshold, _questions(fold.records)) for fold in found.folds]
@@ -119,16 +119,6 @@ def write_calibrated(
             write_json(run / "calibration.json", note | {"seed": found.seed})
             (run / _REFUSAL).unlink(missing_ok=True)
     return True
-
-
-def _reported_by_run(found: Calibrated) -> bool:
-    """Whether the report of the measured run is about this policy."""
-    # It judges its rows by its own scorer alone.
-    return (
-        isinstance(found.risk, Leak | Costs | MaxAbstention)
-        and found.measured.mix is None
-        and found.measured.cascade is None
-    )
 
 
 def judge_by(run: AnyPath, policy: Policy) -> None:
@@ -140,14 +130,8 @@ def judge_by(run: AnyPath, policy: Policy) -> None:
     """
     root = Path(run)
     measured = MeasuredRun.read(root, with_calibration=False)
-    policy.require_scorer(measured.manifest.scorer)
-    wanted, found = policy.aggregator, measured.manifest.settings.aggregator
-    if wanted != found:
-        raise InputError(
-            f"the policy aggregates by {wanted!r}, the run by {found!r}",
-            where=str(root),
-            hint=f"measure with --aggregator {wanted}",
-        )
+    hint = f"measure with --aggregator {policy.aggregator}"
+    measured.manifest.require_of(policy, where=str(root), hint=hint)
     note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
     write_json(root / "calibration.json", note)
     (root / _REFUSAL).unlink(missing_ok=True)
@@ -173,40 +157,40 @@ def _questions(records: Iterable[CalibrationRecord]) -> list[str]:
 def require_apart(
     policy_out: Path,
     *,
-    run: Path | None = None,
-    records: Path | None = None,
+    runs: Iterable[Path] = (),
     report: Path | None = None,
-    old_policy: Path | None = None,
+    inputs: Iterable[Path | None] = (),
 ) -> None:
     """Reject outputs that would overwrite an input, or each other.
+
+    Args:
+        policy_out: where the policy goes.
+        runs: folders that are read.
+        report: a page that is written, with JSON beside it.
+        inputs: further files that are read.
 
     Raises:
         InputError: an output is an input, or the report is not named like a page.
     """
-    if report is not None and report.suffix.lower() not in (".html", ".htm"):
-        raise InputError(
-            "is not named like a page", where=str(report), hint="name a file that ends in .html"
-        )
-    written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
-    paths = [path.resolve() for path in written]
-    if len(set(paths)) < len(paths):
-        raise InputError(
-            "policy and the JSON beside the report would be one file",
-            where=str(policy_out),
-            hint="give the report another name",
-        )
-    read = set() if old_policy is None else {old_policy.resolve()}
-    if run is not None:
+    written = [policy_out.resolve()]
+    if report is not None:
+        if report.suffix.lower() not in (".html", ".htm"):
+            hint = "name a file that ends in .html"
+            raise InputError("is not named like a page", where=str(report), hint=hint)
+        written += [report.resolve(), report.with_suffix(".json").resolve()]
+    if len(set(written)) < len(written):
+        what = "policy and the JSON beside the report would be one file"
+        hint = "give the report another name"
+        raise InputError(what, where=str(policy_out), hint=hint)
+    read = {one.resolve() for one in inputs if one is not None}
+    for run in runs:
         read |= {run.resolve() / name for name in _RUN_FILES}
         if (run / "plan.json").is_file():
             read.add(run.resolve() / "policy.json")  # of a UniKnow run, whose guard it is
-    if records is not None:
-        read.add(records.resolve())
-    for path in paths:
+    for path in written:
         if path in read:
-            raise InputError(
-                "is a file that is read here", where=str(path), hint="choose another one"
-            )
+            hint = "choose another one"
+            raise InputError("is a file that is read here", where=str(path), hint=hint)
 
 
 def calibrate_chain(

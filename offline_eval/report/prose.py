@@ -8,7 +8,8 @@ A template file holds macros, each of which writes paragraphs with a blank line 
     {% endif %}
     {% endmacro %}
 
-Lines are joined, and inserted text is put on one line. Nothing is escaped: renderers do that.
+Lines are joined, and inserted text is put on one line; of what goes through the filters `path` and
+`shell` all blanks are kept. Nothing is escaped: renderers do that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from .tables import Text
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _BREAK = re.compile(r"\n\s*\n")
+# Stands for a blank that is part of a path, while lines are joined.
+_BLANK = "\ue000"
 _OWN = Path(__file__).parent / "templates"
 
 
@@ -86,7 +90,7 @@ class Templates:
         """
         text = html.unescape(getattr(self._macros, macro)(*given, **named))
         joined = (re.sub(r"[^\S\u00a0]+", " ", part).strip() for part in _BREAK.split(text))
-        return [part for part in joined if part]
+        return [part.replace(_BLANK, " ") for part in joined if part]
 
     def text(self, macro: str, *given: Any, **named: Any) -> str:
         """Return what a macro writes as one text; empty if that is nothing."""
@@ -111,14 +115,20 @@ class Templates:
             "one_line": one_line,
             "p_value": p_value,
             "percent": percent,
+            "path": _whole,
             "range": range_text,
             "points": signed_points,
+            "shell": lambda path: _whole(quote(str(path))),
             "rate": lambda estimate, text=percent: estimate_text(estimate, text, brackets=False),
             "tally": lambda counts: ", ".join(f"{name}: {n}" for name, n in counts.items()),
         }
         # As arguments of `rate` and `range`.
         environment.globals |= {"decimal": decimal, "points": signed_points}
         return environment.get_template(self._path.name).module
+
+
+def _whole(path: object) -> str:
+    return str(path).replace(" ", _BLANK)
 
 
 _EXPLANATIONS = Templates(_OWN / "explanations.txt")

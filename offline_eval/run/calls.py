@@ -87,17 +87,17 @@ class Progress:
         """Count a row that is on disk."""
         self.stored += 1
         self.failed += failed
-        self._spend(lambda name: _value(row, name))
+        self._spend(row)
 
     def include(self, other: Progress) -> None:
         """Count what another stage came to, too."""
         for name in ("total", "already", "stored", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self._spend(lambda name: getattr(other, name))
+        self._spend(other)
 
-    def _spend(self, spent: Callable[[str], Any]) -> None:
+    def _spend(self, on: object) -> None:
         for name in _SPENT:
-            if isinstance(number := spent(name), int):
+            if isinstance(number := _value(on, name), int):
                 setattr(self, name, (getattr(self, name) or 0) + number)
 
 
@@ -405,7 +405,7 @@ def _append(name: str, row: Row, table: Table[Any]) -> None:
     table.append(row)
 
 
-def _value(row: Row, name: str) -> Any:
+def _value(row: object, name: str) -> Any:
     return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
 
 

@@ -136,13 +136,8 @@ class Manifest(Stored):
         """
         path = Path(folder) / "manifest.json"
         if not path.is_file():
-            root = path.parent
-            if root.exists() and not root.is_dir():
-                what = "is a file, not a run folder"
-            else:
-                missing = "manifest.json is missing" if root.exists() else "there is no such folder"
-                what = f"no run in this folder ({missing})"
             hint = "make one with `knowgate measure` or `knowgate eval …`"
+            what = "no run in this folder (there is no manifest.json)"
             raise InputError(what, where=os.fspath(folder), hint=hint)
         return cls.read_versioned(path, hint=_START_AGAIN)
 

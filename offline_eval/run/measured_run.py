@@ -41,7 +41,6 @@ class Review(Stored):
         at: when, with its zone.
         passage: id of the retrieved passage that answers, where one was named.
         note: of the reviewer.
-        LONGEST_NOTE: in characters.
     """
 
     class Verdict(StrEnum):
@@ -50,8 +49,6 @@ class Review(Stored):
         ANSWERED = "answered"
         NOT_ANSWERED = "not_answered"
         UNSURE = "unsure"
-
-    LONGEST_NOTE: ClassVar = 5000
 
     case_id: Identifier
     verdict: Verdict | None
@@ -105,8 +102,7 @@ class Review(Stored):
         return {name: review for name, review in found.items() if review.verdict is not None}
 
 
-def reviewable(rows: Iterable[MeasuredRow]) -> dict[str, MeasuredRow]:
-    """Return the cases that can be reviewed, by id: measured, with the source left out."""
+def _reviewable(rows: Iterable[MeasuredRow]) -> dict[str, MeasuredRow]:
     return {row.case_id: row for row in rows if row.kind is CaseKind.LEFT_OUT and row.error is None}
 
 
@@ -209,14 +205,14 @@ class MeasuredRun:
             _require_complete(root, manifest, questions, rows)
         calibration = _read_calibration(root, manifest, questions) if with_calibration else None
         sources, passages = cls.SOURCES.by_key(root), cls.PASSAGES.by_key(root)
-        reviews = Review.read(root, reviewable(rows))
+        reviews = Review.read(root, _reviewable(rows))
         refusal = _read_file(root / "refusal.json", RefusalFile) if with_calibration else None
         return cls(manifest, questions, rows, calibration, sources, passages, reviews, refusal)
 
     @property
     def reviewable(self) -> dict[str, MeasuredRow]:
         """The cases that can be reviewed, by id: measured, with the source left out."""
-        return reviewable(self.rows)
+        return _reviewable(self.rows)
 
     def review_counts(self) -> dict[str, int]:
         """How many left-out cases there are, and how many have which verdict."""
@@ -265,19 +261,17 @@ def _not_finished(root: Path, manifest: MeasuredManifest, done: int) -> InputErr
 
 
 def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:
-    rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
-    for where, row in Table(root, _ROWS, writable=False).places():
+    places = Table(root, _ROWS, writable=False).places()
+    for where, row in places:
         if row.question_id not in questions:
             what = f"question_id {row.question_id!r} is not in questions.jsonl: {_APART}"
             raise _misfit(what, where)
+        if row.case_id != f"{row.question_id}/{row.kind}":
+            raise _misfit(f"case {row.case_id!r} is another {row.kind} case: {_APART}", where)
         own = questions[row.question_id].own_passage
         if row.kind.leaves_out and own in row.retrieved:
             raise _misfit(f"passage {own!r} was retrieved although it was left out", where)
-        if (row.question_id, row.kind) in rows:
-            second = f"a second {row.kind} case of one question"
-            raise _misfit(f"case {row.case_id!r}: {second}: {_APART}", where)
-        rows[row.question_id, row.kind] = row
-    return tuple(rows.values())
+    return tuple(row for _, row in places)
 
 
 def _require_complete(
@@ -295,21 +289,21 @@ def _require_complete(
     echoed = any(row.kind is CaseKind.ECHO for row in rows)
     kinds = (*CaseKind.twins(), CaseKind.ECHO) if echoed else CaseKind.twins()
     expected = [
-        (f"{name}/{kind}", name, kind)
+        f"{name}/{kind}"
         for name in questions
         for kind in ((alone[name],) if name in alone else kinds)
     ]
-    found = [(row.case_id, row.question_id, row.kind) for row in rows]
+    found = [row.case_id for row in rows]
     if set(found) < set(expected):
         raise _not_finished(root, manifest, len(found))
     if found != expected:
         raise _misfit(_APART, str(root / "rows.jsonl"))
     # Of a question whose every case failed, nobody may know the source.
     measured = {row.question_id for row in rows if row.error is None} - alone.keys()
-    for question in questions.values():
-        if question.question_id in measured and not question.passage_id:
+    for name in measured:
+        if not questions[name].passage_id:
             # A guess could count questions on one passage as independent.
-            what = f"question {question.question_id!r}: field 'passage_id' is missing"
+            what = f"question {name!r}: field 'passage_id' is missing"
             raise _misfit(what, str(root / "questions.jsonl"), _CONTINUE)
 
 
@@ -317,21 +311,17 @@ def _read_calibration(
     root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
 ) -> RunCalibration | None:
     path = root / "calibration.json"
-    found, where = _read_file(path, RunCalibration), str(path)
+    found, what = _read_file(path, RunCalibration), ""
     if found is None:
         return None
-    found.policy.require_scorer(manifest.settings.scorer)
-    own, measured = found.policy.aggregator, manifest.settings.aggregator
-    if own != measured:
-        what = f"the policy aggregates by {own!r}, the run by {measured!r}"
-        raise _misfit(what, where, _CALIBRATE_AGAIN)
+    manifest.require_of(found.policy, where=str(path), hint=_CALIBRATE_AGAIN)
     fitted, held_out = found.calibration_questions, found.test_questions
     if stray := sorted((fitted | held_out | found.thresholds.keys()) - questions.keys()):
         what = f"question {stray[0]!r} is not part of this run"
-        raise _misfit(what, where, _CALIBRATE_AGAIN)
-    if both := sorted(fitted & held_out):
+    elif both := sorted(fitted & held_out):
         what = f"question {both[0]!r} is a calibration and a test question at once"
-        raise _misfit(what, where, _CALIBRATE_AGAIN)
+    if what:
+        raise _misfit(what, str(path), _CALIBRATE_AGAIN)
     return found
 
 

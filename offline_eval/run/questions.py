@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
-from ...guard.errors import KnowgateError
+from ...guard.errors import InputError, KnowgateError
 from ...guard.files import AnyPath
 from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
@@ -124,6 +124,19 @@ class MeasuredManifest(Manifest):
     def scorer(self) -> Fingerprint:
         """Of what judged relevance, with the scores of its probe."""
         return self.probed_scorer or self.settings.scorer
+
+    def require_of(self, policy: Policy, *, where: str, hint: str) -> None:
+        """Reject a policy that judges by something else than was measured.
+
+        Raises:
+            FingerprintMismatchError: it is of another scorer.
+            InputError: it aggregates in another way.
+        """
+        policy.require_scorer(self.scorer)
+        own, measured = policy.aggregator, self.settings.aggregator
+        if own != measured:
+            what = f"the policy aggregates by {own!r}, the run by {measured!r}"
+            raise InputError(what, where=where, hint=hint)
 
 
 class Question(Stored):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer
+from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serializer
 
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
@@ -18,13 +18,10 @@ from ...guard.files import AnyPath
 from ...guard.policy import Policy
 from ._run import Run
 from .manifest import InputFile, Manifest, Stored
-from .questions import CaseKind, Question, RowError
+from .questions import CaseKind, Count, Identifier, Question, RowError
 from .table import TableSpec
 
 HOLDS_REPLIES = "replies"
-
-_Name = Annotated[str, Field(min_length=1)]
-_Count = Annotated[int, Field(ge=0)]
 
 
 class ReplySystem(Stored):
@@ -43,7 +40,7 @@ class ReplySystem(Stored):
         replayed: the replies were read from a log.
     """
 
-    system_id: _Name
+    system_id: Identifier
     model: str
     prompt: str = ""
     prompt_sha256: str = ""
@@ -59,27 +56,14 @@ class ReplySystem(Stored):
         return self.guard != "off"
 
 
-class StoredKnowledgeBase(Stored):
-    """A knowledge base that questions were asked about.
-
-    Attributes:
-        name: unique in the run.
-        questions: number of questions with an answer in it.
-        passages: number of its different passages.
-    """
-
-    name: str
-    questions: _Count
-    passages: _Count
-
-
 class RepliesManifest(Manifest):
     """`manifest.json`.
 
     Attributes:
         holds: always `replies`; a run of relevance signals has no such field.
         systems: all systems under test.
-        knowledge_bases: all knowledge bases.
+        knowledge_bases: of each that questions were asked about, `name` (unique in the run), and
+            how many `questions` have an answer in how many different `passages`.
         questions: number of lines of `questions.jsonl`.
         cases: number of lines of `cases.jsonl`.
         replies: number of rows of the finished run.
@@ -87,16 +71,16 @@ class RepliesManifest(Manifest):
 
     holds: Literal["replies"] = "replies"
     systems: tuple[ReplySystem, ...]
-    knowledge_bases: tuple[StoredKnowledgeBase, ...] = ()
-    questions: _Count
-    cases: _Count
-    replies: _Count
+    knowledge_bases: tuple[dict[str, Any], ...] = ()
+    questions: Count
+    cases: Count
+    replies: Count
 
 
 class StoredPassage(Stored):
     """A line of `passages.jsonl`: a text that contexts refer to."""
 
-    passage_id: _Name
+    passage_id: Identifier
     text: str
     knowledge_base: str = ""
     source: str | None = None
@@ -110,7 +94,7 @@ class StoredPolicy(Stored):
         policy: the content of its `policy.json`.
     """
 
-    guard: _Name
+    guard: Identifier
     policy: dict[str, Any]
 
 
@@ -124,8 +108,8 @@ class ReplyCase(Stored):
             there is no guard, or this is not known.
     """
 
-    case_id: _Name
-    question_id: _Name
+    case_id: Identifier
+    question_id: Identifier
     kind: CaseKind
     knowledge_base: str = ""
     held_out: bool | None = None
@@ -166,9 +150,9 @@ class ReplyRow(Stored):
         error: why there is no reply.
     """
 
-    reply_id: _Name
-    case_id: _Name
-    system_id: _Name
+    reply_id: Identifier
+    case_id: Identifier
+    system_id: Identifier
     context: ReplyContext | None = None
     response: str | None = None
     citation: str | None = None
@@ -241,10 +225,10 @@ class Judgement(Stored):
     OFFLINE_JUDGES: ClassVar = ("detector", ESTIMATE)
     LLM_PREFIX: ClassVar = "llm:"
 
-    judgement_id: _Name
-    reply_id: _Name
-    judge: _Name
-    criterion: _Name
+    judgement_id: Identifier
+    reply_id: Identifier
+    judge: Identifier
+    criterion: Identifier
     outcome: str | None = None
     probability: FiniteFloat | None = None
     reasoning: str = ""
@@ -339,31 +323,23 @@ class RepliesRun:
         folder: AnyPath,
         *,
         settings: Mapping[str, Any],
-        systems: Sequence[ReplySystem],
-        questions: Sequence[Question],
-        passages: Sequence[StoredPassage],
-        cases: Sequence[ReplyCase],
-        replies: int,
         inputs: Sequence[InputFile] = (),
+        **asked: Any,
     ) -> Path:
         """Make the folder of a run, or find it made by an equal call before.
 
         Args:
             folder: made where missing.
             settings: as JSON; everything that decides the replies.
-            systems: all systems under test.
-            questions: with the name of their knowledge base, if there are several.
-            passages: likewise.
-            cases: of those questions.
-            replies: number of rows of the finished run.
             inputs: files that it is made from.
+            asked: the fields of `RepliesAsked`.
 
         Raises:
             InputError: the folder holds something else, or cannot be written.
         """
-        root, asked = Path(folder), RepliesAsked(systems, questions, passages, cases, replies)
-        manifest = asked.manifest(settings, inputs)
-        with Run.create_or_resume(root, manifest, files=asked.files()):
+        root, whole = Path(folder), RepliesAsked(**asked)
+        manifest = whole.manifest(settings, inputs)
+        with Run.create_or_resume(root, manifest, files=whole.files()):
             return root
 
     def judges_of(self, criterion: str) -> tuple[str, ...]:
@@ -452,7 +428,7 @@ class RepliesAsked:
             holds=HOLDS_REPLIES,
             settings=dict(settings),
             systems=tuple(self.systems),
-            knowledge_bases=tuple(_knowledge_bases(self.questions, self.passages)),
+            knowledge_bases=_knowledge_bases(self.questions, self.passages),
             inputs=tuple(inputs),
             questions=len(self.questions),
             cases=len(self.cases),
@@ -477,13 +453,14 @@ class RepliesAsked:
 
 def _knowledge_bases(
     questions: Iterable[Question], passages: Iterable[StoredPassage]
-) -> list[StoredKnowledgeBase]:
+) -> tuple[dict[str, Any], ...]:
+    """Name of each knowledge base, with its numbers of questions and of different passages."""
     held = Counter(passage.knowledge_base for passage in passages)
     asked = Counter(question.knowledge_base for question in questions)
-    return [
-        StoredKnowledgeBase(name=name, questions=number, passages=held[name])
+    return tuple(
+        {"name": name, "questions": number, "passages": held[name]}
         for name, number in asked.items()
-    ]
+    )
 
 
 def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[Stored]) -> None:

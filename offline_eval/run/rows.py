@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...guard.errors import InputError
 from ...guard.files import AnyPath, open_regular, read_bytes
@@ -224,21 +224,21 @@ def _lock(path: Path, how: int) -> int | None:
         file = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise unwritable(path.parent, error.strerror) from None
-    failure: InputError | None = None
-    try:
-        fcntl.flock(file, how)
-        if os.fstat(file).st_ino == path.stat().st_ino:
-            return file
-    except BlockingIOError:
-        what, hint = "another process is writing this run", "wait for it, or choose another folder"
-        failure = InputError(what, where=str(path.parent), hint=hint)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        failure = unwritable(path, error.strerror)
-    os.close(file)
-    if failure is not None:
-        raise failure
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, file)
+        try:
+            fcntl.flock(file, how)
+            if os.fstat(file).st_ino == path.stat().st_ino:
+                opened.pop_all()
+                return file
+        except BlockingIOError:
+            what = "another process is writing this run"
+            hint = "wait for it, or choose another folder"
+            raise InputError(what, where=str(path.parent), hint=hint) from None
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise unwritable(path, error.strerror) from None
     return None
 
 
@@ -257,8 +257,14 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
         descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         with os.fdopen(descriptor, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
-            _end_last_line(stream)
-            stream.write(b"".join(line + b"\n" for line in lines))
+            stream.seek(0)
+            content = stream.read()
+            start = content.rfind(b"\n") + 1
+            if is_whole_row(content[start:]):
+                lines = [b"", *lines]
+            elif start < len(content):
+                stream.truncate(start)
+            stream.write(b"\n".join([*lines, b""]))
             stream.flush()
             os.fsync(stream.fileno())
         if new:
@@ -273,18 +279,3 @@ def is_whole_row(line: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _end_last_line(stream: IO[bytes]) -> None:
-    if stream.seek(0, os.SEEK_END) == 0:
-        return
-    stream.seek(-1, os.SEEK_END)
-    if stream.read(1) != b"\n":
-        stream.seek(0)
-        content = stream.read()
-        start = content.rfind(b"\n") + 1
-        if is_whole_row(content[start:]):
-            stream.write(b"\n")
-        else:
-            stream.truncate(start)
-    stream.seek(0, os.SEEK_END)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -156,28 +156,24 @@ class Table(Generic[RowT]):
     def _open(self) -> None:
         """Open the file for appending; a last line that a kill cut off is dropped."""
         path = self._path
-        try:
-            file = open_regular(path, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise unwritable(path, error.strerror) from None
-        try:
-            content = read_bytes(path, links=False)
-            self._end = content.rfind(b"\n") + 1
-            # Before the cut: a file that is something else is left as it is.
-            rows = list(whole_lines(content, path))
-            self._keys = keys_of(rows, self.key)
-            if self._first is not None:
-                self._last = last_digest(rows, self._first)
-            if self._end < len(content):
-                os.ftruncate(file, self._end)
-                os.fsync(file)
-            sync_folder(path.parent)
-        except OSError as error:
-            os.close(file)
-            raise unwritable(path, error.strerror) from None
-        except BaseException:
-            os.close(file)
-            raise
+        with ExitStack() as opened:
+            try:
+                file = open_regular(path, os.O_RDWR | os.O_CREAT)
+                opened.callback(os.close, file)
+                content = read_bytes(path, links=False)
+                self._end = content.rfind(b"\n") + 1
+                # Before the cut: a file that is something else is left as it is.
+                rows = list(whole_lines(content, path))
+                self._keys = keys_of(rows, self.key)
+                if self._first is not None:
+                    self._last = last_digest(rows, self._first)
+                if self._end < len(content):
+                    os.ftruncate(file, self._end)
+                    os.fsync(file)
+                sync_folder(path.parent)
+            except OSError as error:
+                raise unwritable(path, error.strerror) from None
+            opened.pop_all()
         self._file = file
 
     @property

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 from langchain_core.runnables import Runnable
-from langchain_core.runnables.base import coerce_to_runnable
 
-from ...guard.errors import InputError, LanguageModelError
+from ...guard.errors import LanguageModelError
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ..data.diversity.uniqueness import words_of
@@ -22,16 +21,15 @@ from ..run.questions import CaseKind
 from ..run.replies import ReplyContext, StoredPassage
 from .factory import load_object
 from .models import CallMeter, TextModel, ask
-from .plan import Case, require_retrieval
+from .plan import Case, prompt_of_package, require_retrieval
 from .retrieval import (
     PassageIndex,
     Retrieved,
     Retriever,
-    prompt_of_package,
     require_model,
     tagged,
 )
-from .served import documents_of
+from .served import ServedChain, documents_of
 
 
 async def direct(case: Case) -> Retrieved:
@@ -169,13 +167,7 @@ def own_retriever(
     Raises:
         InputError: it is none of these.
     """
-    if not isinstance(retriever, Runnable) and not callable(retriever):
-        raise InputError(
-            f"is a {type(retriever).__name__}, no retriever",
-            where=name,
-            hint="give a LangChain retriever, a runnable, or a function of a question",
-        )
-    asked: Runnable[Any, Any] = coerce_to_runnable(retriever)
+    asked = ServedChain(retriever, name=name).retriever
     words = {key: _words(text) for key, text in knowledge_base.passages.items()}
     # Of equal texts the first counts.
     ids = {_plain(text): key for key, text in reversed(knowledge_base.passages.items())}
@@ -191,7 +183,7 @@ def own_retriever(
                 continue
             key = ids.get(plain)
             if key is None:
-                key = f"document-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+                key = f"document-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
                 others[key] = StoredPassage(passage_id=key, text=text)
             names[plain] = key
         kept = list(names.values())[:top_k]
@@ -249,7 +241,6 @@ def load_retriever(
     if name == "basic_rag":
         return basic_rag(index(), top_k=top_k)
     if name == "hyde":
-        require_model(lm, where="hyde", why="HyDE")  # before everything is embedded
         return hyde(index(), lm, top_k=top_k)
     require_retrieval(name)
     return own_retriever(load_object(name), knowledge_base, top_k=top_k, name=name)

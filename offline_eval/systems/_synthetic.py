@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,8 +18,10 @@ from ...guard.text import clean_text
 from ..data.embedding import embed_all
 from ..data.questions import QuestionRecord
 from ..run.calls import generate_each
+from ..run.grouping import grouped
 from .models import TextModel
-from .retrieval import prompt_of_package, require_model, tagged, top_k
+from .plan import prompt_of_package
+from .retrieval import require_model, tagged, top_k
 
 _LARGE = 10_000
 
@@ -42,25 +45,18 @@ def clusters_of(vectors: NDArray[np.float32], number: int | None, *, seed: int) 
         # Fewer different items than clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = kind(min(wanted, len(vectors)), random_state=seed, n_init=3).fit_predict(vectors)
-    groups: dict[int, list[int]] = {}
-    for row, label in enumerate(labels.tolist()):
-        groups.setdefault(label, []).append(row)
-    return list(groups.values())
+    return list(grouped(range(len(vectors)), lambda row: int(labels[row])).values())
 
 
 def shares(sizes: Sequence[int], total: int) -> list[int]:
-    """`total` dealt out by size: whole numbers, the largest remainders rounded up.
+    """`total` dealt out by size, in whole numbers that add up to it.
 
     Example:
-        >>> shares([6, 3, 1], 4)
-        [2, 1, 1]
+        >>> shares([6, 3, 1], 5)
+        [3, 2, 0]
     """
-    exact = [total * size / sum(sizes) for size in sizes]
-    dealt = [int(one) for one in exact]
-    # Of equal remainders the smaller group, which has less, then the first.
-    order = sorted(range(len(sizes)), key=lambda at: (dealt[at] - exact[at], sizes[at], at))
-    for at in order[: total - sum(dealt)]:
-        dealt[at] += 1
+    ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5)
+    dealt: list[int] = np.diff(ends, prepend=0).astype(int).tolist()
     return dealt
 
 
@@ -112,17 +108,19 @@ def synthetic_questions(
     if not records:
         raise InputError("there are no questions", where="synthetic questions")
     writing = _Writing(records, encoder, model, clusters, seed)
-    missing = dict(enumerate(shares(writing.sizes, count or max(1, round(len(records) / 5)))))
+    sizes = list(map(len, writing.groups))
+    wanted = shares(sizes, count or max(1, round(len(records) / 5)))
     for number in range(_ROUNDS):
-        missing = {cluster: lacking for cluster, lacking in missing.items() if lacking}
-        for draft in writing.round(number, missing) if missing else ():
-            missing[draft.cluster] -= 1
-    numbers = dict.fromkeys(range(len(writing.sizes)), 0)
-    found = {}
-    for draft in sorted(writing.taken, key=lambda one: one.cluster):
-        found[f"synthetic-{draft.cluster}-{numbers[draft.cluster]}"] = draft.question
-        numbers[draft.cluster] += 1
-    return found
+        taken = Counter(draft.cluster for draft in writing.taken)
+        missing = {at: n - taken[at] for at, n in enumerate(wanted) if n > taken[at]}
+        if missing:
+            writing.round(number, missing)
+    by_cluster = grouped(writing.taken, lambda draft: draft.cluster)
+    return {
+        f"synthetic-{cluster}-{place}": draft.question
+        for cluster, drafts in sorted(by_cluster.items())
+        for place, draft in enumerate(drafts)
+    }
 
 
 class _Draft(NamedTuple):
@@ -139,8 +137,8 @@ class _Writing:
     """Drafts of new questions, round by round.
 
     Attributes:
+        groups: the rows of the questions of each cluster.
         taken: drafts that will do.
-        sizes: of the clusters.
     """
 
     def __init__(
@@ -161,43 +159,29 @@ class _Writing:
         asked = embed_all([record.question for record in records], encoder)
         answers = embed_all([record.answer for record in records], encoder)
         self._known = np.concatenate([asked, answers])
-        self._groups = clusters_of(asked, clusters, seed=seed)
-        self.sizes = [len(group) for group in self._groups]
+        self.groups = clusters_of(asked, clusters, seed=seed)
         self._random = np.random.default_rng(seed)
-        self._write = prompt_of_package("synthetic_questions")
-        self._judge = prompt_of_package("answerable")
         self.taken: list[_Draft] = []
-        self._rejected: list[_Draft] = []
+        self._written: list[_Draft] = []
 
-    def round(self, number: int, missing: Mapping[int, int]) -> list[_Draft]:
-        """Ask for what is missing, by cluster; return what was taken of it."""
+    def round(self, number: int, missing: Mapping[int, int]) -> None:
+        """Ask for what is missing, by cluster, and take what will do."""
         prompts = [self._prompt(cluster, count) for cluster, count in missing.items()]
         replies = self._ask(prompts, number, _TEMPERATURE)
-        drafts = [
-            draft
-            for (cluster, count), reply in zip(missing.items(), replies, strict=True)
-            # More than asked for is welcome within bounds: some will not do.
-            for draft in self._drafts(tagged(reply, "question")[: 2 * count], cluster)
-        ]
         new: list[_Draft] = []
-        room = dict(missing)
-        for draft in drafts:
-            others = [other.vector for other in self.taken + new]
-            if max([draft.cosine, *(float(draft.vector @ one) for one in others)]) >= _NOVELTY:
-                self._rejected.append(draft)
-            elif room[draft.cluster] > 0:
-                room[draft.cluster] -= 1
-                new.append(draft)
-        checks = [
-            self._judge.fill(question=draft.question, known=self._shown(draft.near))
-            for draft in new
-        ]
+        for (cluster, count), reply in zip(missing.items(), replies, strict=True):
+            # More than asked for is welcome within bounds: some will not do.
+            drafts = self._drafts(tagged(reply, "question")[: 2 * count], cluster)
+            self._written += drafts
+            before = len(new)
+            for draft in drafts:
+                others = [float(draft.vector @ one.vector) for one in (*self.taken, *new)]
+                if max([draft.cosine, *others]) < _NOVELTY and len(new) < before + count:
+                    new.append(draft)
+        prompt = prompt_of_package("answerable")
+        checks = [prompt.fill(question=one.question, known=self._shown(one.near)) for one in new]
         verdicts = self._ask(checks, number, 0)
-        answered = [_is_unanswerable(verdict) for verdict in verdicts]
-        taken = [draft for draft, ok in zip(new, answered, strict=True) if ok]
-        self._rejected += [draft for draft, ok in zip(new, answered, strict=True) if not ok]
-        self.taken += taken
-        return taken
+        self.taken += [one for one, said in zip(new, verdicts, strict=True) if _is_no(said)]
 
     def _ask(self, prompts: Sequence[str], number: int, temperature: float) -> list[str]:
         """One reply per prompt, empty where it failed."""
@@ -211,14 +195,13 @@ class _Writing:
         return "\n\n".join(f"Q: {one.question}\nA: {one.answer}" for one in some)
 
     def _prompt(self, cluster: int, count: int) -> str:
-        group = self._groups[cluster]
+        group = self.groups[cluster]
         some = self._random.permutation(len(group))[:_SHOWN]
         known = self._shown([group[at] for at in sorted(some)])
-        written = (*self.taken, *self._rejected)
-        before = [draft.question for draft in written if draft.cluster == cluster]
+        before = [draft.question for draft in self._written if draft.cluster == cluster]
         if before:
             known += "\n\nAlready written:\n" + "\n".join(before[-_SHOWN:])
-        return self._write.fill(number=str(count), known=known)
+        return prompt_of_package("synthetic_questions").fill(number=str(count), known=known)
 
     def _drafts(self, texts: Sequence[str], cluster: int) -> list[_Draft]:
         if not texts:
@@ -226,18 +209,14 @@ class _Writing:
         vectors = embed_all(texts, self._encoder)
         # By question or by answer: of each record both.
         rows, cosines = top_k(vectors, self._known, 2 * _NEAREST)
-        return [
-            _Draft(
-                text,
-                cluster,
-                vector,
-                list(dict.fromkeys(int(row) % len(self._records) for row in some))[:_NEAREST],
-                float(values[0]),
-            )
-            for text, vector, some, values in zip(texts, vectors, rows, cosines, strict=True)
-        ]
+        found = []
+        for text, vector, some, values in zip(texts, vectors, rows, cosines, strict=True):
+            near = dict.fromkeys(int(row) % len(self._records) for row in some)
+            nearest = list(near)[:_NEAREST]
+            found.append(_Draft(text, cluster, vector, nearest, float(values[0])))
+        return found
 
 
-def _is_unanswerable(reply: str) -> bool:
+def _is_no(reply: str) -> bool:
     """Whether a verdict says no; the last tag counts."""
     return [said.casefold().strip(".") for said in tagged(reply, "answerable")[-1:]] == ["no"]

@@ -22,7 +22,8 @@ from ..run.replies import StoredPassage
 from ..run.table import TableSpec
 from ._retrievers import load_retriever
 from ._synthetic import synthetic_questions
-from .models import ModelUnderTest
+from .factory import load_chat_model
+from .models import takes_prompt
 from .plan import Asked, Case, Replayed, Systems
 from .replying import Replier, context_id
 from .retrieval import PassageIndex, Retrieved, Retriever, require_model
@@ -79,8 +80,9 @@ class SystemRun:
         """The model that writes hypothetical answers and questions; None where there is none."""
         name, models = self.systems.writer, self.systems.models
         if name is not None:
-            return models.get(name, ModelUnderTest(name)).loaded().asked
-        return next((model.asked for model in models.values() if model.takes_prompt), None)
+            found = models.get(name)
+            return load_chat_model(name) if found is None else found
+        return next(filter(takes_prompt, models.values()), None)
 
     def synthetic_questions(
         self, records: Sequence[QuestionRecord], *, seed: int
@@ -179,7 +181,7 @@ class SystemRun:
         """Return what makes the same replier in another process; models are loaded there."""
         models = {
             # Loaded already, to know whether it takes a prompt; its name is enough there.
-            name: ModelUnderTest(name) if name.startswith(PYTHON) else model
+            name: None if name.startswith(PYTHON) else model
             for name, model in self._named.items()
         }
         systems = replace(self.systems, models=models)

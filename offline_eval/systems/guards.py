@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
+from shlex import quote
 
 from ...guard import Guard, GuardOptions
 from ...guard.contracts import (
@@ -26,13 +26,11 @@ from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ...guard.signals.relevance.registry import completed_scorer
-from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
 from .factory import load_object, require_kind
 
 OFF = "off"
 PREMISE = "premise"
-_CALIBRATION = "calibration.json"
 _DEFAULT_ESTIMATOR = "sampled_consistency"
 _SIGNALS = ("relevance", "confidence", "conflict")
 # The published UAQFact set was written down in that year: its periods reach up to it.
@@ -113,9 +111,9 @@ class GuardChoice:
             FingerprintMismatchError: scorer or estimator is not the calibrated one.
         """
         choices = [one for one in GuardChoice.load(specs) if one.policy is not None]
-        scorers = Scorers(scorer)
+        scorer_of = scorer_loader(scorer)
         asked = None if model is None else lambda: model
-        return {one.name: (build_guard(one, scorers, asked), one.sha256) for one in choices}
+        return {one.name: (build_guard(one, scorer_of, asked), one.sha256) for one in choices}
 
 
 def normalised(question: str) -> str:
@@ -139,25 +137,14 @@ def _choice(spec: str) -> GuardChoice:
 
 
 def _of_run(path: Path) -> GuardChoice:
-    manifest = Manifest.read_raw(path)
-    if manifest.get("suite") != "ookb" or manifest.get("holds") is not None:
-        raise InputError(
-            "is not a run that a policy can be calibrated on",
-            where=str(path),
-            hint="name its policy.json, or a calibrated run of `knowgate measure`",
-        )
-    if not (path / _CALIBRATION).is_file():
-        raise InputError(
-            "no policy was calibrated on this run",
-            where=str(path),
-            hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
-        )
     run = MeasuredRun.read(path)
     found = run.calibration
-    assert found is not None
+    if found is None:
+        hint = f"do so with `knowgate calibrate --run {quote(str(path))} --out policy.json`"
+        raise InputError("no policy was calibrated on this run", where=str(path), hint=hint)
     texts = (normalised(run.questions[name].question) for name in found.calibration_questions)
     fitted_on = None if found.given_policy else frozenset(texts)
-    name, sha256 = path.resolve().name, file_sha256(path / _CALIBRATION)
+    name, sha256 = path.resolve().name, file_sha256(path / "calibration.json")
     return GuardChoice(name, found.policy, sha256, fitted_on)
 
 
@@ -165,36 +152,30 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-class Scorers:
-    """Relevance scorers by name, each loaded once.
+def scorer_loader(name: str | None = None) -> Callable[[Policy], RelevanceScorer]:
+    """Return what finds the scorer of a policy; each is loaded once.
 
     Args:
         name: of the scorer for all policies; None for the one that each policy names.
     """
+    loaded: dict[str, RelevanceScorer] = {}
 
-    def __init__(self, name: str | None = None) -> None:
-        self._name = name
-        self._loaded: dict[str, RelevanceScorer] = {}
-        self._lock = threading.Lock()
-
-    def of(self, policy: Policy) -> RelevanceScorer:
-        """The scorer of a policy.
-
-        Raises:
-            InputError: there is none of that name.
-            FingerprintMismatchError: it is not the one that the policy was fitted on.
-        """
-        key = self._name or policy.scorer.model_dump_json(exclude={"probe"})
-        with self._lock:
-            if key not in self._loaded:
-                self._loaded[key] = load_scorer(self._name or policy.scorer)
-        found = completed_scorer(policy.scorer, self._loaded[key])
+    def scorer_of(policy: Policy) -> RelevanceScorer:
+        """Raise an InputError where there is none, or it is not the one that was calibrated."""
+        key = name or policy.scorer.model_dump_json(exclude={"probe"})
+        if key not in loaded:
+            loaded[key] = load_scorer(name or policy.scorer)
+        found = completed_scorer(policy.scorer, loaded[key])
         policy.require_scorer(found.fingerprint)
         return found
 
+    return scorer_of
+
 
 def build_guard(
-    choice: GuardChoice, scorers: Scorers, model: Callable[[], LanguageModel] | None
+    choice: GuardChoice,
+    scorer_of: Callable[[Policy], RelevanceScorer],
+    model: Callable[[], LanguageModel] | None,
 ) -> Guard:
     """Build the guard of a choice, for one model under test.
 
@@ -203,7 +184,7 @@ def build_guard(
 
     Args:
         choice: any but `off`.
-        scorers: of relevance.
+        scorer_of: loads the relevance scorer of a policy.
         model: makes the model whose confidence is measured, called only where the policy asks
             for it; None for logged replies.
 
@@ -217,7 +198,7 @@ def build_guard(
         return own_guard(choice.name)
     if choice.name == PREMISE:
         return _premise_guard()
-    scorer = scorers.of(policy)
+    scorer = scorer_of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None
     if policy.needs_estimator or (policy.check_conflict and policy.may_follow):

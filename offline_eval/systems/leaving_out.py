@@ -464,22 +464,19 @@ def left_out_check(
     A left-out case whose answer stands elsewhere is none: a system that answers it is right.
     Answers of fewer than four words are not looked for, nor what is said in other words.
     """
-    words = {name: words_of(text) for name, text in knowledge_base.passages.items()}
-    holders: dict[str, list[str]] = defaultdict(list)
-    for name, of_passage in words.items():
-        for word in dict.fromkeys(of_passage):
-            holders[word].append(name)
+    texts = {
+        name: f" {' '.join(words_of(text))} " for name, text in knowledge_base.passages.items()
+    }
     found: list[AnswerElsewhere] = []
     for record in questions:
         own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
         if len(answer) < FEWEST_WORDS:
             continue
-        # Passages in which the whole answer stands have its rarest word.
-        rarest = min((holders.get(word, []) for word in answer), key=len)
+        sought = f" {' '.join(answer)} "
         found += [
             AnswerElsewhere(question_id=record.question_id, passage_id=name)
-            for name in rarest
-            if name != own and stands_in(words[name], answer)
+            for name, text in texts.items()
+            if name != own and sought in text
         ]
     return found
 

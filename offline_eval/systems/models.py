@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -28,7 +27,6 @@ from ...guard import Guard
 from ...guard.contracts import Generation, LanguageModel
 from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError
-from .factory import load_chat_model
 
 _REPLY_FIELDS = ("answer", "output", "result")
 # A chat model (or any runnable from text to a message or text), or the guard's own kind.
@@ -86,51 +84,18 @@ class CallMeter(BaseCallbackHandler):
         return self.input_tokens, self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUnderTest:
-    """A model or chain under test.
+def takes_prompt(model: Runnable[Any, Any] | None) -> bool:
+    """Whether a model under test is a language model, to be given one of the prompts.
 
-    Attributes:
-        name: in the run.
-        runnable: what is asked; None until it is loaded by its name.
+    Anything else gets a mapping with `question`, `context` (one text) and `documents`, and brings
+    its own prompt. What is not loaded yet, None, has a name of its own and is a chat model.
     """
+    return model is None or isinstance(_innermost(model), BaseLanguageModel)
 
-    name: str
-    runnable: Runnable[Any, Any] | None = field(default=None, compare=False)
 
-    def loaded(self) -> ModelUnderTest:
-        """The same with its runnable.
-
-        Raises:
-            InputError: there is no such model.
-            MissingDependencyError: a package is missing.
-        """
-        if self.runnable is not None:
-            return self
-        return ModelUnderTest(self.name, load_chat_model(self.name))
-
-    @property
-    def asked(self) -> Runnable[Any, Any]:
-        """The runnable of a loaded model."""
-        if self.runnable is None:
-            raise InputError("was not loaded", where=self.name)
-        return self.runnable
-
-    @property
-    def takes_prompt(self) -> bool:
-        """Whether it is a language model, to be given one of the prompts.
-
-        Anything else gets a mapping with `question`, `context` (one text) and
-        `documents`, and brings its own prompt.
-        """
-        if self.runnable is None:
-            return True  # whatever has a name of its own is a chat model
-        return isinstance(_innermost(self.runnable), BaseLanguageModel)
-
-    @property
-    def repeats_itself(self) -> bool:
-        """Whether one prompt always gets one reply: decoding is greedy, as far as it says so."""
-        return getattr(_innermost(self.asked), "temperature", None) == 0
+def repeats_itself(model: Runnable[Any, Any]) -> bool:
+    """Whether one prompt always gets one reply: decoding is greedy, as far as the model says so."""
+    return getattr(_innermost(model), "temperature", None) == 0
 
 
 async def ask(model: TextModel, given: Any, meter: CallMeter) -> str:
@@ -226,23 +191,20 @@ async def decide(
         _meter.reset(token)
 
 
-def counted_model(model: ModelUnderTest) -> LanguageModel:
+def counted_model(name: str, model: Runnable[Any, Any]) -> LanguageModel:
     """The model as guards ask it; its calls are counted by `decide`.
 
     Raises:
         InputError: it is not a chat model.
     """
-    runnable = model.asked
-    if isinstance(runnable, HuggingFaceChatModel):
-        return _CountedLM(runnable.lm)
-    if isinstance(runnable, BaseChatModel):
+    if isinstance(model, HuggingFaceChatModel):
+        return _CountedLM(model.lm)
+    if isinstance(model, BaseChatModel):
         # The runner of the calls bounds and repeats; here each is tried once.
-        return ChatModelLM(runnable, limits=ChatLimits(timeout=None, max_attempts=1))
-    raise InputError(
-        "the policy asks how sure the model itself is, and this is no chat model",
-        where=model.name,
-        hint="use a policy calibrated without answers from memory, or name a chat model",
-    )
+        return ChatModelLM(model, limits=ChatLimits(timeout=None, max_attempts=1))
+    what = "the policy asks how sure the model itself is, and this is no chat model"
+    hint = "use a policy calibrated without answers from memory, or name a chat model"
+    raise InputError(what, where=name, hint=hint)
 
 
 class _CountedLM:

@@ -22,8 +22,9 @@ from ...guard.registry import PYTHON
 from ..data.questions import QuestionRecord
 from ..run.questions import CaseKind, Question
 from ..run.replies import ReplyContext, ReplyRow, ReplySystem
+from .factory import load_chat_model
 from .guards import OFF, GuardChoice
-from .models import ModelUnderTest
+from .models import takes_prompt
 
 PROMPTS = ("basic", "conservative", "opinion")
 _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
@@ -75,7 +76,8 @@ def load_system_prompt(name: str) -> SystemPrompt:
         InputError: neither, or a slot is missing or unknown.
     """
     if name in PROMPTS:
-        return SystemPrompt(name, _bundled(name, "with_context"), _bundled(name, "closed_book"))
+        forms = (f"{name}.{form}" for form in ("with_context", "closed_book"))
+        return SystemPrompt(name, *map(prompt_of_package, forms))
     path = Path(name)
     if not path.is_file():
         raise InputError(
@@ -84,18 +86,19 @@ def load_system_prompt(name: str) -> SystemPrompt:
             hint=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
         )
     with_context = Prompt.load(path)
-    _require_slots(with_context, {"question", "context"}, where=name)
+    require_slots(with_context, {"question", "context"}, where=name)
     beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
     text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
     closed_book = Prompt(f"{with_context.name}.closed_book", text)
     where = str(beside) if beside.is_file() else name
-    _require_slots(closed_book, {"question"}, where=where)
+    require_slots(closed_book, {"question"}, where=where)
     return SystemPrompt(with_context.name, with_context, closed_book)
 
 
-def _bundled(name: str, form: str) -> Prompt:
-    file = resources.files(f"{__package__}.prompts").joinpath(f"{name}.{form}.txt")
-    return Prompt(f"{name}.{form}", file.read_text(encoding="utf-8").rstrip("\n"))
+def prompt_of_package(name: str) -> Prompt:
+    """Load a prompt that ships with this package."""
+    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
+    return Prompt(name, file.read_text(encoding="utf-8").rstrip("\n"))
 
 
 def _without_context(prompt: Prompt) -> str:
@@ -103,7 +106,12 @@ def _without_context(prompt: Prompt) -> str:
     return "\n\n".join(part for part in paragraphs if "{context}" not in part)
 
 
-def _require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
+def require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
+    """Check that a prompt has these slots and no other.
+
+    Raises:
+        InputError: it has others.
+    """
     if prompt.slots == slots:
         return
     wanted = " and ".join(f"{{{slot}}}" for slot in sorted(slots, reverse=True))
@@ -251,7 +259,7 @@ class Systems:
     """Systems under test, and what they are made of.
 
     Attributes:
-        models: by name; not loaded yet unless given as objects.
+        models: by name; None for one that is not loaded yet.
         prompts: by name.
         guards: by name, `off` included.
         live: the systems that are asked now.
@@ -260,7 +268,7 @@ class Systems:
             the first of the models.
     """
 
-    models: Mapping[str, ModelUnderTest]
+    models: Mapping[str, Runnable[Any, Any] | None]
     prompts: Mapping[str, SystemPrompt]
     guards: Mapping[str, GuardChoice]
     live: tuple[ReplySystem, ...]
@@ -311,14 +319,14 @@ class Systems:
         tested, loaded = _models_of(models), [load_system_prompt(name) for name in prompts]
         _reject_doubles("--prompt", [prompt.name for prompt in loaded])
         live = tuple(
-            _system(model.name, prompt, retrieval, guard, top_k)
-            for model in tested
+            _system(name, prompt, retrieval, guard, top_k)
+            for name, model in tested.items()
             for retrieval in retrievals
-            for prompt in (loaded if model.takes_prompt else [None])
+            for prompt in (loaded if takes_prompt(model) else [None])
             for guard in known.values()
         )
         by_name = {prompt.name: prompt for prompt in loaded}
-        return cls({model.name: model for model in tested}, by_name, known, live, scorer, writer)
+        return cls(tested, by_name, known, live, scorer, writer)
 
     @property
     def guarded(self) -> bool:
@@ -337,11 +345,20 @@ class Systems:
             InputError: there is no such model.
             MissingDependencyError: a package is missing.
         """
-        return replace(self, models={name: one.loaded() for name, one in self.models.items()})
+        models = {
+            name: load_chat_model(name) if one is None else one for name, one in self.models.items()
+        }
+        return replace(self, models=models)
+
+    def model(self, name: str) -> Runnable[Any, Any]:
+        """A model that was loaded."""
+        found = self.models[name]
+        assert found is not None
+        return found
 
     def fingerprints(self) -> dict[str, str]:
         """Of the loaded models, by name."""
-        return {name: ChatModelLM(one.asked).fingerprint for name, one in self.models.items()}
+        return {name: ChatModelLM(self.model(name)).fingerprint for name in self.models}
 
     def held_out(self, question: str) -> bool | None:
         """Whether every policy was fitted without the question; None where that is not known."""
@@ -377,13 +394,12 @@ class Systems:
         return [logged.model_copy(update=change) for change in changes]
 
 
-def _models_of(models: _Models) -> list[ModelUnderTest]:
+def _models_of(models: _Models) -> dict[str, Runnable[Any, Any] | None]:
     if isinstance(models, Mapping):
-        return [ModelUnderTest(name, runnable) for name, runnable in models.items()]
+        return dict(models)
     _reject_doubles("--model", models)
     # Whether an object of the user's own takes a prompt is known only once it is loaded.
-    tested = map(ModelUnderTest, models)
-    return [one.loaded() if one.name.startswith(PYTHON) else one for one in tested]
+    return {name: load_chat_model(name) if name.startswith(PYTHON) else None for name in models}
 
 
 def _system(

@@ -19,14 +19,14 @@ from ...guard.text import clean_text
 from ..judging.contract import sha256_of
 from ..run import RowError
 from ..run.replies import ReplyContext, ReplyRow
-from .guards import Scorers, build_guard
+from .guards import build_guard, scorer_loader
 from .models import (
     CallMeter,
-    ModelUnderTest,
     ask,
     context_input,
     counted_model,
     decide,
+    repeats_itself,
 )
 from .plan import Asked, Replayed, Systems, split_citation
 from .retrieval import Retrieved, context_texts
@@ -136,7 +136,7 @@ class Replier:
         self.contexts, self.passages, self.characters = contexts, passages, characters
         # The systems whose replies carry what retrieving cost, so that all costs add up.
         self._paid_by = {live.retrieval: live.system_id for live in reversed(systems.live)}
-        self._scorers = Scorers(systems.scorer)
+        self._scorer_of = scorer_loader(systems.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
         self._decisions, self._said = Shared(), Shared()
         # By reply, over all attempts: what failed was spent as well.
@@ -220,23 +220,20 @@ class Replier:
                 shown = _CLOSED_BOOK
             elif shown.context.kind != "all_but":  # of that the guard saw the nearest only
                 shown = picked(shown, decision.kept)
-        model = self.systems.models[record.model]
-        text, reused = await self._answer(model, item, shown, meter)
+        text, reused = await self._answer(item, shown, meter)
         return _row(item, shown, text, decision, meter, started, reused=reused)
 
-    async def _answer(
-        self, model: ModelUnderTest, item: Asked, shown: Shown, meter: CallMeter
-    ) -> tuple[str, bool]:
-        question, prompt = item.case.question, self.systems.prompts.get(item.system.prompt)
+    async def _answer(self, item: Asked, shown: Shown, meter: CallMeter) -> tuple[str, bool]:
+        name, question = item.system.model, item.case.question
+        model, prompt = self.systems.model(name), self.systems.prompts.get(item.system.prompt)
         if prompt is None:
-            given = context_input(question, shown.texts)
-            return await ask(model.asked, given, meter), False
+            return await ask(model, context_input(question, shown.texts), meter), False
         text = prompt.filled(question, shown.passages)
         messages = [HumanMessage(text)]
-        if not model.repeats_itself:
-            return await ask(model.asked, messages, meter), False
+        if not repeats_itself(model):
+            return await ask(model, messages, meter), False
         said, mine = await self._said.get(
-            (model.name, sha256_of(text)), lambda: ask(model.asked, messages, meter)
+            (name, sha256_of(text)), lambda: ask(model, messages, meter)
         )
         return said, not mine
 
@@ -271,9 +268,9 @@ class Replier:
         """
         if (name, model) not in self._guards:
             known = self.systems.models.get(model)
-            asked = None if known is None else partial(counted_model, known)
+            asked = None if known is None else partial(counted_model, model, known)
             choice = self.systems.guards[name]
-            self._guards[name, model] = build_guard(choice, self._scorers, asked)
+            self._guards[name, model] = build_guard(choice, self._scorer_of, asked)
         return self._guards[name, model]
 
     # -- a logged reply -----------------------------------------------------------

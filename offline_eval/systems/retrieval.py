@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from importlib import resources
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError
-from ...guard.prompts import Prompt
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
 from ..run import RowError
@@ -104,22 +102,12 @@ def tagged(text: str, tag: str) -> list[str]:
     return [" ".join(one.split()) for one in found if one.strip()]
 
 
-def prompt_of_package(name: str) -> Prompt:
-    """Load a prompt that ships with this package."""
-    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
-    return Prompt(name=name, text=file.read_text(encoding="utf-8").rstrip("\n"))
-
-
 Floats32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
-# Queries whose dot products with all rows are held at once.
-_QUERIES = 256
 
 
-def top_k(
-    queries: Floats32, matrix: Floats32, k: int, exclude: Integers | None = None
-) -> tuple[Integers, Floats32]:
-    """Find the `k` rows of `matrix` with the largest dot products, for each query.
+def top_k(queries: Floats32, matrix: Floats32, k: int) -> tuple[Integers, Floats32]:
+    """Find the `k` rows of `matrix` with the largest dot products, for each of a few queries.
 
     Rows come in falling order, equal ones in the order of the matrix. Products are summed in
     float64 and rounded to float32, so that equal rows are equal however they are summed.
@@ -128,29 +116,13 @@ def top_k(
         queries: of shape (queries, dimensions), finite.
         matrix: of shape (rows, dimensions), finite.
         k: rows wanted, at least 1.
-        exclude: per query a row that it must not find; a negative number for none.
 
     Returns:
-        Row numbers of shape (queries, min(k, rows)), and their dot products. A query that
-        must not find one of so few rows ends with -1 and minus infinity.
+        Row numbers of shape (queries, min(k, rows)), and their dot products.
     """
-    width = min(k, len(matrix))
-    rows = np.full((len(queries), width), -1, dtype=np.int64)
-    values = np.full((len(queries), width), -np.inf, dtype=np.float32)
-    if not width:
-        return rows, values
-    columns = matrix.astype(np.float64).T
-    for start in range(0, len(queries), _QUERIES):
-        block = queries[start : start + _QUERIES].astype(np.float64)
-        products = (block @ columns).astype(np.float32)
-        for at, row in enumerate(products, start=start):
-            if exclude is not None and exclude[at] >= 0:
-                row[exclude[at]] = -np.inf
-            least = np.partition(row, -width)[-width]
-            best = np.flatnonzero((row >= least) & (row > -np.inf))
-            best = best[np.argsort(-row[best], kind="stable")][:width]
-            rows[at, : len(best)], values[at, : len(best)] = best, row[best]
-    return rows, values
+    products = (queries.astype(np.float64) @ matrix.astype(np.float64).T).astype(np.float32)
+    rows = np.argsort(-products, axis=1, kind="stable")[:, :k]
+    return rows, np.take_along_axis(products, rows, axis=1)
 
 
 class PassageIndex:
@@ -172,7 +144,6 @@ class PassageIndex:
     def __init__(self, knowledge_base: KnowledgeBase, encoder: TextEmbedder) -> None:
         self.encoder = encoder
         self.ids = list(knowledge_base.passages)
-        self._rows = {name: row for row, name in enumerate(self.ids)}
         self.matrix = embed_all(list(knowledge_base.passages.values()), encoder)
 
     def nearest(self, vector: NDArray[np.float32], k: int, without: str | None = None) -> list[str]:
@@ -183,9 +154,8 @@ class PassageIndex:
             k: at most this many.
             without: a passage that must not be found.
         """
-        gone = -1 if without is None else self._rows[without]
-        rows, _ = top_k(vector[None, :], self.matrix, k, np.array([gone]))
-        return [self.ids[row] for row in rows[0] if row >= 0]
+        rows, _ = top_k(vector[None, :], self.matrix, k + 1)
+        return [name for row in rows[0] if (name := self.ids[row]) != without][:k]
 
     def nearest_for(self, case: Case, vector: NDArray[np.float32], k: int) -> list[str]:
         """As `nearest`, without the case's own passage where it is left out."""

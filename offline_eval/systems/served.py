@@ -166,20 +166,34 @@ class DocumentChain(ServedChain):
     ) -> None:
         size = {"chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
         chunks = load_chunks(folder, **size)
-        texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
-        index = PassageIndex(KnowledgeBase(texts, {}), encoder)
-
-        def search(question: str, k: int = top_k) -> list[Document]:
-            """Find the nearest chunks."""
-            found = index.nearest(encoder.embed([question])[0], k)
-            return [chunks[int(name)] for name in found]
-
-        super().__init__(search, name="documents")
-        digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
+        super().__init__(search_in(chunks, encoder, top_k), name="documents")
+        text = "\0".join(one.page_content for one in chunks)
+        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         told = {"count": len(chunks), "sha256": digest, **size}
         self.details = {"retriever": encoder.fingerprint, "chunks": told}
         labels = (str(one.metadata.get(source_key, "")) for one in chunks)
         self.labels = tuple(dict.fromkeys(labels))
+
+
+def search_in(
+    chunks: Sequence[Document], encoder: BiEncoderScorer, top_k: int
+) -> Callable[..., list[Document]]:
+    """Return a function from a question, and perhaps a number `k`, to the nearest chunks.
+
+    Args:
+        chunks: embedded now, and kept in memory.
+        encoder: of questions and chunks.
+        top_k: how many are found if `k` is not given.
+    """
+    texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
+    index = PassageIndex(KnowledgeBase(texts, {}), encoder)
+
+    def search(question: str, k: int = top_k) -> list[Document]:
+        """Find the nearest chunks."""
+        found = index.nearest(encoder.embed([question])[0], k)
+        return [chunks[int(name)] for name in found]
+
+    return search
 
 
 def _needs_argument(function: Callable[..., Any]) -> bool:
@@ -240,12 +254,8 @@ def _invoked(chain: Runnable[Any, Any], question: str) -> Any:
     if isinstance(chain, RunnableLambda) and not hasattr(chain, "func"):
         # It is async only. A thread of its own: the caller's may run an event loop.
         with ThreadPoolExecutor(1, "knowgate-retrieval") as thread:
-            return thread.submit(lambda: asyncio.run(_awaited(chain, question))).result()
+            return thread.submit(lambda: asyncio.run(chain.ainvoke(question))).result()
     return chain.invoke(question)
-
-
-async def _awaited(chain: Runnable[Any, Any], question: str) -> Any:
-    return await chain.ainvoke(question)
 
 
 def documents_of(found: object) -> list[Document]:

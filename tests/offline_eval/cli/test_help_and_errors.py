@@ -53,7 +53,7 @@ def test_a_command_line_that_cannot_be_read_is_one_line(
         ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, "),
         ("--aggregator", "median", "unknown aggregator 'median' — one of: max"),
         ("--passage", "passage", "question '0-ü' has no field 'passage'"),
-        ("--passage", "z", "--passage: there is no 'z' — answer, question_answer, passage"),
+        ("--passage", "z", "--passage: Input should be 'answer', 'question_answer', 'passage' or"),
         ("--top-k", "0", "--top-k: Input should be greater than or equal to 1, not '0'"),
     ],
 )
@@ -65,6 +65,21 @@ def test_an_unknown_part_is_one_line_and_nothing_is_written(
     refused(knowgate("measure", "--questions", questions, "--out", out, option, value), words)
 
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("drift --policy p --input d --delta 2", "--delta: must be between 0 and 1, not 2"),
+        ("kb build d --out o --filter keyword-threshold=2", "--filter: field 'keyword_threshold'"),
+        ("tune scenarios --out o --training epochs=0", "--training: field 'epochs'"),
+        ("apply --input i --output o --policy p --aggregator max", "--aggregator: does not go"),
+        ("apply --input i --output o --policy p --abstention default", "--policy: does not go"),
+        ("serve --uncalibrated --upstream-model m", "--upstream-model: belongs to the proxy"),
+    ],
+)
+def test_an_option_that_cannot_be_taken_is_named(knowgate: Knowgate, line: str, words: str) -> None:
+    refused(knowgate(*line.split()), words)
 
 
 def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(

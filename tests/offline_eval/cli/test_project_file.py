@@ -97,7 +97,7 @@ def test_a_file_of_another_user_is_named_and_not_read(
         monkeypatch.chdir(folder)
         refused(knowgate("measure"), "knowgate.toml", "another user", "--config")
 
-    assert "at most 0.1 with" in knowgate("--config", path, *PLAN).out  # who names it trusts it
+    assert "at most 0.05 with" in knowgate("--config", path, *PLAN).out  # who names it trusts it
 
 
 def test_the_command_line_wins_and_parents_are_searched(
@@ -139,6 +139,13 @@ def test_a_fault_in_the_file_is_named(
 
     refused(knowgate(*PLAN, "--questions", "kb.jsonl"), words)
     assert knowgate(*PLAN, "--help").code == 0
+
+
+def test_the_section_of_a_group_holds_its_commands_alone(knowgate: Knowgate, project: Path) -> None:
+    (project / "knowgate.toml").write_text("[kb]\nmodel = 'embedded'\n[eval]\nokb = {}\n")
+
+    refused(knowgate("kb", "build", "d", "--out", "kb"), "toml:2: there is no key 'model' in [kb]")
+    refused(knowgate("eval", "ookb", "--dry-run"), "'okb' in [eval] — did you mean 'ookb'?")
 
 
 def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path) -> None:

@@ -77,7 +77,9 @@ def test_settings_become_options(knowgate: Knowgate) -> None:
 
 
 def test_a_wrong_value_is_one_line(knowgate: Knowgate) -> None:
-    refused(knowgate("eval", _SUITE, "--dry-run", "--signs", "times"), "--signs", "plus, minus")
+    refused(
+        knowgate("eval", _SUITE, "--dry-run", "--signs", "times"), "--signs", "'plus' or 'minus'"
+    )
     refused(knowgate("eval", _SUITE, "--dry-run", "--set", "upto=0"), "upto")
     refused(knowgate("eval", _SUITE), "--out: is missing")
     refused(knowgate("eval", "python:json:loads", "--dry-run"), "json")

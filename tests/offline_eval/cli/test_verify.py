@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Guard, GuardOptions, Policy
+from knowgate.guard.fingerprint import Fingerprint
 from knowgate.guard.testing import FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 from tests.offline_eval.suites.ookb.replies_run import toys, write_replies_run
@@ -73,6 +74,13 @@ def test_a_threshold_is_certified_into_the_policy(knowgate: Knowgate, tmp_path: 
     guard = Guard(policy, scorer=scorer, options=options, metrics=False)
     verdict = guard.check_reply("Claims are paid within 5 days.", [PASSAGE])
     assert (verdict.supported, verdict.calibrated) == (True, True)
+
+    other = policy.support.model_copy(update={"check": Fingerprint(kind="judged")})
+    policy.model_copy(update={"support": other}).save(tmp_path / "other.json")
+    line = ["verify", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl"]
+    line += ["--policy", tmp_path / "other.json"]
+    refused(knowgate(*line), "certify a threshold for this")
+    assert knowgate(*line, "--certify", "risk=0.1").code == 0
 
 
 def test_what_cannot_be_certified_is_no_success(knowgate: Knowgate, tmp_path: Path) -> None:

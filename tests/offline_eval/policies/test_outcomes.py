@@ -57,7 +57,7 @@ def test_nothing_retrieved_is_a_relevance_of_zero_whatever_the_calibrator_says()
 
     [found] = outcomes_under(lax, [case(relevance=0.9, nothing_retrieved=True)])
 
-    assert (found.relevance, found.route) == (0.0, Route.ABSTAIN)
+    assert (found.shown.relevance, found.route) == (0.0, Route.ABSTAIN)
 
 
 def test_with_one_case_per_unit_the_interval_is_clopper_and_pearsons() -> None:

@@ -17,7 +17,7 @@ from knowgate.offline_eval.report.document import (
     Section,
 )
 from knowgate.offline_eval.report.plots import Colour, Plot
-from knowgate.offline_eval.report.prose import explained
+from knowgate.offline_eval.report.prose import Templates, explained
 from knowgate.offline_eval.report.tables import Cell, Line, Table
 from knowgate.offline_eval.report.text import percent
 from knowgate.offline_eval.report.writing import ReportWriter
@@ -130,3 +130,14 @@ def test_a_difference_is_marked_where_its_interval_excludes_zero(
 ) -> None:
     cell = Cell.difference(Interval((low + high) / 2, low, high, 9), better=better)
     assert cell.mark == mark
+
+
+def test_a_printed_command_names_a_folder_as_it_is(tmp_path: Path) -> None:
+    template = (
+        "{% macro next(run) %}\nnext:\n  report {{ run|shell }} →\n{{ run|path }}\n{% endmacro %}"
+    )
+    (tmp_path / "said.txt").write_text(template, "utf-8")
+
+    said = Templates(tmp_path / "said.txt").text("next", Path("two  blanks"))
+
+    assert said == "next: report 'two  blanks' → two  blanks"

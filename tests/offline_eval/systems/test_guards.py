@@ -107,7 +107,11 @@ def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
         tmp_path / "out",
         comparison,
         settings=OokbSuite.settings(limit=3),
-        judges=[FunctionJudge("gullible", Judgement.ABSTENTION, never), DetectorJudge()],
+        judges=[
+            FunctionJudge("gullible", Judgement.ABSTENTION, never),
+            FunctionJudge("own", "tone", lambda _: "plain"),
+            DetectorJudge(),
+        ],
     )
 
     found = RepliesRun.read(tmp_path / "out")
@@ -117,6 +121,7 @@ def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
     for name in own:
         for judge in ("gullible", "detector"):
             assert found.judgements[f"{name}/abstention/{judge}"].outcome == "yes"
+        assert found.judgements[f"{name}/tone/own"].outcome == "plain"
     assert not set(seen) & set(own)
     assert len(seen) + len(own) == len(found.replies)
 

@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import QuestionRecord
-from knowgate.offline_eval.systems._synthetic import clusters_of, shares, synthetic_questions
+from knowgate.offline_eval.systems._synthetic import clusters_of, synthetic_questions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 from tests.support.fakes import FailingLanguageModel
 
@@ -122,15 +120,6 @@ def test_without_a_language_model_there_are_no_made_up_questions() -> None:
         _made(None)
     with pytest.raises(InputError, match="there are no questions"):
         _made(_writer(), [])
-
-
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.integers(1, 100))
-def test_shares_add_up_and_follow_the_sizes(sizes: list[int], total: int) -> None:
-    dealt = shares(sizes, total)
-
-    assert sum(dealt) == total
-    for size, share in zip(sizes, dealt, strict=True):
-        assert abs(share - total * size / sum(sizes)) < 1
 
 
 def test_clusters_hold_each_row_once_in_order() -> None:
