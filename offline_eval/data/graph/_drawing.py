@@ -13,7 +13,7 @@ from .items import QuestionType
 from .properties import GenerationSettings, profile_properties
 from .question_templates import Templates
 
-_TRIES = 80
+_WRONG_TRIES = 80
 
 
 class AnswerSet(NamedTuple):
@@ -133,7 +133,7 @@ class Material:
         """
         pool = self.graph.facts[asked.prop].values
         picked: list[str] = []
-        for _ in range(_TRIES):
+        for _ in range(_WRONG_TRIES):
             node = pool[rng.randrange(len(pool))]
             if self._is_wrong(node, asked, like, picked):
                 picked.append(node)

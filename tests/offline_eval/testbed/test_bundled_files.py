@@ -28,8 +28,7 @@ def test_every_line_is_a_triple() -> None:
 
 def test_a_fact_without_bounds_is_a_plain_triple() -> None:
     fact = next(fact for fact in WORLD.facts if fact.relation == "born_in")
-    town = WORLD.entity_named(fact.value)
-    assert town is not None
+    town = next(entity for entity in WORLD.entities if entity.name == fact.value)
     line = f"{iri('entity', fact.subject)} {iri('relation', 'born_in')} {iri('entity', town.id)} ."
     assert line in TEXT.splitlines()
 

@@ -34,7 +34,7 @@ def test_every_relation_has_four_training_phrasings_and_two_held_out() -> None:
     for relation in relations().values():
         assert len(relation.training_statements) >= 4
         assert len(relation.training_questions) >= 4
-        assert min(relation.held_out_statements, relation.held_out_questions) >= 2
+        assert min(map(len, (relation.held_out_statements, relation.held_out_questions))) >= 2
         assert len(set(relation.questions)) == len(relation.questions)
         assert len(set(relation.statements)) == len(relation.statements)
 
@@ -121,7 +121,8 @@ def test_alternatives_are_of_the_same_kind_and_never_true(seed: int) -> None:
         assert alternatives
         assert fact.value not in alternatives
         assert len(set(alternatives)) == len(alternatives)
-        kinds = {world.entity_named(value) for value in alternatives}
+        named = {entity.name: entity for entity in world.entities}
+        kinds = {named.get(value) for value in alternatives}
         if fact.value_kind in (EntityKind.YEAR, EntityKind.AMOUNT):
             assert kinds == {None}
         else:
@@ -145,6 +146,7 @@ def test_a_contradiction_states_the_false_value_and_hides_the_true_one(
 
 
 def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
+    named = {entity.name: entity for entity in WORLD.entities}
     for fact in WORLD.facts:
         value = WORLD.contradicting_value(fact, plausible=False)
         if fact.value_kind is EntityKind.YEAR:
@@ -152,5 +154,5 @@ def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
         elif fact.value_kind is EntityKind.AMOUNT:
             assert value.startswith("minus ")
         else:
-            entity = WORLD.entity_named(value)
+            entity = named.get(value)
             assert entity is None or entity.kind.value != fact.value_kind.value
