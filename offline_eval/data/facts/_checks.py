@@ -25,10 +25,11 @@ class Rules:
         patterns: by name.
         words: likewise, in small letters.
         ways: patterns of one kind, in the order in which they are tried.
+        table: the module's whole part of the file.
     """
 
     def __init__(self, module: str) -> None:
-        table = _tables()[module]
+        self.table = table = _tables()[module]
         parts: dict[str, str] = table.get("parts", {})
 
         def compiled(text: str) -> re.Pattern[str]:
@@ -36,7 +37,7 @@ class Rules:
                 text = text.replace(slot.group(), parts[slot.group(1)])
             return re.compile(text)
 
-        single, listed = dict(table["patterns"]), table.get("words", {})
+        single, listed = dict(table.get("patterns", {})), table.get("words", {})
         self.ways = tuple(map(compiled, single.pop("ways", ())))
         self.patterns: Mapping[str, re.Pattern[str]] = {
             name: compiled(text) for name, text in single.items()

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from ._blocks import TextKind
 from ._checks import Rules, answer_in_question, lacks_antecedent, refers_to_document, words_of
 from ._rewriting import rewritten, section_facts
-from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow
+from ._rows import FactRow, FailureRow, QuestionRow, SentenceRow
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 
@@ -222,7 +223,7 @@ def cloze_facts(
     seen: set[str] = set()
     corpus = Corpus(row.text for row in sentences if not row.boilerplate)
     for row in sentences:
-        if row.boilerplate or row.kind is not SentenceKind.SENTENCE:
+        if row.boilerplate or row.kind is not TextKind.SENTENCE:
             continue
         plain = " ".join(words_of(row.text))
         if plain in seen or not askable(row):
