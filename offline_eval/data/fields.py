@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -204,3 +204,22 @@ def _as_text(value: Any) -> Any:
 
 Said = Annotated[Text, AfterValidator(_not_blank)]
 Numbered = Annotated[Said, BeforeValidator(_as_text)]
+
+
+def without_nulls(value: Any, kept: Collection[str] = ()) -> Any:
+    """Return a JSON value whose objects lack the fields that are null: those say nothing.
+
+    Args:
+        value: as read.
+        kept: fields of which null says something.
+
+    Example:
+        >>> without_nulls({"a": None, "b": [{"c": None}], "d": None}, kept="d")
+        {'b': [{}], 'd': None}
+    """
+    if isinstance(value, list):
+        return [without_nulls(one, kept) for one in value]
+    if not isinstance(value, dict):
+        return value
+    named = ((name, one) for name, one in value.items() if one is not None or name in kept)
+    return {name: without_nulls(one, kept) for name, one in named}

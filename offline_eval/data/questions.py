@@ -15,7 +15,7 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
-from .fields import ID_FIELDS, Numbered, Said, Text, read_questions
+from .fields import ID_FIELDS, Numbered, Said, Text, read_questions, without_nulls
 
 # Words that say little about what a question is about.
 _ASIDE_TEXT = """
@@ -206,8 +206,8 @@ class _Unanswered(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {name: one for name, one in value.items() if one is not None}
+    def _without_nulls(cls, value: Any) -> Any:
+        return without_nulls(value)
 
 
 class _Line(_Unanswered):

@@ -26,6 +26,7 @@ from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
 from ..answers.matching import occurrences
+from ..fields import without_nulls
 from ..labels import units
 
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
@@ -107,9 +108,7 @@ class AskedQuestion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {name: field for name, field in value.items() if field is not None}
+        return without_nulls(value)
 
     @property
     def wording(self) -> str:
