@@ -8,9 +8,9 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ....guard.errors import InputError
-from ._checks import Rules
+from ..rules import Rules
 
-_RULES = Rules("blocks")
+_RULES = Rules(__file__, "blocks")
 _RULE = _RULES.patterns
 _LONGEST_CAPTION = 45
 

@@ -24,6 +24,7 @@ from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_bytes
 from ....guard.text import clean_text
 from ..fields import delimiter_of
+from ..rules import Rules
 from ._blocks import (
     Block,
     Content,
@@ -34,7 +35,6 @@ from ._blocks import (
     joined,
     text_pairs,
 )
-from ._checks import Rules
 from ._html import read_html, read_markdown, table_line
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -180,7 +180,7 @@ def _decoded(raw: bytes) -> str:
         raise DocumentError("encoding", "not UTF-8 text; save it as UTF-8") from None
 
 
-_NAMES = {name: text.split() for name, text in Rules("documents").table["words"].items()}
+_NAMES = {name: text.split() for name, text in Rules(__file__, "documents").table["words"].items()}
 _MAX_CELL = 1_000_000
 
 

@@ -14,12 +14,12 @@ from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 from bs4.element import PreformattedString
 from markdown_it import MarkdownIt
 
+from ..rules import Rules
 from ._blocks import Block, Content, DocumentError, Pair, TextKind, headed_pairs, joined
-from ._checks import Rules
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*\n", re.DOTALL)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_RULES = Rules("html")
+_RULES = Rules(__file__, "html")
 _WORDS = _RULES.words
 _BLOCKS = _WORDS["blocks"] | _HEADINGS.keys()
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
+from ..rules import Rules
 from ._blocks import TextKind
-from ._checks import Rules, question_fault
+from ._checks import question_fault
 from ._rows import FactRow, QuestionRow, SentenceRow
 from ._stages import UniqueNames, asked_of
 
-_RULES = Rules("rewriting")
+_RULES = Rules(__file__, "rewriting")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 _BASE = {"signifies": "signify"}
 _LONGEST_ANSWER = 30

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sentencex import segment
 
+from ..rules import Rules
 from ._blocks import Block, TextKind
-from ._checks import Rules
 from ._documents import ReadDocument
 from ._rows import SentenceRow
 
-_RULE = Rules("sentences").patterns
+_RULE = Rules(__file__, "sentences").patterns
 _CUTS = (". ", "! ", "? ", "。", "！", "？")
 _DIGITS = re.compile(r"\d+")
 # A text repeated on this share of the documents, and on this many, is no content.
