@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,22 +39,9 @@ class Colour(StrEnum):
 
 _PAGE_COLOURS = {colour: f"var(--{colour.name.lower()})" for colour in Colour}
 _PAGE_COLOURS[Colour.INK] = "currentColor"
-_IN_INK = ("axes.edgecolor", "axes.labelcolor", "legend.labelcolor", "text.color", "xtick.color",
-           "ytick.color")  # fmt: skip
-_STYLE: dict[str, Any] = {
-    **dict.fromkeys(_IN_INK, Colour.INK.value),
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "figure.facecolor": "none",
-    "font.size": 11.0,
-    "grid.color": Colour.GRID.value,
-    "legend.frameon": False,
-    "lines.linewidth": 2.0,
-    "svg.fonttype": "none",
-}
+_STYLE: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("templates").joinpath("plots.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True, slots=True)

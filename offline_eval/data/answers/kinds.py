@@ -112,14 +112,8 @@ def _kind(answer: str, asked: str, question: str) -> AnswerKind:
 def _name_kind(answer: str, asked: str) -> AnswerKind:
     if _RULE["transcribed"].fullmatch(answer):
         return AnswerKind.PERSON
-    words = [
-        word
-        for word in re.findall(r"[^\W\d_]+", answer)
-        if word.lower() not in WORDS["determiners"]
-    ]
-    content = [
-        word for word in words if word.lower() not in WORDS["prepositions"] | WORDS["joining"]
-    ]
+    aside = WORDS["determiners"] | WORDS["prepositions"] | WORDS["joining"]
+    content = [word for word in re.findall(r"[^\W\d_]+", answer) if word.lower() not in aside]
     if not content or not all(word[0].isupper() for word in content):
         return AnswerKind.PHRASE
     lower = {word.lower() for word in content}

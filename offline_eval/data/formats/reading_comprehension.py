@@ -28,6 +28,7 @@ from ....guard.text import clean_text
 from ..answers.matching import occurrences
 from ..fields import without_nulls
 from ..labels import units
+from ..rules import Rules
 
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
 _MOST_UNPACKED = 1 << 30
@@ -38,16 +39,7 @@ _HINT_PLAIN = (
 )
 _HINT_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
 _HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*(?:=[^<>]*)?/?>")
-# A paragraph with a title of its own is a document of its own.
-_DOCUMENT = re.compile(r"\[DOC\]|\[PAR\](?=\s*\[TLE\])")
-_TITLE = re.compile(r"\[TLE\]\s*(.*?)\s*(?:\[SEP\]|\[PAR\])", re.DOTALL)
-_MARK = re.compile(r"\[(?:TLE|SEP|PAR)\]")
-# Brackets, endings that a tokeniser has split off, and punctuation: `( born 1815 )`, `he 's`.
-_SPACE_INSIDE = re.compile(
-    r"(?<=[(\[]) +| +(?=[)\]])|(?<=\w) (?=(?:'(?:s|re|ve|ll|d|m|t)|n't)\b)", re.IGNORECASE
-)
-_SPACE_BEFORE = re.compile(r"""(?<=[\w"')\]]) (?=[,.;:!?](?:\s|$))""")
+_RULE = Rules(__file__, "reading_comprehension").patterns
 _HELD = 20  # documents of a context at most; more would only repeat the answer
 
 
@@ -290,9 +282,9 @@ def documents(context: str) -> tuple[str, ...]:
         ('Rome. It is old.', 'Oslo. It is cold.')
     """
     found = []
-    for part in _DOCUMENT.split(context):
-        titled = _TITLE.sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
-        text = tidy(_MARK.sub(" ", titled))
+    for part in _RULE["document"].split(context):
+        titled = _RULE["title"].sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
+        text = tidy(_RULE["mark"].sub(" ", titled))
         if re.search(r"\w", text):
             found.append(text)
     return tuple(found)
@@ -307,6 +299,6 @@ def tidy(text: str) -> str:
         >>> tidy("Ada ( born 1815 ) did n't , Byron 's friend did .")
         "Ada (born 1815) didn't, Byron's friend did."
     """
-    text = re.sub(r"``|''", '"', _TAG.sub(" ", text))
-    text = _SPACE_INSIDE.sub("", " ".join(text.split()))
-    return _SPACE_BEFORE.sub("", text)
+    text = re.sub(r"``|''", '"', _RULE["tag"].sub(" ", text))
+    text = _RULE["space_inside"].sub("", " ".join(text.split()))
+    return _RULE["space_before"].sub("", text)
