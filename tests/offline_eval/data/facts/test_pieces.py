@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions, load_chunks
+from knowgate.offline_eval.data.facts._blocks import TextKind
 from knowgate.offline_eval.data.facts._checks import question_fault
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
-from knowgate.offline_eval.data.facts._rows import TextKind
 from knowgate.offline_eval.data.facts._sentences import sentences_of, split_sentences
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.tables import table
