@@ -6,8 +6,10 @@ import difflib
 import math
 import operator
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
@@ -109,16 +111,9 @@ def parse_gate(text: str) -> Gate:
 
 
 # Short names, tried in turn where the report has no field of that name.
-GATE_ALIASES: Mapping[str, tuple[str, ...]] = {
-    "abstention_rate": ("left_out.abstention_rate",),
-    "false_abstention_rate": ("in_kb.false_abstention_rate",),
-    "retrieval_miss_rate": ("in_kb.retrieval_miss_rate",),
-    "n": ("replies.n", "cases"),
-    "abstained": ("replies.abstained", "left_out.abstained"),
-    "tier_1": ("replies.tier_1",),
-    "tier_2": ("replies.tier_2",),
-    "tier_3": ("replies.tier_3",),
-}
+_ALIASES: dict[str, list[str]] = tomllib.loads(
+    Path(__file__).with_name("templates").joinpath("gates.toml").read_text("utf-8")
+)
 _NAME_ONE = "name a number or a rate of report.json"
 _NAME_FIELDS = ("system_id", "name", "topic", "criterion", "id")
 _SHOWN = 8
@@ -132,7 +127,7 @@ def _look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
         InputError: the report has no such number.
     """
     first, *rest = gate.path
-    aliases = () if first in report else GATE_ALIASES.get(first, ())
+    aliases = [] if first in report else _ALIASES.get(first, [])
     paths = (*((*alias.split("."), *rest) for alias in aliases), gate.path)
     places = (_at(report, path) for path in paths)
     found = next((one for one in places if one is not _ABSENT), _ABSENT)
@@ -140,7 +135,7 @@ def _look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
         found = found["value"]
     if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):
         return found
-    names = [*_numbers(report), *GATE_ALIASES]
+    names = [*_numbers(report), *_ALIASES]
     near = difflib.get_close_matches(gate.name, names, n=3, cutoff=0.5) or [*report][:_SHOWN]
     hint = f"name one of: {', '.join(name[:60] for name in near)}" if near else _NAME_ONE
     what = f"the report has no number {gate.name[:80]!r}"

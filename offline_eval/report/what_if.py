@@ -174,18 +174,13 @@ class WhatIf:
     @property
     def point_name(self) -> str:
         """What the point to compare with is called."""
-        if self.certified:
-            return "the certified point"
-        return "the policy’s point" if self.has_point else "the starting point"
+        return _WORDS.text("point", self)
 
     @property
     def moving(self) -> dict[str, str]:
         """The thresholds that can be moved: key, and what it is called."""
-        words = {
-            "relevance": f"Follow the context from this {self.scale} on",
-            "confidence": "Otherwise answer from memory from this confidence on",
-        }
-        return {signal: text for signal, text in words.items() if len(self.stops(signal)) > 1}
+        words = _WORDS.pairs("moving", self)
+        return {signal: text for signal, text in words if len(self.stops(signal)) > 1}
 
     def stops(self, signal: str) -> list[float | None]:
         """Thresholds at which something changes, from lax to strict; None lets nothing pass."""
