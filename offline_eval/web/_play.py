@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
-from ...guard.text import passage_text
+from ...guard.text import clean_text, passage_text
 from ..run import Stored
 from ..run.table import SharedLog
 from ._pages import citation_values, match_values, new_app, page
@@ -222,10 +222,11 @@ def play_app(ground: Playground) -> FastAPI:
 
     @app.post("/save")
     async def save(case: _Case) -> Response:
+        question, answer = case.question.strip(), clean_text(case.answer).strip()
+        if not clean_text(question).strip() or not answer:
+            raise HTTPException(400, "type the question and its answer")
         async with saving:
-            await asyncio.to_thread(
-                ground.save, case.question.strip(), case.answer.strip(), case.passage
-            )
+            await asyncio.to_thread(ground.save, question, answer, case.passage)
         return JSONResponse({"saved": str(ground.questions)})
 
     return app
