@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,12 +109,9 @@ def read_questions(path: AnyPath) -> list[Placed]:
 def _holds_lines(text: str) -> bool:
     """Whether the first line is an object by itself and more follows."""
     first, _, rest = text.strip().partition("\n")
-    if not first.startswith("{") or not rest.strip():
-        return False
-    try:
-        return isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
+    with suppress(ValueError, RecursionError):
+        return bool(rest.strip()) and isinstance(json.loads(first), dict)
+    return False
 
 
 def field_name(column: str) -> str:

@@ -72,13 +72,8 @@ class WhatIfCase:
 
     def route(self, policy: Policy) -> Route:
         """Decide the case as the policy does."""
-        signals = Signals.replay(
-            policy,
-            self.relevance,
-            self.confidence,
-            self.conflict,
-            nothing_retrieved=self.nothing_retrieved,
-        )
+        measured = self.relevance, self.confidence, self.conflict
+        signals = Signals.replay(policy, *measured, nothing_retrieved=self.nothing_retrieved)
         return decide_route(policy, signals).route
 
     def replied(self, route: Route, *, stored: bool) -> Replied:

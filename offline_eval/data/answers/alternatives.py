@@ -72,6 +72,7 @@ class StatedAnswer:
         return cls(id, question, answers, window, text, shape)
 
 
+ByKind = Mapping[AnswerKind, Sequence[StatedAnswer]]
 Likeness = Callable[[str, Sequence[str]], NDArray[np.float32]]
 """The cosines of a short text with others."""
 
@@ -129,9 +130,7 @@ def plausible(
     return list(found.values())[:_PROPOSED]
 
 
-def implausible(
-    stated: StatedAnswer, of_kind: Mapping[AnswerKind, Sequence[StatedAnswer]], *, seed: int
-) -> list[Alternative]:
+def implausible(stated: StatedAnswer, of_kind: ByKind, *, seed: int) -> list[Alternative]:
     """Propose short answers of a wrong kind, in random order; may be none."""
     wrong = [one for kind in _wrong_kinds(stated.shape.kind) for one in of_kind.get(kind, ())]
     Random(f"uniknow/untrue/{seed}/{stated.id}").shuffle(wrong)  # noqa: S311

@@ -191,13 +191,11 @@ class Sample(BaseModel):
     @property
     def metrics(self) -> dict[str, float]:
         """Numbers by name; what is no finite number is left out."""
-        found = {}
         further = self.model_extra or {}
-        for name in further if self.metric_names is None else self.metric_names:
-            value = further.get(name) if name.strip() else None
-            if isinstance(value, int | float) and abs(value) < 1e300:
-                found[clean_text(name)] = float(value)
-        return found
+        names = further if self.metric_names is None else self.metric_names
+        found = {clean_text(name): further.get(name) for name in names if name.strip()}
+        numbers = {name: one for name, one in found.items() if isinstance(one, int | float)}
+        return {name: float(one) for name, one in numbers.items() if abs(one) < 1e300}
 
 
 def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str | None) -> None:
