@@ -1,4 +1,4 @@
-"""Read gates, find the numbers that they name in a report, and check them; all as a data frame."""
+"""Read gates, find the numbers that they name in a report, and check them; measures as a frame."""
 
 from __future__ import annotations
 

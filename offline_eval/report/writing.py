@@ -58,7 +58,7 @@ class ReportPaths:
     gates: tuple[Gate, ...] = ()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the measures of `report.json` as a data frame; see `Document.to_pandas`.
+        """Return the measures of `report.json` as a data frame: name, value, interval and n.
 
         Raises:
             InputError: the report was not written as JSON.
