@@ -14,6 +14,7 @@ from pydantic import ConfigDict, FiniteFloat
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.policy import Policy
+from ..data.graph.layout import UaqData
 from ..judging.labelling import Labels
 from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
@@ -307,7 +308,16 @@ def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
             for row in _spec(name, key, whole=True).read(folder):
                 if (identifier := row.text(key)) in wanted:
                     found.setdefault(identifier, row)
-    return found
+    return found | (_in_layout(folder / "questions") if (folder / "questions").is_dir() else {})
+
+
+def _in_layout(folder: Path) -> dict[str, _Row]:
+    """Questions of UAQFact, which a run holds in their own layout."""
+    data = UaqData.read(folder)
+    asked = [(one.key, one.question, [item.label for item in one.answers]) for one in data.items]
+    asked += [(one.key, one.question, [one.target]) for one in data.choices]
+    rows = ({"key": key, "question": text, "answers": told} for key, text, told in asked)
+    return {row["key"]: _Row.model_validate(row) for row in rows}
 
 
 def _names(row: _Row) -> tuple[str, ...]:
