@@ -314,10 +314,12 @@ def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
 def _in_layout(folder: Path) -> dict[str, _Row]:
     """Questions of UAQFact, which a run holds in their own layout."""
     data = UaqData.read(folder)
-    asked = [(one.key, one.question, [item.label for item in one.answers]) for one in data.items]
-    asked += [(one.key, one.question, [one.target]) for one in data.choices]
-    rows = ({"key": key, "question": text, "answers": told} for key, text, told in asked)
-    return {row["key"]: _Row.model_validate(row) for row in rows}
+    told = [(one, [item.label for item in one.answers]) for one in data.items]
+    facts = [(one, [one.target]) for one in data.choices]
+    return {
+        one.key: _Row.model_validate({"question": one.question, "answers": answers})
+        for one, answers in (*told, *facts)
+    }
 
 
 def _names(row: _Row) -> tuple[str, ...]:
