@@ -314,11 +314,12 @@ def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
 def _in_layout(folder: Path) -> dict[str, _Row]:
     """Questions of UAQFact, which a run holds in their own layout."""
     data = UaqData.read(folder)
-    told = [(one, [item.label for item in one.answers]) for one in data.items]
-    facts = [(one, [one.target]) for one in data.choices]
+    known = [(one.key, one.question, one.answers) for one in data.items]
+    told = {key: (text, [one.label for one in answers]) for key, text, answers in known}
+    told |= {one.key: (one.question, [one.target]) for one in data.choices}
     return {
-        one.key: _Row.model_validate({"question": one.question, "answers": answers})
-        for one, answers in (*told, *facts)
+        key: _Row.model_validate({"question": text, "answers": answers})
+        for key, (text, answers) in told.items()
     }
 
 
