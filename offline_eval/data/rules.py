@@ -25,7 +25,7 @@ class Rules:
     """
 
     def __init__(self, module: str, part: str) -> None:
-        self.table = table = _tables(Path(module).with_name("rules.toml"))[part]
+        self.table = table = table_beside(module, "rules.toml")[part]
         parts: dict[str, str] = table.get("parts", {})
 
         def compiled(text: str) -> re.Pattern[str]:
@@ -48,5 +48,11 @@ class Rules:
 
 
 @lru_cache
-def _tables(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text("utf-8"))
+def table_beside(module: str, name: str) -> dict[str, Any]:
+    """Read a TOML file that lies beside a module, or below its folder.
+
+    Args:
+        module: its `__file__`.
+        name: of the file.
+    """
+    return tomllib.loads(Path(module).parent.joinpath(name).read_text("utf-8"))

@@ -6,13 +6,12 @@ import difflib
 import math
 import operator
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
+from ..data.rules import table_beside
 from .tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -111,9 +110,7 @@ def parse_gate(text: str) -> Gate:
 
 
 # Short names, tried in turn where the report has no field of that name.
-_ALIASES: dict[str, list[str]] = tomllib.loads(
-    Path(__file__).with_name("templates").joinpath("gates.toml").read_text("utf-8")
-)
+_ALIASES: dict[str, list[str]] = table_beside(__file__, "templates/gates.toml")
 _NAME_ONE = "name a number or a rate of report.json"
 _NAME_FIELDS = ("system_id", "name", "topic", "criterion", "id")
 _SHOWN = 8

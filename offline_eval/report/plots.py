@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..data.rules import table_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,9 +39,7 @@ class Colour(StrEnum):
 
 _PAGE_COLOURS = {colour: f"var(--{colour.name.lower()})" for colour in Colour}
 _PAGE_COLOURS[Colour.INK] = "currentColor"
-_STYLE: dict[str, Any] = tomllib.loads(
-    Path(__file__).with_name("templates").joinpath("plots.toml").read_text("utf-8")
-)
+_STYLE = table_beside(__file__, "templates/plots.toml")
 
 
 @dataclass(frozen=True, slots=True)

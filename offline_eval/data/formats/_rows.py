@@ -18,14 +18,8 @@ from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySy
 from ..questions import QuestionRecord
 
 # Names of retrievals here, by those of logs in small letters.
-RETRIEVALS = {
-    "basic_rag": "basic_rag",
-    "direct": "direct",
-    "hyde": "hyde",
-    "hyde_rag": "hyde",
-    "long_context": "long_context",
-    "long_in_context": "long_context",
-}
+RETRIEVALS = {name: name for name in ("basic_rag", "direct", "hyde", "long_context")}
+RETRIEVALS |= {"hyde_rag": "hyde", "long_in_context": "long_context"}
 # Called with a sentence on what was left out of a file.
 OnWarning = Callable[[str], None]
 

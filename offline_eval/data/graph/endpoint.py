@@ -10,10 +10,8 @@ import contextlib
 import hashlib
 import re
 import time
-import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Self
 
@@ -37,30 +35,22 @@ from ....guard.errors import (
     optional_import,
 )
 from ....guard.read_models import CheckedSettings
+from ..rules import table_beside
 from ._building import GraphBuilder
 from .graph import (
     ALIASES,
     LABELS,
     PROPERTY_TYPE,
-    RANK,
     RDF,
-    STATEMENT_OBJECT,
-    STATEMENT_PREDICATE,
-    STATEMENT_SUBJECT,
     TYPE,
     VOCABULARIES,
+    WIKIBASE,
     WIKIBASE_PROPERTY,
     KnowledgeGraph,
 )
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-_ASKED: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-_TERMS = {
-    "statement_subject": STATEMENT_SUBJECT,
-    "statement_predicate": STATEMENT_PREDICATE,
-    "statement_object": STATEMENT_OBJECT,
-    "rank": RANK,
-}
+_ASKED = table_beside(__file__, "endpoint.toml")
 _LONGEST_WAIT = 60.0
 _JSON = "application/sparql-results+json"
 _IRI = re.compile(r"https?://[^\x00-\x20<>\"{}|^`\\]+")
@@ -346,7 +336,7 @@ def _checked(name: str) -> str:
 
 
 def _filled(text: str, **values: object) -> str:
-    return Template(text).substitute(_TERMS, **values)
+    return Template(text).substitute(values, rdf=RDF, wikibase=WIKIBASE)
 
 
 def _common_properties(client: SparqlClient, chosen: str, most: int) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ from ....guard.files import AnyPath, read_json, write_text
 from ....guard.read_models import check_model
 from ...run.grouping import grouped
 from ..fields import Filled, NamedText
+from ..rules import table_beside
 from .items import (
     LANGUAGES,
     Answer,
@@ -33,7 +33,7 @@ from .items import (
 _TASKS = (1, 2, 3)
 _HINT = "fetch the data set whole, or name fewer --tasks or --lang"
 _HINT_READING = "fetch the file again, or compare it with the published one"
-_FILES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_FILES = table_beside(__file__, "layout.toml")
 _NONE = "None"
 # What stands for the end of something that goes on; the step's question then speaks of "None".
 _NO_END = "-1"
