@@ -117,11 +117,9 @@ def test_questions_in_the_layout_of_uaqfact_are_shown(tmp_path: Path) -> None:
     row = {"row_id": f"m/question/{asked.key}", "system": "m", "key": asked.key, "response": "R"}
     run = suite_run(tmp_path / "run", "uaqfact", rows=[row])
     write_layout(small_set(), run / "questions")
-
     (record,) = index_runs([run]).runs["run"].records
-
-    assert record.question == asked.question
-    assert record.expected == " · ".join(one.label for one in asked.answers)
+    told = " · ".join(one.label for one in asked.answers)
+    assert (record.question, record.expected) == (asked.question, told)
 
 
 def damaged(run: Path, name: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data.graph._drawing import Material, met_window, unmet_window
+from knowgate.offline_eval.data.graph._drawing import AnswerSet, Material, met_window, unmet_window
 from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
 from knowgate.offline_eval.data.graph.items import QuestionType
@@ -218,18 +218,13 @@ def test_in_an_unmet_window_nothing_can_hold(spans: list[Span], seed: int, lengt
 
 
 def test_wrong_answers_are_found_where_few_values_are_of_the_right_class(tmp_path: Path) -> None:
-    label, kind = f"<{RDFS}label>", f"<{RDF}type>"
-    lines = [f'<http://e/made_in> {label} "made in" .']
+    lines = []
     for n in range(60):
-        lines += [f'<http://e/s{n}> {label} "Thing{n}x" .', f'<http://e/v{n}> {label} "Town{n}x" .']
-        lines += [f"<http://e/s{n}> <http://e/made_in> <http://e/v{n}> ."]
-        lines += [f"<http://e/v{n}> {kind} <http://e/{'harbour' if n < 5 else 'village'}> ."]
-    path = tmp_path / "made.nt"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    material = Material(load_graph(path), GenerationSettings(), Templates())
-
-    asked = material.answer_set("http://e/made_in", "http://e/s0")
-    assert asked is not None
-    found = [material.wrong_answers(asked, "http://e/v0", 3, Random(n)) for n in range(100)]
-
+        kind = "harbour" if n < 5 else "village"
+        lines += [f'<{_E}s{n}> <{RDFS}label> "Thing{n}x"', f'<{_E}v{n}> <{RDFS}label> "Town{n}x"']
+        lines += [f"<{_E}s{n}> <{_E}made> <{_E}v{n}>", f"<{_E}v{n}> <{RDF}type> <{_E}{kind}>"]
+    (tmp_path / "made.nt").write_text(" .\n".join([*lines, ""]), encoding="utf-8")
+    material = Material(load_graph(tmp_path / "made.nt"), GenerationSettings(), Templates())
+    asked = AnswerSet(f"{_E}made", f"{_E}s0", (f"{_E}v0",))
+    found = [material.wrong_answers(asked, f"{_E}v0", 3, Random(n)) for n in range(100)]
     assert sum(one is not None for one in found) > 60
