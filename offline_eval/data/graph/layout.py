@@ -16,7 +16,7 @@ from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_json, write_text
 from ....guard.read_models import check_model
 from ...run.grouping import grouped
-from ..fields import Filled, NamedText
+from ..fields import Filled, NamedText, without_nulls
 from ..rules import table_beside
 from .items import (
     LANGUAGES,
@@ -220,7 +220,8 @@ def _rows(path: Path, model: type[RowModel], **known: object) -> list[tuple[str,
     found = []
     for number, value in enumerate(values, start=1):
         where = f"{path}: item {number}"
-        given = {**value, **known} if isinstance(value, dict) else value
+        told = without_nulls(value, kept=("id",))
+        given = {**told, **known} if isinstance(told, dict) else told
         found.append((where, check_model(model, given, where=where, hint=_HINT_READING)))
     return found
 

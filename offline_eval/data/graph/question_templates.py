@@ -10,7 +10,6 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal, Self
@@ -30,7 +29,7 @@ from ....guard.errors import InputError
 from ....guard.files import AnyPath, file_sha256, read_text
 from ....guard.prompts import Prompt
 from ....guard.read_models import check_model
-from ..rules import Rules
+from ..rules import Rules, table_beside
 from .graph import Kind
 
 _RULES = Rules(__file__, "question_templates")
@@ -120,9 +119,8 @@ class Templates:
         self._asks_by_class: dict[tuple[str, str], str] = {}
         self._time_choices: dict[str, TimeChoice] = {}
         self.sha256: dict[str, str] = {}
-        folder = resources.files(f"{__package__}.templates")
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
-            self._add(tomllib.loads(folder.joinpath(name).read_text("utf-8")), name)
+            self._add(table_beside(__file__, f"templates/{name}"), name)
         for file in files:
             where = os.fspath(file)
             try:
