@@ -184,7 +184,7 @@ class QuestionRecord:
         return found
 
 
-class _Unanswered(BaseModel):
+class _Line(BaseModel):
     """A question as it stands in a file."""
 
     id: Numbered | None = Field(None, validation_alias=AliasChoices(*ID_FIELDS))
@@ -201,10 +201,6 @@ class _Unanswered(BaseModel):
         return without_nulls(value)
 
 
-class _Line(_Unanswered):
-    answer: Said
-
-
 def _records(
     path: AnyPath, prefix: str, *, need_answer: bool, hint: str = _HINT
 ) -> list[QuestionRecord]:
@@ -217,7 +213,9 @@ def _records(
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        line = check_model(_Line if need_answer else _Unanswered, value, where=where, hint=hint)
+        line = check_model(_Line, value, where=where, hint=hint)
+        if need_answer and line.answer is None:
+            raise InputError("field 'answer' is missing", where=where, hint=hint)
         record = QuestionRecord(
             question_id=line.id or default_id,
             question=line.question,
