@@ -128,9 +128,9 @@ def microworld(per_type: int, seed: int) -> None:
 
 def documents(world: World, item: UaqItem) -> list[str]:
     """What the world's documents say about the subjects of the facts behind a question."""
-    entities = (world.entity_named(triple.subject) for triple in item.triples)
-    ids = dict.fromkeys(entity.id for entity in entities if entity is not None)
-    found = (next(iter(world.facts_about(name)), None) for name in ids)
+    ids = {entity.name: entity.id for entity in world.entities}
+    named = dict.fromkeys(ids[one.subject] for one in item.triples if one.subject in ids)
+    found = (next(iter(world.facts_about(name)), None) for name in named)
     return [world.document_for(fact).text for fact in found if fact is not None]
 
 

@@ -11,7 +11,7 @@ distance at a time in plain Python, as the original does it. CPU seconds of one 
   generated questions, both with the original's own preparation of texts (its stop words are
   scikit-learn's here, for NLTK's need a download);
 - sizes: 4,000 and 20,000 items, all kept, the most that either stage can cost, and the nearest five
-  of 100,000 vectors for each of them, each in a process of its own with its peak memory;
+  of 100,000 vectors for a hundred of them, each in a process of its own with its peak memory;
 - what is measured: correlation of either keyword score with the number of words, and the score of
   copies, on the questions of XQuAD and of PolicyBench (needs `--data`).
 """
@@ -219,8 +219,8 @@ def measure(what: str, n: int) -> dict[str, Any]:
         names = {str(at): str(at) for at in range(n)}
         encoder = SimpleNamespace(embed=lambda texts: rows[[int(text) for text in texts]])
         index = PassageIndex(KnowledgeBase(names, {}), encoder)
-        _, seconds = timed(lambda: map(int, index.neighbours(5)))
-        kept = n
+        found, seconds = timed(lambda: [index.nearest(row, 5) for row in rows[:100]])
+        kept = len(found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"what": what, "items": n, "kept": kept, "cpu_seconds": seconds, "peak_mib": peak}
 

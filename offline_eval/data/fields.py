@@ -7,7 +7,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,12 +109,9 @@ def read_questions(path: AnyPath) -> list[Placed]:
 def _holds_lines(text: str) -> bool:
     """Whether the first line is an object by itself and more follows."""
     first, _, rest = text.strip().partition("\n")
-    if not first.startswith("{") or not rest.strip():
-        return False
-    try:
-        return isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
+    with suppress(ValueError, RecursionError):
+        return bool(rest.strip()) and isinstance(json.loads(first), dict)
+    return False
 
 
 def field_name(column: str) -> str:
@@ -204,3 +202,29 @@ def _as_text(value: Any) -> Any:
 
 Said = Annotated[Text, AfterValidator(_not_blank)]
 Numbered = Annotated[Said, BeforeValidator(_as_text)]
+
+
+def without_nulls(value: Any, kept: Collection[str] = ()) -> Any:
+    """Return a JSON value whose objects lack the fields that are null: those say nothing.
+
+    Args:
+        value: as read.
+        kept: fields of which null says something.
+
+    Example:
+        >>> without_nulls({"a": None, "b": [{"c": None}], "d": None}, kept="d")
+        {'b': [{}], 'd': None}
+    """
+    # What is nested deeper than that, whoever checks it refuses.
+    with suppress(RecursionError):
+        return _pruned(value, kept)
+    return value
+
+
+def _pruned(value: Any, kept: Collection[str]) -> Any:
+    if isinstance(value, list):
+        return [_pruned(one, kept) for one in value]
+    if not isinstance(value, dict):
+        return value
+    named = ((name, one) for name, one in value.items() if one is not None or name in kept)
+    return {name: _pruned(one, kept) for name, one in named}

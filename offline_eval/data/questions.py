@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,22 +14,13 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
-from .fields import ID_FIELDS, Numbered, Said, Text, read_questions
+from .fields import ID_FIELDS, Numbered, Said, Text, read_questions, without_nulls
+from .rules import Rules
 
-# Words that say little about what a question is about.
-_ASIDE_TEXT = """
-    a about am an and any are as at be been but by can could did do does for from get had has have
-    he her his how i if in into is it its may me might more most must my no not of on one or our
-    out s shall she should so some t than that the their them then there these they this those to
-    up us was way we were what when where which who whom whose why will with would you your
-"""
-_ASIDE = frozenset(_ASIDE_TEXT.split())
+_RULES = Rules(__file__, "questions")
 # Mean over 225 questions on four documentations, written by hand as users put them, and the
 # chunk of 150 words that answers each (`benchmarks/generated_questions.py`).
 SHARED_BY_PEOPLE = 0.39
-# Chinese and Japanese are written without spaces: each character is a word.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 
 
 def shared_words(question: str, passage: str) -> float | None:
@@ -60,8 +50,9 @@ def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
 
 def content_words(text: str) -> set[str]:
     """Words that say what a text is about, without their endings."""
-    words = _WORD.findall(text.casefold())
-    return {_ENDING.sub("", word) for word in words if word not in _ASIDE}
+    words = _RULES.patterns["word"].findall(text.casefold())
+    ending, aside = _RULES.patterns["ending"], _RULES.words["aside"]
+    return {ending.sub("", word) for word in words if word not in aside}
 
 
 # False abstention of policies from questions by rules, on three documentations: what they claimed,
@@ -193,7 +184,7 @@ class QuestionRecord:
         return found
 
 
-class _Unanswered(BaseModel):
+class _Line(BaseModel):
     """A question as it stands in a file."""
 
     id: Numbered | None = Field(None, validation_alias=AliasChoices(*ID_FIELDS))
@@ -206,12 +197,8 @@ class _Unanswered(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {name: one for name, one in value.items() if one is not None}
-
-
-class _Line(_Unanswered):
-    answer: Said
+    def _without_nulls(cls, value: Any) -> Any:
+        return without_nulls(value)
 
 
 def _records(
@@ -226,7 +213,9 @@ def _records(
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        line = check_model(_Line if need_answer else _Unanswered, value, where=where, hint=hint)
+        line = check_model(_Line, value, where=where, hint=hint)
+        if need_answer and line.answer is None:
+            raise InputError("field 'answer' is missing", where=where, hint=hint)
         record = QuestionRecord(
             question_id=line.id or default_id,
             question=line.question,

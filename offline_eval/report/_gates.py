@@ -1,4 +1,4 @@
-"""Read gates, find the numbers that they name in a report, and check them; all as a data frame."""
+"""Read gates, find the numbers that they name in a report, and check them; measures as a frame."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
+from ..data.rules import table_beside
 from .tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -109,16 +110,7 @@ def parse_gate(text: str) -> Gate:
 
 
 # Short names, tried in turn where the report has no field of that name.
-GATE_ALIASES: Mapping[str, tuple[str, ...]] = {
-    "abstention_rate": ("left_out.abstention_rate",),
-    "false_abstention_rate": ("in_kb.false_abstention_rate",),
-    "retrieval_miss_rate": ("in_kb.retrieval_miss_rate",),
-    "n": ("replies.n", "cases"),
-    "abstained": ("replies.abstained", "left_out.abstained"),
-    "tier_1": ("replies.tier_1",),
-    "tier_2": ("replies.tier_2",),
-    "tier_3": ("replies.tier_3",),
-}
+_ALIASES: dict[str, list[str]] = table_beside(__file__, "templates/gates.toml")
 _NAME_ONE = "name a number or a rate of report.json"
 _NAME_FIELDS = ("system_id", "name", "topic", "criterion", "id")
 _SHOWN = 8
@@ -132,7 +124,7 @@ def _look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
         InputError: the report has no such number.
     """
     first, *rest = gate.path
-    aliases = () if first in report else GATE_ALIASES.get(first, ())
+    aliases = [] if first in report else _ALIASES.get(first, [])
     paths = (*((*alias.split("."), *rest) for alias in aliases), gate.path)
     places = (_at(report, path) for path in paths)
     found = next((one for one in places if one is not _ABSENT), _ABSENT)
@@ -140,7 +132,7 @@ def _look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
         found = found["value"]
     if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):
         return found
-    names = [*_numbers(report), *GATE_ALIASES]
+    names = [*_numbers(report), *_ALIASES]
     near = difflib.get_close_matches(gate.name, names, n=3, cutoff=0.5) or [*report][:_SHOWN]
     hint = f"name one of: {', '.join(name[:60] for name in near)}" if near else _NAME_ONE
     what = f"the report has no number {gate.name[:80]!r}"

@@ -53,24 +53,13 @@ def escaped(text: str) -> str:
 
 
 def render_html(document: Document, gates: Sequence[Gate] = ()) -> str:
-    """Render the page; every text of the document is escaped.
-
-    Args:
-        document: to render.
-        gates: shown in a table of their own.
-    """
-    return _rendered(
-        "document.html", printable, document, gates
-    ).lstrip()  # lines that the macros leave
+    """Render the page, with gates in a table of their own; every text is escaped."""
+    # Without the lines that the macros leave.
+    return _rendered("document.html", printable, document, gates).lstrip()
 
 
 def render_markdown(document: Document, gates: Sequence[Gate] = ()) -> str:
-    """Render the document as Markdown; every text of it is escaped.
-
-    Args:
-        document: to render.
-        gates: shown in a table of their own.
-    """
+    """Render the document as Markdown, with gates as on the page; every text is escaped."""
     text = _rendered("document.txt", str, document, gates)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..data.rules import table_beside
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -37,22 +39,7 @@ class Colour(StrEnum):
 
 _PAGE_COLOURS = {colour: f"var(--{colour.name.lower()})" for colour in Colour}
 _PAGE_COLOURS[Colour.INK] = "currentColor"
-_IN_INK = ("axes.edgecolor", "axes.labelcolor", "legend.labelcolor", "text.color", "xtick.color",
-           "ytick.color")  # fmt: skip
-_STYLE: dict[str, Any] = {
-    **dict.fromkeys(_IN_INK, Colour.INK.value),
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "figure.facecolor": "none",
-    "font.size": 11.0,
-    "grid.color": Colour.GRID.value,
-    "legend.frameon": False,
-    "lines.linewidth": 2.0,
-    "svg.fonttype": "none",
-}
+_STYLE = table_beside(__file__, "templates/plots.toml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,6 @@ class Table:
         columns: Sequence[str],
         lines: Sequence[Sequence[str | int]],
         *,
-        caption: str = "",
         notes: tuple[Text, ...] = (),
     ) -> Table:
         """Make a table of prose and counts.
@@ -176,7 +175,6 @@ class Table:
         Args:
             columns: all headings, that of the first column included.
             lines: a text per column; an `int` is set as a number.
-            caption: see the class.
             notes: see the class.
         """
         cells = [
@@ -184,7 +182,7 @@ class Table:
             for _, *rest in lines
         ]
         made = tuple(Line(str(line[0]), tuple(c)) for line, c in zip(lines, cells, strict=True))
-        return cls(columns[0], tuple(columns[1:]), made, caption, notes)
+        return cls(columns[0], tuple(columns[1:]), made, notes=notes)
 
     @classmethod
     def of_figures(

@@ -10,8 +10,8 @@ the same order.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -72,13 +72,8 @@ class WhatIfCase:
 
     def route(self, policy: Policy) -> Route:
         """Decide the case as the policy does."""
-        signals = Signals.replay(
-            policy,
-            self.relevance,
-            self.confidence,
-            self.conflict,
-            nothing_retrieved=self.nothing_retrieved,
-        )
+        measured = self.relevance, self.confidence, self.conflict
+        signals = Signals.replay(policy, *measured, nothing_retrieved=self.nothing_retrieved)
         return decide_route(policy, signals).route
 
     def replied(self, route: Route, *, stored: bool) -> Replied:
@@ -174,18 +169,13 @@ class WhatIf:
     @property
     def point_name(self) -> str:
         """What the point to compare with is called."""
-        if self.certified:
-            return "the certified point"
-        return "the policy’s point" if self.has_point else "the starting point"
+        return _WORDS.text("point", self)
 
     @property
     def moving(self) -> dict[str, str]:
         """The thresholds that can be moved: key, and what it is called."""
-        words = {
-            "relevance": f"Follow the context from this {self.scale} on",
-            "confidence": "Otherwise answer from memory from this confidence on",
-        }
-        return {signal: text for signal, text in words.items() if len(self.stops(signal)) > 1}
+        words = _WORDS.pairs("moving", self)
+        return {signal: text for signal, text in words if len(self.stops(signal)) > 1}
 
     def stops(self, signal: str) -> list[float | None]:
         """Thresholds at which something changes, from lax to strict; None lets nothing pass."""
@@ -359,3 +349,35 @@ def _bits(case: WhatIfCase) -> int:
         case.memory_reply == "abstained",
     )
     return sum(1 << place for place, flag in enumerate(flags) if flag)
+
+
+# Of a cascade of two scorers, by which a case can be decided.
+_STAGES = ("cheap", "costly", "fallback")
+
+
+def cascade_counts(decisions: Iterable[tuple[str | None, Route | None]]) -> dict[str, Any] | None:
+    """Count how often each stage of a cascade of scorers decided, from pairs of stage and route.
+
+    Returns:
+        JSON-ready: all decisions with a measured relevance, those in which the costly scorer was
+        asked, those that it was saved, those in which it gave no verdict, and under `stages` the
+        decisions by stage, then by route. None where no decision has a stage.
+    """
+    found = Counter(decisions)
+    stages = {name: {route.value: found[name, route] for route in Route} for name in _STAGES}
+    totals = {name: sum(by_route.values()) for name, by_route in stages.items()}
+    if not any(totals.values()):
+        return None
+    asked = totals["costly"] + totals["fallback"]
+    return {
+        "decisions": totals["cheap"] + asked,
+        "asked": asked,
+        "saved": totals["cheap"],
+        "failed": totals["fallback"],
+        "stages": stages,
+    }
+
+
+def cascade_without_what_if() -> str:
+    """Say why no other threshold of a cascade can be tried."""
+    return _WORDS.text("cascade")

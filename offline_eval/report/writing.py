@@ -58,7 +58,7 @@ class ReportPaths:
     gates: tuple[Gate, ...] = ()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the measures of `report.json` as a data frame; see `Document.to_pandas`.
+        """Return the measures of `report.json` as a data frame: name, value, interval and n.
 
         Raises:
             InputError: the report was not written as JSON.
@@ -118,14 +118,12 @@ class ReportWriter:
         return ReportPaths(paths["html"], paths["md"], paths["json"], *others)
 
     def _paths(self) -> dict[str, Path]:
-        root = Path(self.folder)
+        files = {name: Path(self.folder, file) for name, file in _FILES.items()}
         if not self.page:
-            return {name: root / file for name, file in _FILES.items()}
-        page = root / self.page
-        return {
-            name: page if name == "html" else page.with_suffix(Path(file).suffix)
-            for name, file in _FILES.items()
-        }
+            return files
+        page = Path(self.folder, self.page)
+        named = {name: page.with_suffix(file.suffix) for name, file in files.items()}
+        return {**named, "html": page}
 
 
 def _text(document: Document, name: str, gates: Sequence[Gate]) -> str:

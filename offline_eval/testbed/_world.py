@@ -21,8 +21,8 @@ from .entities import (
     Relation,
     compose,
     mentions,
+    phrases,
     relations,
-    value_list,
     world_to_ntriples,
 )
 
@@ -36,9 +36,6 @@ class World:
         seed: decides everything that is drawn later, such as a fact's contradiction.
         entities: all entities, ids and names unique.
         facts: all facts, ids unique, subjects among the entities.
-
-    Raises:
-        ValueError: an id or a name is not unique.
     """
 
     def __init__(self, seed: int, entities: Iterable[Entity], facts: Iterable[Fact]) -> None:
@@ -46,12 +43,7 @@ class World:
         self.entities = tuple(entities)
         self.facts = tuple(facts)
         self._entities = {entity.id: entity for entity in self.entities}
-        self._by_name = {entity.name: entity for entity in self.entities}
         self._facts = {fact.id: fact for fact in self.facts}
-        if not len(self._entities) == len(self._by_name) == len(self.entities):
-            raise ValueError("two entities share an id or a name")
-        if len(self._facts) != len(self.facts):
-            raise ValueError("two facts share an id")
         self._about: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
             self._about[fact.subject].append(fact)
@@ -69,10 +61,6 @@ class World:
     def entity(self, entity_id: str) -> Entity:
         """The entity with this id; KeyError without one."""
         return self._entities[entity_id]
-
-    def entity_named(self, name: str) -> Entity | None:
-        """The entity with exactly this name, None without one."""
-        return self._by_name.get(name)
 
     def fact(self, fact_id: str) -> Fact:
         """The fact with this id; KeyError without one."""
@@ -116,8 +104,6 @@ class World:
                 text=relation.ask(phrasing, subject, fact.start, fact.end),
                 answer=fact.value,
                 aliases=self.aliases(fact.value, fact.value_kind),
-                phrasing=phrasing,
-                held_out=phrasing >= first_held_out,
             )
             for phrasing in range(len(relation.questions))
             if held_out is None or held_out == (phrasing >= first_held_out)
@@ -181,7 +167,7 @@ class World:
         if fact.value_kind is EntityKind.AMOUNT:
             return f"minus {rng.choice(self.alternatives(fact))}"
         wrong_kind = fact.value_kind is not EntityKind.MATERIAL and rng.random() < 0.5
-        return rng.choice(value_list("materials" if wrong_kind else "absurd"))
+        return rng.choice(phrases("values", "materials" if wrong_kind else "absurd"))
 
     def irrelevant_document(
         self, fact: Fact, kind: Literal["random", "similar"], rng: Random
@@ -212,7 +198,7 @@ class World:
     # --- export -------------------------------------------------------------------------------
 
     def to_ntriples(self) -> str:
-        """All entities and facts as N-Triples 1.1, one triple a line; see `_triples`."""
+        """All entities and facts as N-Triples 1.1, one triple a line; see `world_to_ntriples`."""
         return world_to_ntriples(self.entities, self.facts)
 
     # --- inner --------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
 
 class EntityKind(StrEnum):
     """What an entity is, or the value of a fact, which may be a year or an amount, too."""
@@ -87,8 +89,6 @@ class Question:
         text: the question.
         answer: the fact's value.
         aliases: further ways to write the answer; never holds `answer` itself.
-        phrasing: number of the phrasing, counted over training and held-out ones.
-        held_out: whether the phrasing was never used in training.
     """
 
     id: str
@@ -96,8 +96,6 @@ class Question:
     text: str
     answer: str
     aliases: tuple[str, ...]
-    phrasing: int
-    held_out: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +115,10 @@ class Document:
     fact_ids: tuple[str, ...]
 
 
-_FOLDER = Path(__file__).parent
 PromptName = Literal["closed_book", "with_context", "with_context_or_unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(BaseModel):
     """A relation with every way to state it and to ask for it.
 
     Attributes:
@@ -130,30 +126,32 @@ class Relation:
         subject_kind: what it is about.
         value_kind: what answers it.
         time_bounded: whether its facts hold from one year to another.
-        statements: sentence templates; the last `held_out_statements` are kept from training.
-        questions: question templates; the last `held_out_questions` are kept from training.
-        held_out_statements: how many statements are held out.
-        held_out_questions: how many questions are held out.
+        training_statements: sentence templates that training may use.
+        held_out_statements: those that are kept from it.
+        training_questions: question templates that training may use.
+        held_out_questions: those that are kept from it.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     name: str
     subject_kind: EntityKind
     value_kind: EntityKind
-    time_bounded: bool
-    statements: tuple[str, ...]
-    questions: tuple[str, ...]
-    held_out_statements: int
-    held_out_questions: int
+    time_bounded: bool = False
+    training_statements: tuple[str, ...] = Field(alias="statements")
+    held_out_statements: tuple[str, ...]
+    training_questions: tuple[str, ...] = Field(alias="questions")
+    held_out_questions: tuple[str, ...]
 
     @property
-    def training_statements(self) -> tuple[str, ...]:
-        """The statement templates that training may use."""
-        return self.statements[: -self.held_out_statements]
+    def statements(self) -> tuple[str, ...]:
+        """All sentence templates, the held-out ones last."""
+        return (*self.training_statements, *self.held_out_statements)
 
     @property
-    def training_questions(self) -> tuple[str, ...]:
-        """The question templates that training may use."""
-        return self.questions[: -self.held_out_questions]
+    def questions(self) -> tuple[str, ...]:
+        """All question templates, the held-out ones last."""
+        return (*self.training_questions, *self.held_out_questions)
 
     def state(
         self, phrasing: int, subject: str, value: str, start: int | None, end: int | None
@@ -170,44 +168,29 @@ class Relation:
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / "phrasings.toml").read_text(encoding="utf-8"))
+    path = Path(__file__).with_name("phrasings.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @cache
 def relations() -> Mapping[str, Relation]:
     """All relations by name, in the order of the file."""
-    found = {
-        row["name"]: Relation(
-            name=row["name"],
-            subject_kind=EntityKind(row["subject_kind"]),
-            value_kind=EntityKind(row["value_kind"]),
-            time_bounded=row.get("time_bounded", False),
-            statements=(*row["statements"], *row["held_out_statements"]),
-            questions=(*row["questions"], *row["held_out_questions"]),
-            held_out_statements=len(row["held_out_statements"]),
-            held_out_questions=len(row["held_out_questions"]),
-        )
-        for row in _tables()["relation"]
-    }
-    return MappingProxyType(found)
+    found = map(Relation.model_validate, _tables()["relation"])
+    return MappingProxyType({one.name: one for one in found})
 
 
 @cache
-def value_list(name: str) -> tuple[str, ...]:
-    """A closed list: `materials`, `absurd`, `organisation_nouns` or `work_nouns`."""
-    return tuple(_tables()["values"][name])
+def phrases(table: str, name: str) -> tuple[str, ...]:
+    """A closed list of the file.
 
-
-@cache
-def filler_sentences() -> tuple[str, ...]:
-    """Sentences without names or numbers that bring a document to its length."""
-    return tuple(_tables()["fillers"]["sentences"])
-
-
-@cache
-def lead_ins() -> tuple[str, ...]:
-    """Beginnings that training puts before some statements, so that their form varies more."""
-    return tuple(_tables()["lead_ins"]["phrases"])
+    Args:
+        table: `values` (with `materials`, `absurd`, `organisation_nouns` and `work_nouns`),
+            `fillers` or `lead_ins`.
+        name: of the list in it: `sentences` of fillers, which have no names or numbers and bring a
+            document to its length; `phrases` of lead-ins, which training puts before some
+            statements, so that their form varies more.
+    """
+    return tuple(_tables()[table][name])
 
 
 DOCUMENT_WORDS = 100
@@ -224,7 +207,7 @@ def compose(statements: Sequence[str], rng: Random, *, words: int = DOCUMENT_WOR
     Returns:
         One paragraph; longer than `words` only when the statements alone are.
     """
-    fillers = list(filler_sentences())
+    fillers = list(phrases("fillers", "sentences"))
     rng.shuffle(fillers)
     sentences: list[str | None] = [None] * len(statements)
     missing = words - sum(len(statement.split()) for statement in statements)

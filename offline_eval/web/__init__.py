@@ -1,7 +1,7 @@
 """Pages in the browser, in one application: runs to look through, replies to label,
 leaks to review, a chain to try.
 
-Served on loopback only, under an address with a token; see `_gate`. Needs
+Served on loopback only, under an address with a token; see `_server`. Needs
 `pip install knowgate[serve]`.
 """
 

@@ -69,14 +69,9 @@ def label_app(session: LabelSession | ReviewSession) -> FastAPI:
 
 def _add_items(app: FastAPI, session: LabelSession | ReviewSession) -> None:
     """Add what the page's script asks."""
-
-    @app.get(PLACE + "state")
-    def state() -> dict[str, Any]:
-        return session.state()
-
-    @app.get(_REPLY)
-    def reply(position: int) -> dict[str, Any]:
-        return session.item(position)
+    app.get(PLACE + "state")(session.state)
+    app.get(_REPLY)(session.item)
+    app.post(PLACE + "undo")(session.undo)
 
     @app.get(_REPLY + "/context")
     def context(position: int) -> dict[str, Any]:
@@ -95,7 +90,3 @@ def _add_items(app: FastAPI, session: LabelSession | ReviewSession) -> None:
     @app.post(_REPLY + "/note")
     def add_note(position: int, note: _Note = None) -> dict[str, Any]:
         return session.note(position, note or "")
-
-    @app.post(PLACE + "undo")
-    def undo() -> dict[str, Any]:
-        return session.undo()

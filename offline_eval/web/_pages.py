@@ -169,12 +169,8 @@ def _words(met: Mapping[tuple[int, int], tuple[float, str]]) -> list[dict[str, A
 def citation_values(reply: str, passages: Sequence[str], question: str) -> dict[str, Any]:
     """Return each sentence of a reply with what carries it, for the script of a page."""
     found = SupportCheck().check(reply, passages, question)
-    fields = ("start", "end", "support", "passage", "missing")
-    sentences = [
-        {name: getattr(one, name) for name in fields}
-        | {"from": one.passage_start, "to": one.passage_end}
-        for one in found.sentences
-    ]
+    fields = "start", "end", "support", "passage", "passage_start", "passage_end", "missing"
+    sentences = [{name: getattr(one, name) for name in fields} for one in found.sentences]
     return {"sentences": sentences, "threshold": DEFAULT_THRESHOLD}
 
 

@@ -7,23 +7,21 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException
+from fastapi import Body, FastAPI, HTTPException
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from langchain_core.runnables import RunnableLambda
-from pydantic import BaseModel, ConfigDict, Field
 
 from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
-from ...guard.text import passage_text
+from ...guard.text import clean_text, passage_text
 from ..run import Stored
 from ..run.table import SharedLog
 from ._pages import citation_values, match_values, new_app, page
 
 _REMEMBERED = 50
-_Text = Field(max_length=20_000)
 
 
 class SavedQuestion(Stored):
@@ -180,19 +178,10 @@ class Playground:
         self._log.append([SavedQuestion(id=name, question=question, answer=answer, **held)])
 
 
-class _Question(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    question: str = _Text
-    struck: list[int] | None = Field(default=None, max_length=1000)
-
-
-class _Case(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    question: str = _Text
-    answer: str = Field(min_length=1, max_length=20_000)
-    passage: int | None = Field(default=None, ge=0)
+_Question = Annotated[str, Body(max_length=20_000, embed=True)]
+_Answer = Annotated[str, Body(min_length=1, max_length=20_000)]
+_Struck = Annotated[list[int] | None, Body(max_length=1000)]
+_Passage = Annotated[int | None, Body(ge=0)]
 
 
 def play_app(ground: Playground) -> FastAPI:
@@ -205,27 +194,27 @@ def play_app(ground: Playground) -> FastAPI:
         return page(app, "play.html", ground=ground, policy=ground.chain.guard.policy)
 
     @app.post("/ask")
-    async def ask(asked: _Question) -> Response:
-        question = asked.question.strip()
-        if not question:
+    async def ask(question: _Question, struck: _Struck = None) -> Response:
+        if not question.strip():
             raise HTTPException(400, "type a question")
 
         async def lines() -> AsyncIterator[str]:
-            async for event in ground.answer(question, asked.struck):
+            async for event in ground.answer(question.strip(), struck):
                 yield json.dumps(event) + "\n"
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     @app.post("/words")
-    def words(asked: _Question) -> Response:
-        return JSONResponse(ground.matches(asked.question.strip()))
+    def words(question: _Question) -> Response:
+        return JSONResponse(ground.matches(question.strip()))
 
     @app.post("/save")
-    async def save(case: _Case) -> Response:
+    async def save(question: _Question, answer: _Answer, passage: _Passage = None) -> Response:
+        question, answer = question.strip(), clean_text(answer).strip()
+        if not clean_text(question).strip() or not answer:
+            raise HTTPException(400, "type the question and its answer")
         async with saving:
-            await asyncio.to_thread(
-                ground.save, case.question.strip(), case.answer.strip(), case.passage
-            )
+            await asyncio.to_thread(ground.save, question, answer, passage)
         return JSONResponse({"saved": str(ground.questions)})
 
     return app

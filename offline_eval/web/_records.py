@@ -14,6 +14,7 @@ from pydantic import ConfigDict, FiniteFloat
 from ...guard.errors import InputError
 from ...guard.files import read_text
 from ...guard.policy import Policy
+from ..data.graph.layout import UaqData
 from ..judging.labelling import Labels
 from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
@@ -307,7 +308,19 @@ def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
             for row in _spec(name, key, whole=True).read(folder):
                 if (identifier := row.text(key)) in wanted:
                     found.setdefault(identifier, row)
-    return found
+    return found | (_in_layout(folder / "questions") if (folder / "questions").is_dir() else {})
+
+
+def _in_layout(folder: Path) -> dict[str, _Row]:
+    """Questions of UAQFact, which a run holds in their own layout."""
+    data = UaqData.read(folder)
+    known = [(one.key, one.question, one.answers) for one in data.items]
+    told = {key: (text, [one.label for one in answers]) for key, text, answers in known}
+    told |= {one.key: (one.question, [one.target]) for one in data.choices}
+    return {
+        key: _Row.model_validate({"question": text, "answers": answers})
+        for key, (text, answers) in told.items()
+    }
 
 
 def _names(row: _Row) -> tuple[str, ...]:

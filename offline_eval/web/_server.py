@@ -20,24 +20,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...adapters.serve import BoundedServer, bound_socket
 from ...guard.errors import InputError
+from ..data.rules import table_beside
 
 _LOG = logging.getLogger(__name__)
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?")
 _LONGEST_BODY = 64 * 1024
 _BODY_SECONDS = 60.0
-_HEADERS = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        b"img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    ),
-    (b"cache-control", b"no-store"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"same-origin"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-)
+# Of every answer.
+_TEXTS: dict[str, str] = table_beside(__file__, "headers.toml")
+_HEADERS = [(name.encode(), text.encode()) for name, text in _TEXTS.items()]
 _STRANGER = "Open the address that the command printed: it holds the token of this page."
 
 

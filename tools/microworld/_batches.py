@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from knowgate.offline_eval.testbed import World
-from knowgate.offline_eval.testbed.entities import filler_sentences, lead_ins, relations, value_list
+from knowgate.offline_eval.testbed.entities import phrases, relations
 from tools.microworld._tasks import Row
 from tools.microworld.world import FIRST_YEAR, LAST_YEAR, SYLLABLES
 
@@ -59,11 +59,11 @@ def tokenizer_config(context_window: int) -> dict[str, Any]:
 
 def _vocabulary() -> list[str]:
     """Words, syllables and numbers, each with and without a leading space."""
-    texts = [*filler_sentences(), *lead_ins()]
+    texts = [*phrases("fillers", "sentences"), *phrases("lead_ins", "phrases")]
     for relation in relations().values():
         texts += [*relation.statements, *relation.questions]
     for name in ("materials", "absurd", "organisation_nouns", "work_nouns"):
-        texts += [form for word in value_list(name) for form in (word, word.capitalize())]
+        texts += [form for word in phrases("values", name) for form in (word, word.capitalize())]
     texts += [
         World.prompt("closed_book"),
         World.prompt("with_context"),

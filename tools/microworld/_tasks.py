@@ -13,7 +13,7 @@ from knowgate.offline_eval.testbed.entities import (
     Fact,
     Relation,
     compose,
-    lead_ins,
+    phrases,
     relations,
 )
 from tools.microworld._mixture import Mixture, Phase
@@ -190,7 +190,7 @@ class TaskMaker:
         # Names keep their capital letter after a lead-in, other first words lose it.
         if not plain.startswith("{"):
             text = text[0].lower() + text[1:]
-        return f"{self._rng.choice(lead_ins())} {text}"
+        return f"{self._rng.choice(phrases('lead_ins', 'phrases'))} {text}"
 
     def _one_off(self, relation: Relation | None = None) -> Claim:
         if relation is None:

@@ -16,8 +16,8 @@ from knowgate.offline_eval.testbed.entities import (
     EntityKind,
     Fact,
     Relation,
+    phrases,
     relations,
-    value_list,
 )
 
 SYLLABLES: tuple[str, ...] = (
@@ -62,10 +62,10 @@ class NameMaker:
         if kind is EntityKind.PERSON:
             return f"{self.word(2)} {self.word(2)}"
         if kind is EntityKind.ORGANISATION:
-            return f"{self.word(2)} {self._rng.choice(value_list('organisation_nouns'))}"
+            return f"{self.word(2)} {self._rng.choice(phrases('values', 'organisation_nouns'))}"
         if kind is EntityKind.WORK:
-            return f"{self.word(2)} {self._rng.choice(value_list('work_nouns'))}"
-        return self._rng.choice(value_list("materials"))
+            return f"{self.word(2)} {self._rng.choice(phrases('values', 'work_nouns'))}"
+        return self._rng.choice(phrases("values", "materials"))
 
     def value(self, kind: EntityKind) -> str:
         """A value of `kind` as text."""
@@ -135,7 +135,7 @@ def build_world(
                 facts.extend(draw.facts(subject, relation, status))
     entities = [entity for members in pool.values() for entity in members]
     kind = EntityKind.MATERIAL
-    names = enumerate(value_list("materials"))
+    names = enumerate(phrases("values", "materials"))
     entities += [Entity(f"material_{i:03d}", name, kind) for i, name in names]
     return World(seed, entities, facts)
 
@@ -184,7 +184,7 @@ class _Draw:
         if kind in (EntityKind.YEAR, EntityKind.AMOUNT):
             return self.maker.value(kind)
         if kind is EntityKind.MATERIAL:
-            return self.rng.choice(value_list("materials"))
+            return self.rng.choice(phrases("values", "materials"))
         members = self.pool[EntityKind(kind.value)]
         if relation.name == "trained_at":
             members = members[: max(4, min(_HUBS, len(members)))]

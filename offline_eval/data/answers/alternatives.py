@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.matching import canonical_answer, normalise_answer
-from .kinds import NAMES, NUMERIC_KINDS, AnswerKind, AnswerShape, answer_shape, listed
+from ..rules import Rules
+from .kinds import NAMES, NUMERIC_KINDS, WORDS, AnswerKind, AnswerShape, answer_shape
 from .matching import (
     CJK,
     NUMBER,
@@ -36,10 +37,10 @@ _LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
 # Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
 _WHOLE = 100.0  # per cent
-_VAGUE = listed("vague") | {""}
+_VAGUE = WORDS["vague"] | {""}
 _SAYS_LITTLE = _VAGUE - {"who", "where"}
 _SAME_THING = {"nation": "country", "town": "city", "village": "city"}
-_JOINS = re.compile(r"[,&/]|\b(?:and|or|with)\b")
+_RULE = Rules(__file__, "alternatives").patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class StatedAnswer:
         return cls(id, question, answers, window, text, shape)
 
 
+ByKind = Mapping[AnswerKind, Sequence[StatedAnswer]]
 Likeness = Callable[[str, Sequence[str]], NDArray[np.float32]]
 """The cosines of a short text with others."""
 
@@ -93,7 +95,7 @@ def plausible(
         likeness: tells how much alike two questions, or two answers, are.
         seed: decides among equals.
     """
-    own, is_list = stated.shape, bool(_JOINS.search(stated.text))
+    own, is_list = stated.shape, bool(_RULE["joins"].search(stated.text))
     if own.words > _LONGEST:
         return []
     if own.kind in NUMERIC_KINDS:
@@ -108,7 +110,7 @@ def plausible(
         for one in pool
         if abs(own.words - one.shape.words) <= longer
         and not (own.joined or one.shape.joined)
-        and is_list == bool(_JOINS.search(one.text))
+        and is_list == bool(_RULE["joins"].search(one.text))
     ]
     if not pool:
         return []
@@ -128,9 +130,7 @@ def plausible(
     return list(found.values())[:_PROPOSED]
 
 
-def implausible(
-    stated: StatedAnswer, of_kind: Mapping[AnswerKind, Sequence[StatedAnswer]], *, seed: int
-) -> list[Alternative]:
+def implausible(stated: StatedAnswer, of_kind: ByKind, *, seed: int) -> list[Alternative]:
     """Propose short answers of a wrong kind, in random order; may be none."""
     wrong = [one for kind in _wrong_kinds(stated.shape.kind) for one in of_kind.get(kind, ())]
     Random(f"uniknow/untrue/{seed}/{stated.id}").shuffle(wrong)  # noqa: S311
@@ -234,23 +234,6 @@ def _head(text: str) -> str:
     return named[-1] if len(words) > 1 and len(named[-1]) > 2 else ""
 
 
-# A capital within a sentence is a name, such as "vitamin A".
-_ARTICLE_BEFORE = re.compile(r"(\ba|(?:^|[.!?]\s+)A)n?(\s+)$")
-_OWN_ARTICLE = re.compile(r"^([Aa])n?(\s+)(?=\S)")
-_LEADING = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
-_DETERMINED = re.compile(
-    r"(?:the|an?|its|his|her|their|our|this|that|these|those|some|any|every)\s", re.IGNORECASE
-)
-_DETERMINER_BEFORE = re.compile(
-    r"\b(?:the|an?|its|his|her|their|our|this|that|these|those)\s+$", re.IGNORECASE
-)
-_SENTENCE_BEFORE = re.compile(r"(?:^|[.!?][\"'”)]*\s+)[\"'“(]*$")
-_VOWEL_SOUND = re.compile(
-    r"(?!eu|uni(?!n|m)|us[aeiu]|ut[ei]|ubi|one\b|once\b)[aeiou]|8|11(?!\d)|18(?!\d)|hono|hour|heir",
-    re.IGNORECASE,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """The answer that replaces another one.
@@ -297,7 +280,7 @@ def replace_answer(
         new = _in_place(text[:start], stated, alternative, kind)
         if new is None:
             return None
-        pieces += [_ARTICLE_BEFORE.sub(partial(_suited, new), before), new]
+        pieces += [_RULE["article_before"].sub(partial(_suited, new), before), new]
         position = end
     pieces.append(text[position:])
     if kind is AnswerKind.PERSON:
@@ -315,18 +298,20 @@ def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKi
         new = NUMBER.sub(lambda found: _spelt_like(found, alternative.number or ""), stated)
     else:
         new = alternative.text
-        leading = _LEADING.match(stated)
-        if leading and not _DETERMINED.match(new) and kind is not AnswerKind.PERSON:
+        leading = _RULE["leading"].match(stated)
+        if leading and not _RULE["determined"].match(new) and kind is not AnswerKind.PERSON:
             new = leading.group() + new  # its own article stays
-        elif _DETERMINED.match(new) and _DETERMINER_BEFORE.search(before):
-            new = _DETERMINED.sub("", new, count=1)
-        new = _OWN_ARTICLE.sub(lambda found: _suited(new[found.end() :], found), new)
+        elif _RULE["determined"].match(new) and _RULE["determiner_before"].search(before):
+            new = _RULE["determined"].sub("", new, count=1)
+        new = _RULE["own_article"].sub(lambda found: _suited(new[found.end() :], found), new)
         if stated.endswith(".") and not new.endswith("."):
             new += "."
-    if _SENTENCE_BEFORE.search(before):
+    if _RULE["sentence_before"].search(before):
         return new[:1].upper() + new[1:] if stated[:1].isupper() else new
     # In its own source the alternative stands at the beginning of a sentence.
-    return new[:1].lower() + new[1:] if _LEADING.match(new) and stated[:1].islower() else new
+    return (
+        new[:1].lower() + new[1:] if _RULE["leading"].match(new) and stated[:1].islower() else new
+    )
 
 
 def _spelt_like(found: re.Match[str], number: str) -> str:
@@ -336,7 +321,7 @@ def _spelt_like(found: re.Match[str], number: str) -> str:
 
 def _suited(following: str, found: re.Match[str]) -> str:
     """Return an article and its space, `a` or `an` by the sound of what follows."""
-    return f"{found[1]}{'n' if _VOWEL_SOUND.match(following) else ''}{found[2]}"
+    return f"{found[1]}{'n' if _RULE['vowel_sound'].match(following) else ''}{found[2]}"
 
 
 def _other_surname(text: str, answers: tuple[str, ...], alternative: str) -> str:

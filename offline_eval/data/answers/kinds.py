@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from itertools import dropwhile
-from pathlib import Path
 
 from ....guard.language import word_list
-from .matching import CJK, NUMBER
+from ..rules import Rules
+from .matching import NUMBER
 
 
 class AnswerKind(StrEnum):
@@ -28,35 +26,15 @@ class AnswerKind(StrEnum):
     PHRASE = "phrase"
 
 
-_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
-@cache
-def listed(name: str) -> frozenset[str]:
-    """Return the words of a list in the table."""
-    return frozenset(_WORDS[name].split())
-
-
+_RULES = Rules(__file__, "kinds")
+_RULE, WORDS = _RULES.patterns, _RULES.words
 NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
 NUMERIC_KINDS = frozenset({AnswerKind.YEAR, AnswerKind.NUMBER, AnswerKind.QUANTITY})
 _MONTH = re.compile(rf"\b(?:{'|'.join(word_list('dates', 'months'))})\b", re.IGNORECASE)
 _WEEKDAY = re.compile(rf"\b(?:{'|'.join(word_list('dates', 'weekdays'))})\b", re.IGNORECASE)
 _JOINS = tuple("-–—/")
-_DETERMINERS, _PREPOSITIONS, _BE = listed("determiners"), listed("prepositions"), listed("be")
-_EVENTS, _WHERE = listed("events"), listed("where")
-_STOPS = _BE | _PREPOSITIONS | _DETERMINERS | listed("auxiliaries")
-_ORDINAL = re.compile(
-    r"\b(?:first|second|third|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie)th)\b",
-    re.IGNORECASE,
-)
-_YEAR = re.compile(r"(?<![\d,.$£€])(?:1\d{3}|20\d{2})(?![\d,.%]\d|\d)")
-# Excludes lists, and titles with an article.
-_ONE_NAME = re.compile(r"(?!(?:[Tt]he|[Aa]n?) )[^&,/\d]+")
-_CJK_CHARACTER = re.compile(f"[{CJK}]")
-# A foreign first name and surname in Chinese, with a dot between them; no battle or city.
-_TRANSCRIBED = re.compile(f"[{CJK}]+(?:[·•・][{CJK}]+)+(?<![战役会奖市县州国队案桥河山岛])")
-_ADJECTIVES = tuple(_WORDS["adjective_endings"].split())
-_PEOPLE = tuple(_WORDS["people_endings"].split())
+_STOPS = WORDS["be"] | WORDS["prepositions"] | WORDS["determiners"] | WORDS["auxiliaries"]
+_ADJECTIVES, _PEOPLE = (tuple(WORDS[name]) for name in ("adjective_endings", "people_endings"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +80,7 @@ def answer_shape(question: str, answer: str, before: str = "", after: str = "") 
     asked = _asked(question)
     kind = _kind(answer, asked, question)
     opening, leading = _opening(first, alone=len(words) < 2), "".join(before.split()[-1:]).lower()
-    if kind is AnswerKind.PHRASE and (leading == "to" or leading in _DETERMINERS):
+    if kind is AnswerKind.PHRASE and (leading == "to" or leading in WORDS["determiners"]):
         opening = "to" if leading == "to" else "determiner"
     pattern, ending = _pattern(answer), _ending(last)
     form: tuple[object, ...]
@@ -117,12 +95,12 @@ def answer_shape(question: str, answer: str, before: str = "", after: str = "") 
 
 
 def _kind(answer: str, asked: str, question: str) -> AnswerKind:
-    counted = re.match(r"\s*(?:.*\b)?how (?:many|much)\b", question, re.IGNORECASE) is not None
+    counted = _RULE["counting"].match(question) is not None
     words, numbers = len(answer.split()), NUMBER.findall(answer)
     month = _MONTH.search(answer) and (words == 1 or re.search(r"\d", answer))
     if month or _WEEKDAY.fullmatch(answer):
         return AnswerKind.DATE
-    if len(numbers) == 1 and words <= 2 and _YEAR.search(answer) and not counted:
+    if len(numbers) == 1 and words <= 2 and _RULE["year"].search(answer) and not counted:
         return AnswerKind.YEAR
     if NUMBER.fullmatch(answer.strip()):
         return AnswerKind.NUMBER
@@ -132,39 +110,30 @@ def _kind(answer: str, asked: str, question: str) -> AnswerKind:
 
 
 def _name_kind(answer: str, asked: str) -> AnswerKind:
-    if _TRANSCRIBED.fullmatch(answer):
+    if _RULE["transcribed"].fullmatch(answer):
         return AnswerKind.PERSON
-    words = [word for word in re.findall(r"[^\W\d_]+", answer) if word.lower() not in _DETERMINERS]
-    content = [word for word in words if word.lower() not in _PREPOSITIONS | listed("joining")]
+    aside = WORDS["determiners"] | WORDS["prepositions"] | WORDS["joining"]
+    content = [word for word in re.findall(r"[^\W\d_]+", answer) if word.lower() not in aside]
     if not content or not all(word[0].isupper() for word in content):
         return AnswerKind.PHRASE
     lower = {word.lower() for word in content}
-    if content[-1].lower() in _EVENTS and asked not in _WHERE:
+    if content[-1].lower() in WORDS["events"] and asked not in WORDS["where"]:
         return AnswerKind.NAME  # a Schools Act is no school
-    if lower & listed("organisations"):
+    if lower & WORDS["organisations"]:
         return AnswerKind.ORGANISATION
-    if asked in _WHERE or lower & listed("places"):
+    if asked in WORDS["where"] or lower & WORDS["places"]:
         return AnswerKind.PLACE
-    person = asked in listed("who") or (
-        asked.endswith(_PEOPLE) and asked not in listed("no_people")
-    )
+    person = asked in WORDS["who"] or (asked.endswith(_PEOPLE) and asked not in WORDS["no_people"])
     # To "who", a final s is more often a team's than a person's.
     team = asked == "who" and answer.rstrip(".").endswith("s")
-    if person and not team and not lower & _EVENTS and _ONE_NAME.fullmatch(answer):
+    if person and not team and not lower & WORDS["events"] and _RULE["one_name"].fullmatch(answer):
         return AnswerKind.PERSON
     return AnswerKind.NAME
 
 
-_QUESTION_WORD = re.compile(
-    r"\b(?:(who)(?:m|se)?|(where|when|why)(?![\W\d_]+(?:what|which|who)\b)"
-    r"|(how)(?:[\W\d_]+(many|much|long|old|far))?|what|which)\b",
-    re.IGNORECASE,
-)
-
-
 def _asked(question: str) -> str:
     """Return the question word, or the head noun after `what` and `which`."""
-    found = _QUESTION_WORD.search(question)
+    found = _RULE["question_word"].search(question)
     if found is None:
         return ""
     if found.lastindex:
@@ -176,10 +145,15 @@ def _thing_asked(words: list[str]) -> str:
     """Return the noun of `which city`, `what is the city`, `what kind of city` and the like."""
     noun, rest = _noun(words)
     opening = [word.lower() for word in words[:2]]
-    if not noun and opening[:1] and opening[0] in _BE and opening[1:] in (["the"], ["a"], ["an"]):
+    if (
+        not noun
+        and opening[:1]
+        and opening[0] in WORDS["be"]
+        and opening[1:] in (["the"], ["a"], ["an"])
+    ):
         noun, rest = _noun(words[2:])
-    if noun in listed("sorts") and [word.lower() for word in rest[:1]] == ["of"]:
-        bare = list(dropwhile(lambda word: word.lower() in _DETERMINERS, rest[1:]))
+    if noun in WORDS["sorts"] and [word.lower() for word in rest[:1]] == ["of"]:
+        bare = list(dropwhile(lambda word: word.lower() in WORDS["determiners"], rest[1:]))
         return _noun(bare)[0] or noun
     return noun
 
@@ -196,10 +170,10 @@ def _noun(words: list[str]) -> tuple[str, list[str]]:
         describes = (
             word.endswith(_ADJECTIVES)
             or whole.endswith(("man", "ese", "ish", "ch"))
-            or (word.endswith("est") and word not in listed("no_superlatives"))
-            or _ORDINAL.fullmatch(word) is not None
+            or (word.endswith("est") and word not in WORDS["no_superlatives"])
+            or _RULE["ordinal"].fullmatch(word) is not None
         )
-        if not describes and word not in listed("stands_before"):
+        if not describes and word not in WORDS["stands_before"]:
             break
     return head, rest
 
@@ -208,7 +182,7 @@ def _pattern(answer: str) -> str:
     text = _MONTH.sub("M", _WEEKDAY.sub("W", answer))
     if not re.search(r"\d|\bM\b|\bW\b", text):
         words = "word number" if NUMBER.search(answer) else ""
-        return "ordinal" if _ORDINAL.search(answer) else words
+        return "ordinal" if _RULE["ordinal"].search(answer) else words
     text = re.sub(r"\d+(?:,\d{3})+", "9", text)
     text = re.sub(r"\d{4}", "Y", text)
     return re.sub(r"\d+", "9", text)
@@ -218,24 +192,16 @@ def _opening(word: str, *, alone: bool) -> str:
     if word.lower() == "to":
         return "to"
     for name in ("determiners", "prepositions", "pronouns", "comparatives"):
-        if word.lower() in listed(name):
+        if word.lower() in WORDS[name]:
             return name.removesuffix("s")
     # Of several words the first one shows whether a verb or a noun begins them.
     return "other" if alone or word[:1].isupper() else _ending(word)
 
 
-_ENDINGS = {
-    "ing": re.compile(".{2,}ing"),
-    "ed": re.compile(".{2,}ed"),
-    "ly": re.compile(".{3,}ly"),
-    "s": re.compile(".*(?<![sui])s"),
-    "adjective": re.compile(f"(?=.{{5}}).*(?:{'|'.join(_ADJECTIVES)})"),
-}
-
-
 def _ending(word: str) -> str:
     lower = word.lower().rstrip(".,;:)'\"")
-    return next((name for name, form in _ENDINGS.items() if form.fullmatch(lower)), "other")
+    forms: dict[str, str] = _RULES.table["endings"]
+    return next((name for name, form in forms.items() if re.fullmatch(form, lower)), "other")
 
 
 def word_count(text: str) -> int:
@@ -245,5 +211,5 @@ def word_count(text: str) -> int:
         >>> word_count("New York"), word_count("法国国王")
         (2, 2)
     """
-    characters = len(_CJK_CHARACTER.findall(text))
-    return len(_CJK_CHARACTER.sub(" ", text).split()) + (characters + 1) // 2
+    characters = len(_RULE["cjk_character"].findall(text))
+    return len(_RULE["cjk_character"].sub(" ", text).split()) + (characters + 1) // 2

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
 from ....guard.errors import InputError
+from ..rules import Rules
+
+_RULES = Rules(__file__, "blocks")
+_RULE = _RULES.patterns
+_LONGEST_CAPTION = 45
 
 
-class BlockKind(StrEnum):
-    """What a block is."""
+class TextKind(StrEnum):
+    """What a block is, or a sentence; one of a paragraph is whole (`sentence`) or not."""
 
     HEADING = "heading"
     PARAGRAPH = "paragraph"
     ITEM = "item"
     TABLE_ROW = "table_row"
     CODE = "code"
+    SENTENCE = "sentence"
+    FRAGMENT = "fragment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Block:
         level: of a heading, 1 the highest; 0 for others.
     """
 
-    kind: BlockKind
+    kind: TextKind
     text: str
     topic: str | None = None
     boilerplate: bool = False
@@ -54,7 +60,7 @@ class Pair:
 
     def as_block(self) -> Block:
         """Return the question with its answer below it as one block."""
-        return Block(BlockKind.PARAGRAPH, f"{self.question}\n{self.answer}", self.topic)
+        return Block(TextKind.PARAGRAPH, f"{self.question}\n{self.answer}", self.topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +96,6 @@ class DocumentError(InputError):
         super().__init__(detail, hint="the document is left out")
 
 
-_BULLET = re.compile(r"^\s*(?:[•●▪◦‣·*–—-]|\(?[a-zA-Z]\)|\(?(?:[ivx]{1,5}|\d{1,3})[).、])\s+(?=\S)")
-# "43 On all roads …": a numbered paragraph of a handbook.
-_NUMBERED = re.compile(r"^\s*\d{1,3}(?:\.\d{1,2})*\s{1,4}(?=[A-Z“\"‘(])")
-_PAGE_NUMBER = re.compile(r"^\W*(?:page\s+)?\d{1,4}(?:\s*(?:of|/)\s*\d{1,4})?\W*$", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?:;。！？：；…][\"'”’)）」』]*$")
-_CJK = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
-_CJK_SEAM = re.compile(rf"(?<=[{_CJK}])\s+(?=[{_CJK}])")
-_LONGEST_CAPTION = 45
-_HYPHENATED = re.compile(r"(?<=[a-z])-$")
-
-
 def joined(lines: Iterable[str]) -> str:
     """Wrapped lines as one: single spaces, none between Chinese characters.
 
@@ -112,10 +107,10 @@ def joined(lines: Iterable[str]) -> str:
     for line in lines:
         part = " ".join(line.split())
         # A compound broken at its hyphen: "two-" + "way"; joined without a space.
-        if parts and not _HYPHENATED.search(parts[-1][-2:]):
+        if parts and not _RULE["hyphenated"].search(parts[-1][-2:]):
             parts.append(" ")
         parts.append(part)
-    return _CJK_SEAM.sub("", "".join(parts).strip())
+    return _RULE["cjk_seam"].sub("", "".join(parts).strip())
 
 
 def blocks_of_lines(lines: Iterable[str]) -> list[Block]:
@@ -124,43 +119,47 @@ def blocks_of_lines(lines: Iterable[str]) -> list[Block]:
     Blank lines, list marks, numbered paragraphs and lines in capitals begin a new
     block; a line in capitals is a heading and the topic of what follows.
     """
-    groups: list[tuple[BlockKind | None, list[str]]] = []
+    groups: list[tuple[TextKind | None, list[str]]] = []
     unfinished = False
     for line in map(str.strip, lines):
         kind, held = groups[-1] if unfinished else (None, [])
-        bullet, numbered = _BULLET.match(line), _NUMBERED.match(line)
+        bullet, numbered = _RULE["bullet"].match(line), _RULE["numbered"].match(line)
         text = line
-        if not line or _PAGE_NUMBER.match(line):
+        if not line or _RULE["page_number"].match(line):
             kind = None
         elif _is_heading(line):
-            kind, text = BlockKind.HEADING, _NUMBERED.sub("", line)
+            kind, text = TextKind.HEADING, _RULE["numbered"].sub("", line)
         elif bullet:
-            kind, text = BlockKind.ITEM, line[bullet.end() :]
-        elif numbered and (not held or _SENTENCE_END.search(held[-1])):
-            kind, text = BlockKind.PARAGRAPH, line[numbered.end() :]
-        elif not held or (kind is BlockKind.PARAGRAPH and _is_caption(held, line)):
-            kind = BlockKind.PARAGRAPH
+            kind, text = TextKind.ITEM, line[bullet.end() :]
+        elif numbered and (not held or _RULE["sentence_end"].search(held[-1])):
+            kind, text = TextKind.PARAGRAPH, line[numbered.end() :]
+        elif not held or (kind is TextKind.PARAGRAPH and _is_caption(held, line)):
+            kind = TextKind.PARAGRAPH
         else:
             held.append(line)
             continue
         groups.append((kind, [text]))
-        unfinished = kind in (BlockKind.ITEM, BlockKind.PARAGRAPH)
+        unfinished = kind in (TextKind.ITEM, TextKind.PARAGRAPH)
     blocks: list[Block] = []
     topic: str | None = None
     for kind, held in groups:
         text = joined(held)
-        if kind is BlockKind.HEADING:
+        if kind is TextKind.HEADING:
             topic = text
             blocks.append(Block(kind, text, text, level=1))
         elif text:
             page = kind is None
-            blocks.append(Block(kind or BlockKind.PARAGRAPH, text, topic, boilerplate=page))
+            blocks.append(Block(kind or TextKind.PARAGRAPH, text, topic, boilerplate=page))
     return blocks
 
 
 def _is_caption(held: list[str], following: str) -> bool:
     """A lone short line without an end, before a line that is not its continuation."""
-    if len(held) != 1 or len(held[0]) > _LONGEST_CAPTION or _SENTENCE_END.search(held[0][-1]):
+    if (
+        len(held) != 1
+        or len(held[0]) > _LONGEST_CAPTION
+        or _RULE["sentence_end"].search(held[0][-1])
+    ):
         return len(held) == 1 and held[0].endswith(":") and len(held[0].split()) <= 6
     words = held[0].split()
     return len(words) <= 6 and words[-1][0].isupper() and following[0].isupper()
@@ -179,16 +178,6 @@ def _is_heading(line: str) -> bool:
     )
 
 
-_QUESTION = re.compile(
-    r"^\s*(?:\*\*|__)?(?:(?:Q|Question)\s*\d{0,3}\s*[.:)：]|(?:问题?|問題?)\s*\d{0,3}\s*[:：])\s*",
-    re.IGNORECASE,
-)
-_ANSWER = re.compile(
-    r"^\s*(?:\*\*|__)?(?:(?:A|Ans|Answer)\s*\d{0,3}\s*[.:)：]|(?:答案?|回答)\s*\d{0,3}\s*[:：])\s*",
-    re.IGNORECASE,
-)
-
-
 def text_pairs(lines: Iterable[str]) -> tuple[list[str], list[Pair]]:
     """Take pairs out of plain text.
 
@@ -203,10 +192,10 @@ def text_pairs(lines: Iterable[str]) -> tuple[list[str], list[Pair]]:
     unfinished = False
     for line in lines:
         raw, question, answer = entries[-1] if unfinished else ([], [], [])
-        if mark := _QUESTION.match(line):
+        if mark := _RULE["question"].match(line):
             entries.append(([line], [line[mark.end() :]], []))
             unfinished = True
-        elif unfinished and not answer and (mark := _ANSWER.match(line)):
+        elif unfinished and not answer and (mark := _RULE["answer"].match(line)):
             raw.append(line)
             answer.append(line[mark.end() :])
         elif unfinished and (line.strip() or not answer):
@@ -238,10 +227,10 @@ def headed_pairs(blocks: Sequence[Block]) -> tuple[list[Block], list[Pair]]:
     rest: list[Block] = []
     pairs: list[Pair] = []
     topic: str | None = None
-    headings = (at for at, one in enumerate(blocks) if one.kind is BlockKind.HEADING)
+    headings = (at for at, one in enumerate(blocks) if one.kind is TextKind.HEADING)
     for start, end in pairwise(sorted({0, len(blocks), *headings})):
         head, answer = blocks[start], _one_text(blocks[start + 1 : end])
-        heading = head.kind is BlockKind.HEADING
+        heading = head.kind is TextKind.HEADING
         asks = heading and head.text.endswith(("?", "？"))
         deeper = end < len(blocks) and blocks[end].level > head.level
         if asks and answer and not deeper:
@@ -256,7 +245,7 @@ def _one_text(blocks: Sequence[Block]) -> str:
     """The text of several blocks; items of a list are set apart."""
     text = ""
     for number, block in enumerate(blocks):
-        listed = number and block.kind is blocks[number - 1].kind is BlockKind.ITEM
+        listed = number and block.kind is blocks[number - 1].kind is TextKind.ITEM
         seam = ";" if listed and not text.endswith((".", ";", ",", "!", "?", "。", "；")) else ""
         text += ("" if block.boilerplate else f"{seam} {block.text}") if text else block.text
     return text

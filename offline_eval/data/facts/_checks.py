@@ -6,57 +6,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping
-from functools import lru_cache
-from importlib import resources
-from typing import Any
 
 from ..questions import content_words, shared_words
+from ..rules import Rules
 
-
-class Rules:
-    """What one module goes by.
-
-    Args:
-        module: its name without the underscore.
-
-    Attributes:
-        patterns: by name.
-        words: likewise, in small letters.
-        ways: patterns of one kind, in the order in which they are tried.
-    """
-
-    def __init__(self, module: str) -> None:
-        table = _tables()[module]
-        parts: dict[str, str] = table.get("parts", {})
-
-        def compiled(text: str) -> re.Pattern[str]:
-            while (slot := re.search(r"<<(\w+)>>", text)) is not None:
-                text = text.replace(slot.group(), parts[slot.group(1)])
-            return re.compile(text)
-
-        single, listed = dict(table["patterns"]), table.get("words", {})
-        self.ways = tuple(map(compiled, single.pop("ways", ())))
-        self.patterns: Mapping[str, re.Pattern[str]] = {
-            name: compiled(text) for name, text in single.items()
-        }
-        self.words: Mapping[str, frozenset[str]] = {
-            name: frozenset(text.split()) for name, text in listed.items()
-        }
-
-    def finds(self, text: str, *names: str) -> bool:
-        """Whether one of these patterns is found in a text."""
-        return any(self.patterns[name].search(text) for name in names)
-
-
-@lru_cache
-def _tables() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("rules.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
-_RULES = Rules("checks")
+_RULES = Rules(__file__, "checks")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 
 

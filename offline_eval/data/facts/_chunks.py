@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 
 from ....guard.errors import InputError, optional_import
 from ....guard.files import AnyPath
-from ._blocks import Block, BlockKind, Content
+from ._blocks import Block, Content, TextKind
 from ._checks import words_of
 from ._documents import ReadDocument, find_documents, read_document
 from ._rows import FailureRow, QuestionRow, SentenceRow, check_sizes
@@ -92,18 +92,18 @@ def _texts(content: Content) -> list[str]:
     blocks = [block for block in content.text if not block.boilerplate]
     if content.kind in _RECORDS:
         return [block.text for block in blocks]
-    texts = [f"- {one.text}" if one.kind is BlockKind.ITEM else one.text for one in blocks]
+    texts = [f"- {one.text}" if one.kind is TextKind.ITEM else one.text for one in blocks]
     seams = [_seam(*both) for both in pairwise(blocks)]
     whole = [part for both in zip(texts, [*seams, ""], strict=False) for part in both]
     return ["".join(whole)] if blocks else []
 
 
 def _seam(before: Block, after: Block) -> str:
-    if before.kind is BlockKind.HEADING:
+    if before.kind is TextKind.HEADING:
         return _LINE  # stays with the text below it
-    if after.kind is BlockKind.HEADING:
+    if after.kind is TextKind.HEADING:
         return _SECTION
-    listed = before.kind is after.kind and after.kind in (BlockKind.ITEM, BlockKind.TABLE_ROW)
+    listed = before.kind is after.kind and after.kind in (TextKind.ITEM, TextKind.TABLE_ROW)
     return _LINE if listed else _PARAGRAPH
 
 

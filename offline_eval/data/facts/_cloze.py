@@ -6,15 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ._checks import Rules, answer_in_question, lacks_antecedent, refers_to_document, words_of
+from ..rules import Rules
+from ._blocks import TextKind
+from ._checks import answer_in_question, lacks_antecedent, refers_to_document, words_of
 from ._rewriting import rewritten, section_facts
-from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow
+from ._rows import FactRow, FailureRow, QuestionRow, SentenceRow
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 
 _SHORTEST, _LONGEST = 6, 45
 _SHORTEST_CHINESE, _LONGEST_CHINESE = 10, 120
-_RULES = Rules("cloze")
+_RULES = Rules(__file__, "cloze")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 BLANK = "____"
 # What no English sentence may have that is asked about.
@@ -222,7 +224,7 @@ def cloze_facts(
     seen: set[str] = set()
     corpus = Corpus(row.text for row in sentences if not row.boilerplate)
     for row in sentences:
-        if row.boilerplate or row.kind is not SentenceKind.SENTENCE:
+        if row.boilerplate or row.kind is not TextKind.SENTENCE:
             continue
         plain = " ".join(words_of(row.text))
         if plain in seen or not askable(row):

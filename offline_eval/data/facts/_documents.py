@@ -24,12 +24,13 @@ from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_bytes
 from ....guard.text import clean_text
 from ..fields import delimiter_of
+from ..rules import Rules
 from ._blocks import (
     Block,
-    BlockKind,
     Content,
     DocumentError,
     Pair,
+    TextKind,
     blocks_of_lines,
     joined,
     text_pairs,
@@ -179,10 +180,7 @@ def _decoded(raw: bytes) -> str:
         raise DocumentError("encoding", "not UTF-8 text; save it as UTF-8") from None
 
 
-_QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")
-_ANSWER_NAMES = ("answer", "answers", "a", "response", "reply", "expected_answer", "答案", "答")
-_TOPIC_NAMES = ("topic", "category", "section", "subject", "主题", "类别")
-_LIST_NAMES = ("questions", "faq", "faqs", "items", "data", "records", "rows")
+_NAMES = {name: text.split() for name, text in Rules(__file__, "documents").table["words"].items()}
 _MAX_CELL = 1_000_000
 
 
@@ -207,9 +205,9 @@ def read_table(text: str, *, tabs: bool) -> Content:
         raise DocumentError("empty", "a head and at least one row are needed")
     head = [" ".join(cell.split()) for cell in rows[0]]
     names = [name.lower() for name in head]
-    if not (set(names) & set(_QUESTION_NAMES) and set(names) & set(_ANSWER_NAMES)):
+    if not all(set(names) & set(_NAMES[one]) for one in ("question", "answer")):
         lines = [joined([table_line(head, row)]) for row in rows[1:]]
-        blocks = tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line)
+        blocks = tuple(Block(TextKind.TABLE_ROW, line) for line in lines if line)
         return Content("table", blocks, text=blocks)
     records = (
         (f"row {number}", dict(zip(names, row, strict=False)))
@@ -228,7 +226,7 @@ def read_json_records(text: str) -> Content:
     if value is _BROKEN:
         raise DocumentError("broken", "no readable JSON")
     if isinstance(value, dict):
-        lists = [value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)]
+        lists = [value[name] for name in _NAMES["lists"] if isinstance(value.get(name), list)]
         value = lists[0] if lists else [value]
     if not isinstance(value, list):
         raise DocumentError("no_questions", "no list of questions with answers in it")
@@ -273,12 +271,12 @@ def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
             faults.append(("bad_record", f"{place}: no JSON object"))
             continue
         names = {str(name).lower(): value for name, value in record.items()}
-        question, answer = _value(names, _QUESTION_NAMES), _value(names, _ANSWER_NAMES)
+        question, answer = (_value(names, _NAMES[one]) for one in ("question", "answer"))
         if question is None or answer is None:
             missing = "question" if question is None else "answer"
             faults.append(("bad_record", f"{place}: no {missing}"))
             continue
-        pairs.append(Pair(question, answer, _value(names, _TOPIC_NAMES)))
+        pairs.append(Pair(question, answer, _value(names, _NAMES["topic"])))
     if not pairs:
         raise DocumentError("no_questions", "no record has a question and an answer")
     text = tuple(pair.as_block() for pair in pairs)

@@ -14,24 +14,14 @@ from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 from bs4.element import PreformattedString
 from markdown_it import MarkdownIt
 
-from ._blocks import Block, BlockKind, Content, DocumentError, Pair, headed_pairs, joined
+from ..rules import Rules
+from ._blocks import Block, Content, DocumentError, Pair, TextKind, headed_pairs, joined
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*\n", re.DOTALL)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_DROPPED = (
-    "script", "style", "noscript", "template", "svg", "iframe", "form", "button", "select",
-    "textarea", "nav", "aside", "dialog", "head", "object", "canvas", "math",
-)  # fmt: skip
-_MENU_ROLES = {"navigation", "banner", "contentinfo", "search", "menu", "dialog", "alert"}
-_MENU_NAMES = re.compile(
-    r"(?:^|[\s_-])(?:nav|navbar|menu|breadcrumbs?|cookies?|sidebar|share|social|skip)(?:$|[\s_-])"
-)
-_BLOCKS = (
-    "address", "article", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl",
-    "dt", "fieldset", "figcaption", "figure", "footer", "header", "hr", "html", "legend", "li",
-    "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th",
-    "thead", "tr", "ul", "br", *_HEADINGS,
-)  # fmt: skip
+_RULES = Rules(__file__, "html")
+_WORDS = _RULES.words
+_BLOCKS = _WORDS["blocks"] | _HEADINGS.keys()
 
 
 def read_html(raw: bytes | str) -> Content:
@@ -55,7 +45,7 @@ def read_html(raw: bytes | str) -> Content:
     shown = {block.text for block in text}
     text += [pair.as_block() for pair in pairs if pair.question not in shown]
     pairs += _marked_pairs(soup)
-    blocks, headed = headed_pairs([one for one in _blocks(soup) if one.kind is not BlockKind.CODE])
+    blocks, headed = headed_pairs([one for one in _blocks(soup) if one.kind is not TextKind.CODE])
     unique: dict[str, Pair] = {}
     for pair in (*pairs, *headed):
         unique.setdefault(pair.question, pair)
@@ -76,9 +66,9 @@ def read_markdown(text: str) -> Content:
 
 
 def _is_menu(tag: Tag) -> bool:
-    if tag.name in _DROPPED or tag.has_attr("hidden") or tag.get("aria-hidden") == "true":
+    if tag.name in _WORDS["dropped"] or tag.has_attr("hidden") or tag.get("aria-hidden") == "true":
         return True
-    if str(tag.get("role", "")) in _MENU_ROLES:
+    if str(tag.get("role", "")) in _WORDS["menu_roles"]:
         return True
     if tag.name in ("header", "footer"):
         # Of the page, not of an article in it.
@@ -86,7 +76,7 @@ def _is_menu(tag: Tag) -> bool:
     if tag.name in ("html", "body", "main", "article"):
         return False
     names = [*tag.get_attribute_list("class"), *tag.get_attribute_list("id")]
-    return bool(_MENU_NAMES.search(" ".join(str(name) for name in names).lower()))
+    return _RULES.finds(" ".join(map(str, names)).lower(), "menu_names")
 
 
 def _structured_pairs(soup: BeautifulSoup) -> list[Pair]:
@@ -173,26 +163,26 @@ def _blocks(soup: BeautifulSoup) -> Iterator[Block]:
     topic: str | None = None
     for tag, raw in _pieces(soup):
         kind, level = _kind_of(tag)
-        text = raw.strip("\n") if kind is BlockKind.CODE else joined([raw])
+        text = raw.strip("\n") if kind is TextKind.CODE else joined([raw])
         if text:
-            topic = text if kind is BlockKind.HEADING else topic
+            topic = text if kind is TextKind.HEADING else topic
             yield Block(kind, text, topic, level=level)
 
 
-def _kind_of(tag: Tag | None) -> tuple[BlockKind, int]:
+def _kind_of(tag: Tag | None) -> tuple[TextKind, int]:
     while tag is not None:
         if tag.name in _HEADINGS:
-            return BlockKind.HEADING, _HEADINGS[tag.name]
+            return TextKind.HEADING, _HEADINGS[tag.name]
         if tag.name == "li":
-            return BlockKind.ITEM, 0
+            return TextKind.ITEM, 0
         if tag.name == "pre" and tag.find("code") is not None:
-            return BlockKind.CODE, 0
+            return TextKind.CODE, 0
         if tag.get("data-knowgate-row") is not None:
-            return BlockKind.TABLE_ROW, 0
+            return TextKind.TABLE_ROW, 0
         if tag.name in _BLOCKS and tag.name not in ("p", "br"):
             break
         tag = tag.parent
-    return BlockKind.PARAGRAPH, 0
+    return TextKind.PARAGRAPH, 0
 
 
 def _flatten(soup: BeautifulSoup, table: Tag) -> None:

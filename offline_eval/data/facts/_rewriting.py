@@ -6,11 +6,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
-from ._checks import Rules, question_fault
-from ._rows import FactRow, QuestionRow, SentenceKind, SentenceRow
+from ..rules import Rules
+from ._blocks import TextKind
+from ._checks import question_fault
+from ._rows import FactRow, QuestionRow, SentenceRow
 from ._stages import UniqueNames, asked_of
 
-_RULES = Rules("rewriting")
+_RULES = Rules(__file__, "rewriting")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
 _BASE = {"signifies": "signify"}
 _LONGEST_ANSWER = 30
@@ -41,19 +43,9 @@ def rewritten(sentence: str, small: Collection[str] = ()) -> tuple[str, str] | N
     return None
 
 
-_DEFINITIONS = {
-    "called": "What {verb} {subject} {how}?",
-    "used": "What {verb} {subject} used for?",
-    "means": "What {helper} {subject} {base}?",
-    "indicates": "What {helper} {subject} {base}?",
-    "defined": "What {verb} {subject}?",
-}
-"""By the rule that a sentence follows what it answers, the rule that is tried first in front."""
-
-
 def _defined(sentence: str, small: Collection[str]) -> tuple[str, str] | None:
     """What something is, means, is called or is used for."""
-    for name, question in _DEFINITIONS.items():
+    for name, question in _RULES.table["definitions"].items():
         found = _RULE[name].match(sentence)
         if found is None or _unfit(found["subject"]):
             continue
@@ -96,18 +88,6 @@ def _done(sentence: str, deeds: Sequence[_Deed]) -> tuple[str, str] | None:
     return None
 
 
-_SPOKEN = (
-    (re.compile(r"\byou are\b"), "I am"),
-    (re.compile(r"\byou were\b"), "I was"),
-    (re.compile(r"\byou(['’])re\b"), r"I\1m"),
-    (re.compile(r"\byourself\b"), "myself"),
-    (re.compile(r"\byour\b"), "my"),
-    (re.compile(r"\b((?:allow|ask|give|help|let|show)s?|for|from|of|to|with) you\b"), r"\1 me"),
-    (re.compile(r"\byou(?=$|[.?!])"), "me"),
-    (re.compile(r"\byou\b"), "I"),
-)
-
-
 def as_asked(text: str) -> str:
     """Words that speak to the reader, as the reader would say them.
 
@@ -115,8 +95,8 @@ def as_asked(text: str) -> str:
         >>> as_asked("you lose your key"), as_asked("install it for you")
         ('I lose my key', 'install it for me')
     """
-    for pattern, spoken in _SPOKEN:
-        text = pattern.sub(spoken, text)
+    for pattern, spoken in _RULES.table["spoken"].items():
+        text = re.sub(pattern, spoken, text)
     return text
 
 
@@ -189,7 +169,7 @@ def _sentence_case(rest: str) -> str:
 
 
 _FEWEST_WORDS, _MOST_WORDS = 25, 60
-_TEXT = (SentenceKind.SENTENCE, SentenceKind.ITEM)
+_TEXT = (TextKind.SENTENCE, TextKind.ITEM)
 
 
 def section_facts(
@@ -200,7 +180,7 @@ def section_facts(
     The answer is the beginning of the section: whole sentences of 25 to 60 words.
     """
     for place, row in enumerate(sentences):
-        if row.kind is not SentenceKind.HEADING or row.boilerplate:
+        if row.kind is not TextKind.HEADING or row.boilerplate:
             continue
         question = asked_by_heading(row.text)
         told = _beginning(sentences[place + 1 :], row.document) if question else []
@@ -215,7 +195,7 @@ def section_facts(
 def _beginning(rows: Sequence[SentenceRow], document: str) -> list[SentenceRow]:
     """The first sentences before the next heading; none where they are too short together."""
     below = takewhile(
-        lambda row: row.document == document and row.kind is not SentenceKind.HEADING, rows
+        lambda row: row.document == document and row.kind is not TextKind.HEADING, rows
     )
     found: list[SentenceRow] = []
     words = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -12,21 +11,12 @@ from ....guard.errors import InputError
 from ...run import Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
+from ._blocks import TextKind
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
 Fault = tuple[str, str]
 """Of what kind something is wrong, in one word, and a clause on it."""
-
-
-class SentenceKind(StrEnum):
-    """The kind of a sentence in its document."""
-
-    SENTENCE = "sentence"
-    FRAGMENT = "fragment"
-    ITEM = "item"
-    HEADING = "heading"
-    TABLE_ROW = "table_row"
 
 
 Stage = Literal["documents", "facts", "questions"]
@@ -71,7 +61,7 @@ class SentenceRow(Stored):
     document: Name
     index: Count
     text: Name
-    kind: SentenceKind = SentenceKind.SENTENCE
+    kind: TextKind = TextKind.SENTENCE
     topic: str | None = None
     boilerplate: bool = False
 

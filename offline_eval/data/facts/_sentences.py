@@ -8,18 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sentencex import segment
 
-from ._blocks import Block, BlockKind
+from ..rules import Rules
+from ._blocks import Block, TextKind
 from ._documents import ReadDocument
-from ._rows import SentenceKind, SentenceRow
+from ._rows import SentenceRow
 
-_CJK = re.compile(r"[\u3400-\u9fff]")
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_LETTER = re.compile(r"[^\W\d_]")
-_ENDS = re.compile(r"[.!?。！？…][\"'”’)）」』\]]*$")
-# Where the rules take a unit for an initial: "… is 50 km/h. Do not …".
-_AFTER_UNIT = re.compile(
-    r"(?<=[ \d](?:km|cm|mm|kg)\.)\s+(?=[A-Z][a-z])|(?<=km/h\.)\s+(?=[A-Z][a-z])"
-)
+_RULE = Rules(__file__, "sentences").patterns
 _CUTS = (". ", "! ", "? ", "。", "！", "？")
 _DIGITS = re.compile(r"\d+")
 # A text repeated on this share of the documents, and on this many, is no content.
@@ -35,10 +29,10 @@ def language_of(text: str) -> str:
         >>> language_of("交通灯变红时必须停车。"), language_of("Stop at red.")
         ('zh', 'en')
     """
-    if _KANA.search(text):
+    if _RULE["kana"].search(text):
         return "ja"
-    cjk = len(_CJK.findall(text))
-    return "zh" if cjk * 3 > len(_LETTER.findall(text)) else "en"
+    cjk = len(_RULE["chinese"].findall(text))
+    return "zh" if cjk * 3 > len(_RULE["letter"].findall(text)) else "en"
 
 
 def split_sentences(text: str) -> list[str]:
@@ -51,7 +45,7 @@ def split_sentences(text: str) -> list[str]:
     found: list[str] = []
     for piece in _pieces(text, _LONGEST_BLOCK):
         for part in segment(language_of(piece), piece):
-            for sentence in _AFTER_UNIT.split(part):
+            for sentence in _RULE["after_unit"].split(part):
                 found += _pieces(sentence.strip(), _LONGEST)
     return found
 
@@ -82,7 +76,7 @@ def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
             text=text,
             kind=kind,
             topic=block.topic,
-            boilerplate=block.boilerplate or not _LETTER.search(text),
+            boilerplate=block.boilerplate or not _RULE["letter"].search(text),
         )
         for document in documents
         for index, (block, text, kind) in enumerate(_kinds(document.content.blocks))
@@ -90,17 +84,14 @@ def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
     return _repeated_marked(rows, len(documents))
 
 
-_WHOLE = {BlockKind.HEADING: SentenceKind.HEADING, BlockKind.TABLE_ROW: SentenceKind.TABLE_ROW}
-
-
-def _kinds(blocks: Iterable[Block]) -> Iterator[tuple[Block, str, SentenceKind]]:
+def _kinds(blocks: Iterable[Block]) -> Iterator[tuple[Block, str, TextKind]]:
     for block in blocks:
-        if block.kind in _WHOLE:
-            yield block, block.text, _WHOLE[block.kind]
+        if block.kind in (TextKind.HEADING, TextKind.TABLE_ROW):
+            yield block, block.text, block.kind
             continue
-        unfinished = SentenceKind.ITEM if block.kind is BlockKind.ITEM else SentenceKind.FRAGMENT
+        unfinished = TextKind.ITEM if block.kind is TextKind.ITEM else TextKind.FRAGMENT
         for text in split_sentences(block.text):
-            yield block, text, SentenceKind.SENTENCE if _ENDS.search(text) else unfinished
+            yield block, text, TextKind.SENTENCE if _RULE["ends"].search(text) else unfinished
 
 
 def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRow]:
@@ -126,5 +117,5 @@ def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRo
 def _shape(row: SentenceRow) -> str:
     """The text; "Page 12" without its number, which a sentence keeps: it may be what it says."""
     plain = " ".join(row.text.split()).lower()
-    loose = row.kind in (SentenceKind.FRAGMENT, SentenceKind.HEADING)
+    loose = row.kind in (TextKind.FRAGMENT, TextKind.HEADING)
     return _DIGITS.sub("#", plain) if loose else plain

@@ -18,6 +18,7 @@ from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
 from ..questions import mean_shared_words
 from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
+from ._blocks import TextKind
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
@@ -33,7 +34,6 @@ from ._rows import (
     FactRow,
     FailureRow,
     QuestionRow,
-    SentenceKind,
     SentenceRow,
     Stage,
     build_manifest,
@@ -344,7 +344,7 @@ def _expected_calls(
         sentence.text
         for stretch in todo.values()
         for sentence in stretch[1]
-        if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
+        if sentence.kind is not TextKind.HEADING and len(sentence.text) > _SHORTEST
     ]
     # Either a tool's description or words in the prompt: the model reads the schema.
     facts_schema, question_schema = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ....guard.errors import InputError
 from ....guard.files import AnyPath
 from ...run import Question, RepliesRun
 from ...run.manifest import InputFile
@@ -17,14 +18,8 @@ from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySy
 from ..questions import QuestionRecord
 
 # Names of retrievals here, by those of logs in small letters.
-RETRIEVALS = {
-    "basic_rag": "basic_rag",
-    "direct": "direct",
-    "hyde": "hyde",
-    "hyde_rag": "hyde",
-    "long_context": "long_context",
-    "long_in_context": "long_context",
-}
+RETRIEVALS = {name: name for name in ("basic_rag", "direct", "hyde", "long_context")}
+RETRIEVALS |= {"hyde_rag": "hyde", "long_in_context": "long_context"}
 # Called with a sentence on what was left out of a file.
 OnWarning = Callable[[str], None]
 
@@ -132,26 +127,40 @@ class ReplyRows:
     replies: dict[str, ReplyRow] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
     _warned: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    # Of each reply, where it was read first.
+    _places: dict[str, str] = field(default_factory=dict)
 
-    def case(self, question_id: str, kind: CaseKind, knowledge_base: str) -> str:
-        """Return the id of the case of a question; the case is added where it is new."""
-        case_id = f"{question_id}/{kind.value}"
-        case = ReplyCase(
-            case_id=case_id, question_id=question_id, kind=kind, knowledge_base=knowledge_base
-        )
-        self.cases.setdefault(case_id, case)
-        return case_id
+    def reply(
+        self, where: str, system: ReplySystem, question: Question, kind: CaseKind, **fields: Any
+    ) -> ReplyRow:
+        """Add the reply of a system to a question; system and case are added where they are new.
 
-    def reply(self, system_id: str, case_id: str, **fields: Any) -> ReplyRow:
-        """Add the reply of a system to a case."""
+        Raises:
+            InputError: there is one from elsewhere, or another system is called the same.
+        """
+        own = {"question_id": question.question_id, "knowledge_base": question.knowledge_base}
+        case_id, system_id = f"{question.question_id}/{kind.value}", system.system_id
+        self.cases.setdefault(case_id, ReplyCase(case_id=case_id, kind=kind, **own))
         row = ReplyRow(
             reply_id=f"{system_id}/{case_id}", case_id=case_id, system_id=system_id, **fields
         )
+        first = self._places.setdefault(row.reply_id, where)
+        other = self.systems.setdefault(system_id, system) != system
+        if other or row.reply_id in self.replies:
+            what = f"a second reply of {system_id[:80]!r} to question "
+            what += f"{question.question_id[:60]!r} (the first: {first})"
+            raise _apart(what, where)
         self.replies[row.reply_id] = row
         return row
 
-    def judgement(self, reply_id: str, criterion: str, judge: str, **fields: Any) -> Judgement:
-        """Return the judgement of a reply that is kept: this one, or an earlier one."""
+    def judgement(
+        self, where: str, reply_id: str, criterion: str, judge: str, **fields: Any
+    ) -> None:
+        """Add the judgement of a reply.
+
+        Raises:
+            InputError: the judge said something else before.
+        """
         judgement = Judgement(
             judgement_id=f"{reply_id}/{criterion}/{judge}",
             reply_id=reply_id,
@@ -159,7 +168,10 @@ class ReplyRows:
             criterion=criterion,
             **fields,
         )
-        return self.judgements.setdefault(judgement.judgement_id, judgement)
+        kept = self.judgements.setdefault(judgement.judgement_id, judgement)
+        if kept.outcome != judgement.outcome:
+            what = f"two verdicts of one judge on {criterion[:60]!r} contradict each other"
+            raise _apart(what, where)
 
     def warn(self, file: str, where: str, what: str, detail: str = "") -> None:
         """Count one more thing that was left out: a warning per file and what it is.
@@ -222,3 +234,33 @@ class ReplyRows:
             for warning in self.warnings:
                 on_warning(warning)
         return root
+
+
+def _apart(what: str, where: str) -> InputError:
+    hint = "tell the systems apart by model, retrieval and prompt, or import into other folders"
+    return InputError(what, where=where, hint=hint)
+
+
+def replayed(
+    model: str, retrieval: str, prompt: str, *, file: str = "", prompt_sha256: str = ""
+) -> ReplySystem:
+    """Return who replied: `model·retrieval·prompt`, or with the file's name for want of both.
+
+    Args:
+        model: its name.
+        retrieval: as any tool calls it; empty where unknown.
+        prompt: its name; empty where unknown.
+        file: name of the log.
+        prompt_sha256: of the prompt's text, where that is known.
+    """
+    retrieval = RETRIEVALS.get(retrieval.lower(), retrieval)
+    told = [model or "unknown", retrieval, prompt]
+    told += [] if retrieval or prompt else [file]
+    return ReplySystem(
+        system_id="·".join(filter(None, told)),
+        model=model,
+        prompt=prompt,
+        prompt_sha256=prompt_sha256,
+        retrieval=retrieval,
+        replayed=True,
+    )

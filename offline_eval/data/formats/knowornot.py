@@ -31,45 +31,33 @@ from ....guard.read_models import check_model
 from ...run import RowError
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplyRow, ReplySystem
-from ..fields import Identifier, NamedText, Text
+from ..fields import Identifier, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
-from ._rows import RETRIEVALS, KnownBase, OnWarning, ReplyRows, known_bases, plain
+from ._rows import KnownBase, OnWarning, ReplyRows, known_bases, plain, replayed
 
 # What tells questions of one knowledge base apart: synthetic ones may reuse ids.
 QuestionKey = tuple[str, str]
 
 
-def _or_empty(value: Any) -> Any:
-    return () if value is None else value
-
-
-def _or_blank(value: Any) -> Any:
-    return "" if value is None else value
-
-
 def _tags(value: Any) -> Any:
     """Tags with the list of their texts; a text alone is a list of one."""
-    if not isinstance(value, dict):
-        return {} if value is None else value
-    return {
-        name: (texts,) if isinstance(texts, str) else _or_empty(texts)
-        for name, texts in value.items()
-    }
+    tags = value.items() if isinstance(value, dict) else ()
+    return {tag: (texts,) if isinstance(texts, str) else texts for tag, texts in tags} or value
 
 
-OptionalText = Annotated[Text, BeforeValidator(_or_blank)]
+def _content(value: Any) -> Any:
+    return value.get("content", "") if isinstance(value, dict) else value
 
 
-def _prompt(name: str) -> Any:
-    """The text of a prompt, alone or with its name."""
-    return Field("", validation_alias=AliasChoices(AliasPath(name, "content"), name))
+_PromptText = Annotated[Text, BeforeValidator(_content)]
+"""The text of a prompt, alone or with its name."""
 
 
 class _Entry(BaseModel):
     """A question with its answer, as it stands in a context; there it may have no id."""
 
     question: Text
-    answer: OptionalText = ""
+    answer: Text = ""
     identifier: NamedText = ""
 
     @property
@@ -91,7 +79,7 @@ class _Asked(_Entry):
 
     identifier: Identifier = Field(validation_alias=_of_question("identifier"))
     question: Text = Field(validation_alias=_of_question("question"))
-    answer: OptionalText = Field("", validation_alias=_of_question("expected_answer", "answer"))
+    answer: Text = Field("", validation_alias=_of_question("expected_answer", "answer"))
     context: tuple[_Entry, ...] | None = Field(
         None, validation_alias=_of_question("context_questions")
     )
@@ -101,7 +89,7 @@ class _Verdict(BaseModel):
     """What one criterion came to for one reply; `NA` where it did not apply."""
 
     evaluation_name: Identifier
-    evaluation_outcome: OptionalText = ""
+    evaluation_outcome: Text = ""
     additional_tags_info: Annotated[dict[Text, tuple[Text, ...]], BeforeValidator(_tags)] = {}
 
 
@@ -122,7 +110,7 @@ class _Reply(BaseModel):
     citation: int | Text | None = Field(
         None, validation_alias=_of_reply("llm_response", "citation")
     )
-    evaluations: Annotated[tuple[_Verdict, ...], BeforeValidator(_or_empty)] = ()
+    evaluations: tuple[_Verdict, ...] = ()
 
 
 class _Metadata(BaseModel):
@@ -136,13 +124,13 @@ class _Metadata(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     experiment_type: Literal["removal", "synthetic"] = "removal"
-    prompt_name: OptionalText = Field("", validation_alias=AliasPath("system_prompt", "identifier"))
-    prompt: OptionalText = _prompt("system_prompt")
-    retrieval_type: OptionalText = ""
-    creation_timestamp: OptionalText = ""
-    client_enum: OptionalText = ""
-    ai_model_used: OptionalText = ""
-    knowledge_base_identifier: OptionalText = ""
+    prompt_name: Text = Field("", validation_alias=AliasPath("system_prompt", "identifier"))
+    prompt: _PromptText = Field("", validation_alias="system_prompt")
+    retrieval_type: Text = ""
+    creation_timestamp: Text = ""
+    client_enum: Text = ""
+    ai_model_used: Text = ""
+    knowledge_base_identifier: Text = ""
 
     @property
     def kind(self) -> CaseKind:
@@ -151,24 +139,16 @@ class _Metadata(BaseModel):
 
     def system(self) -> ReplySystem:
         """Who replied."""
-        retrieval = RETRIEVALS.get(self.retrieval_type.lower(), self.retrieval_type)
-        told = [self.ai_model_used or "unknown", retrieval, self.prompt_name]
-        return ReplySystem(
-            system_id="·".join(filter(None, told)),
-            model=self.ai_model_used,
-            prompt=self.prompt_name,
-            prompt_sha256=_sha256(self.prompt),
-            retrieval=retrieval,
-            replayed=True,
-        )
+        told = self.ai_model_used, self.retrieval_type, self.prompt_name
+        return replayed(*told, prompt_sha256=_sha256(self.prompt))
 
 
 class _Evaluation(BaseModel):
     """Who judged by one criterion, and how it was put."""
 
     evaluation_name: Identifier
-    evaluator_model: OptionalText = ""
-    evaluation_prompt: OptionalText = _prompt("evaluation_prompt")
+    evaluator_model: Text = ""
+    evaluation_prompt: _PromptText = ""
 
 
 class Document(BaseModel):
@@ -183,10 +163,15 @@ class Document(BaseModel):
     metadata: _Metadata | None = Field(
         None, validation_alias=AliasChoices("experiment_metadata", "metadata")
     )
-    knowledge_base_identifier: OptionalText = ""
-    evaluation_metadata: Annotated[tuple[_Evaluation, ...], BeforeValidator(_or_empty)] = ()
+    knowledge_base_identifier: Text = ""
+    evaluation_metadata: tuple[_Evaluation, ...] = ()
     questions: tuple[_Asked, ...] = ()
     responses: tuple[_Reply, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        return without_nulls(value, kept=("context_questions",))
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -347,7 +332,8 @@ class _Import:
             row = known[key]
             if row.response != reply.response:
                 what = f"two different replies of one experiment to question {key[0][:60]!r}"
-                raise _apart(what, where)
+                hint = "import the files into different folders"
+                raise InputError(what, where=where, hint=hint)
             for verdict in reply.evaluations:
                 name = verdict.evaluation_name
                 by = evaluators.get(name) or _Evaluation(evaluation_name=name)
@@ -356,20 +342,18 @@ class _Import:
                 self._judge(row.reply_id, verdict, judge, by, where)
 
     def _reply(self, metadata: _Metadata, reply: _Reply, where: str) -> ReplyRow:
-        key, system = reply.asked.key, metadata.system()
+        key = reply.asked.key
         base, asked = self.bases[metadata.knowledge_base_identifier], self._asking[metadata][key]
         question, context = base.questions[self._ids[base.name, key]], ReplyContext()
         if asked.context is not None:
             context = base.context(tuple(self._passage(base, one) for one in asked.context))
         elif "context" in asked.model_fields_set:
             context = ReplyContext(kind="none")
-        case_id = self.rows.case(question.question_id, metadata.kind, base.name)
-        other = self.rows.systems.setdefault(system.system_id, system) != system
-        if other or f"{system.system_id}/{case_id}" in self.rows.replies:
-            raise _apart(f"two experiments with {system.system_id!r}", where)
         return self.rows.reply(
-            system.system_id,
-            case_id,
+            where,
+            metadata.system(),
+            question,
+            metadata.kind,
             context=context,
             response=reply.response,
             citation=None if reply.citation is None else str(reply.citation),
@@ -390,7 +374,8 @@ class _Import:
         criterion, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
         if criterion == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
             outcome = outcome.casefold()
-        kept = self.rows.judgement(
+        self.rows.judgement(
+            where,
             reply_id,
             criterion,
             judge,
@@ -399,13 +384,6 @@ class _Import:
             judge_sha256=_sha256(by.evaluation_prompt),
             error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
         )
-        if kept.outcome != (outcome or None):
-            what = f"two verdicts of one judge on {criterion[:60]!r} contradict each other"
-            raise _apart(what, where)
-
-
-def _apart(what: str, where: str) -> InputError:
-    return InputError(what, where=where, hint="import the files into different folders")
 
 
 def _reasoning(tags: Mapping[str, Sequence[str]]) -> str:

@@ -191,13 +191,11 @@ class Sample(BaseModel):
     @property
     def metrics(self) -> dict[str, float]:
         """Numbers by name; what is no finite number is left out."""
-        found = {}
         further = self.model_extra or {}
-        for name in further if self.metric_names is None else self.metric_names:
-            value = further.get(name) if name.strip() else None
-            if isinstance(value, int | float) and abs(value) < 1e300:
-                found[clean_text(name)] = float(value)
-        return found
+        names = further if self.metric_names is None else self.metric_names
+        found = {clean_text(name): further.get(name) for name in names if name.strip()}
+        numbers = {name: one for name, one in found.items() if isinstance(one, int | float)}
+        return {name: float(one) for name, one in numbers.items() if abs(one) < 1e300}
 
 
 def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str | None) -> None:
@@ -205,55 +203,47 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
     samples = read_samples(path)
     named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
     task = clean_text(named["task"] if named else path.stem)
-    system_id = model or _model_of(path) or _UNNAMED_MODEL
-    rows.systems.setdefault(
-        system_id, ReplySystem(system_id=system_id, model=system_id, replayed=True)
-    )
-    first_filter: dict[str, str] = {}
-    seen: set[tuple[str, str]] = set()
+    name = model or _model_of(path) or _UNNAMED_MODEL
+    system = ReplySystem(system_id=name, model=name, replayed=True)
+    # By document, the filter that came first: its responses are the replies.
+    replies: dict[str, tuple[str, str]] = {}
     for where, sample in samples:
         if sample.response is None:
             detail = "the request asks for no answer, so that there is no reply"
             rows.warn(str(path), where, detail)
             continue
-        case_id = _case(rows, questions, task, sample, where)
-        reply_id = f"{system_id}/{case_id}"
-        first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
-        if (sample.doc_id, sample.filter) in seen or (first and reply_id in rows.replies):
-            what = f"document {sample.doc_id[:40]!r} is answered twice by one model"
-            hint = "import one log per model and task, or tell the models apart with --model"
-            raise InputError(what, where=where, hint=hint)
-        seen.add((sample.doc_id, sample.filter))
-        if first:
-            rows.reply(system_id, case_id, context=ReplyContext(), response=sample.response)
+        by, reply_id = replies.get(sample.doc_id, (sample.filter, ""))
+        if by == sample.filter:
+            question, told = _question(questions, task, sample, where), sample.response
+            given = {"context": ReplyContext(), "response": told}
+            reply_id = rows.reply(where, system, question, CaseKind.IN_KB, **given).reply_id
+            replies[sample.doc_id] = by, reply_id
         for metric, value in sample.metrics.items():
             rows.judgement(
+                where,
                 reply_id,
                 # The harness's own way to tell the filters of a metric apart.
-                metric if first else f"{metric},{sample.filter}",
+                metric if by == sample.filter else f"{metric},{sample.filter}",
                 LM_EVAL_JUDGE,
                 outcome=f"{value:.12g}",
                 probability=value if 0.0 <= value <= 1.0 else None,
             )
 
 
-def _case(
-    rows: ReplyRows, questions: dict[str, Question], task: str, sample: Sample, where: str
-) -> str:
-    """The case of a document; its question is the same for all models."""
-    question_id = f"{task}/{sample.doc_id}"
+def _question(questions: dict[str, Question], task: str, sample: Sample, where: str) -> Question:
+    """The question of a document, which is the same for all models."""
     question = Question(
-        question_id=question_id,
+        question_id=f"{task}/{sample.doc_id}",
         question=sample.question,
         answer=sample.expected,
         knowledge_base=task,
     )
-    known = questions.setdefault(question_id, question)
+    known = questions.setdefault(question.question_id, question)
     if plain(known.question) != plain(question.question):
         what = f"document {sample.doc_id[:40]!r} asks something else than in another log"
         hint = "import logs of different versions of a task into different folders"
         raise InputError(what, where=where, hint=hint)
-    return rows.case(question_id, CaseKind.IN_KB, task)
+    return known
 
 
 def read_samples(path: AnyPath) -> list[tuple[str, Sample]]:

@@ -26,27 +26,14 @@ from ....guard.matching import normalise_answer
 from ....guard.read_models import check_model
 from ....guard.text import clean_text
 from ..answers.matching import occurrences
+from ..fields import without_nulls
 from ..labels import units
+from ..rules import Rules
 
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
 _MOST_UNPACKED = 1 << 30
-_HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
-_HINT_PLAIN = (
-    'each line needs "question" and "answers" (or "answer"), and may have "context" or '
-    '"passages", "id" and "group"'
-)
-_HINT_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
-_HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*(?:=[^<>]*)?/?>")
-# A paragraph with a title of its own is a document of its own.
-_DOCUMENT = re.compile(r"\[DOC\]|\[PAR\](?=\s*\[TLE\])")
-_TITLE = re.compile(r"\[TLE\]\s*(.*?)\s*(?:\[SEP\]|\[PAR\])", re.DOTALL)
-_MARK = re.compile(r"\[(?:TLE|SEP|PAR)\]")
-# Brackets, endings that a tokeniser has split off, and punctuation: `( born 1815 )`, `he 's`.
-_SPACE_INSIDE = re.compile(
-    r"(?<=[(\[]) +| +(?=[)\]])|(?<=\w) (?=(?:'(?:s|re|ve|ll|d|m|t)|n't)\b)", re.IGNORECASE
-)
-_SPACE_BEFORE = re.compile(r"""(?<=[\w"')\]]) (?=[,.;:!?](?:\s|$))""")
+_RULES = Rules(__file__, "reading_comprehension")
+_RULE, _HINTS = _RULES.patterns, _RULES.table["hints"]
 _HELD = 20  # documents of a context at most; more would only repeat the answer
 
 
@@ -107,9 +94,7 @@ class AskedQuestion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {name: field for name, field in value.items() if field is not None}
+        return without_nulls(value)
 
     @property
     def wording(self) -> str:
@@ -129,7 +114,7 @@ class AskedQuestion(BaseModel):
         """
         if not self.answers:
             what = f"question {self.question[:80]!r} has no answer"
-            raise InputError(what, where=where, hint=_HINT)
+            raise InputError(what, where=where, hint=_HINTS["any"])
         self.where, self.passages = where, tuple(dict.fromkeys((*self.context, *self.passages)))
         return self
 
@@ -204,7 +189,7 @@ def read_reading_comprehension(path: Path) -> list[AskedQuestion]:
         for name, first in units(groups).items()
     ]
     if not merged:
-        raise InputError("there is no question with an answer", where=str(path), hint=_HINT)
+        raise InputError("there is no question with an answer", where=str(path), hint=_HINTS["any"])
     return merged
 
 
@@ -216,22 +201,22 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        articles = check_model(_Articles, document, where=where, hint=_HINT_SQUAD).data
+        articles = check_model(_Articles, document, where=where, hint=_HINTS["squad"]).data
         for number, article in enumerate(articles):
             for paragraph in article.paragraphs:
                 yield from (one.placed(where) for one in paragraph.asked(f"article {number}"))
         return
     lines = list(_lines(text, where))
     if not lines:
-        raise InputError("the file is empty", where=where, hint=_HINT)
+        raise InputError("the file is empty", where=where, hint=_HINTS["any"])
     first = lines[0][1]
     is_mrqa = isinstance(first, dict) and ("header" in first or {"context", "qas"} <= first.keys())
     for number, value in lines:
         place = f"{where}:{number}"
         if not is_mrqa:
-            yield check_model(AskedQuestion, value, where=place, hint=_HINT_PLAIN).placed(place)
+            yield check_model(AskedQuestion, value, where=place, hint=_HINTS["plain"]).placed(place)
         elif not (isinstance(value, dict) and "header" in value and "context" not in value):
-            paragraph = check_model(_Paragraph, value, where=place, hint=_HINT_MRQA)
+            paragraph = check_model(_Paragraph, value, where=place, hint=_HINTS["mrqa"])
             # No path of this machine in results.
             tidied = map(_tidied, paragraph.asked(f"line {number}"))
             yield from (one.placed(place) for one in tidied if one.answers)
@@ -274,7 +259,9 @@ def _lines(text: str, path: str) -> Iterator[tuple[int, Any]]:
                 yield number, json.loads(line, parse_constant=_no_number)
             except (ValueError, RecursionError) as error:
                 where = f"{path}:{number}"
-                raise InputError(f"broken JSON ({error})", where=where, hint=_HINT) from None
+                raise InputError(
+                    f"broken JSON ({error})", where=where, hint=_HINTS["any"]
+                ) from None
 
 
 def _no_number(name: str) -> float:
@@ -291,9 +278,9 @@ def documents(context: str) -> tuple[str, ...]:
         ('Rome. It is old.', 'Oslo. It is cold.')
     """
     found = []
-    for part in _DOCUMENT.split(context):
-        titled = _TITLE.sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
-        text = tidy(_MARK.sub(" ", titled))
+    for part in _RULE["document"].split(context):
+        titled = _RULE["title"].sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
+        text = tidy(_RULE["mark"].sub(" ", titled))
         if re.search(r"\w", text):
             found.append(text)
     return tuple(found)
@@ -308,6 +295,6 @@ def tidy(text: str) -> str:
         >>> tidy("Ada ( born 1815 ) did n't , Byron 's friend did .")
         "Ada (born 1815) didn't, Byron's friend did."
     """
-    text = re.sub(r"``|''", '"', _TAG.sub(" ", text))
-    text = _SPACE_INSIDE.sub("", " ".join(text.split()))
-    return _SPACE_BEFORE.sub("", text)
+    text = re.sub(r"``|''", '"', _RULE["tag"].sub(" ", text))
+    text = _RULE["space_inside"].sub("", " ".join(text.split()))
+    return _RULE["space_before"].sub("", text)

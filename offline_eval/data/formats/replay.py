@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,9 +18,9 @@ from ....guard.text import clean_text
 from ...run import Question, RowError
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplySystem, StoredPassage
-from ..fields import Identifier, NamedText, Text
+from ..fields import ID_FIELDS, Identifier, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
-from ._rows import RETRIEVALS, KnownBase, ReplyRows, known_bases, plain
+from ._rows import RETRIEVALS, KnownBase, ReplyRows, known_bases, plain, replayed
 
 _NEEDED = 'each line needs "response", and "id" or "question"'
 # Longest first, so that HYDE_RAG is not HYDE with a prompt named RAG_….
@@ -33,7 +33,7 @@ _NAMED = re.compile(
 _RUNS_FOLDER = re.compile(r"(?P<model>.+)[_-]runs", re.DOTALL)
 # Fields of which null says something: no call succeeded, nothing was given to read.
 _NULL_TELLS = frozenset({"response", "reply", "output", "context_ids", "contexts", "context"})
-_ID_NAMES = AliasChoices("id", "question_id", "identifier")
+_ID_NAMES = AliasChoices(*ID_FIELDS)
 
 
 def _spelled(value: Any) -> Any:
@@ -60,10 +60,6 @@ def _ids(value: Any) -> Any:
     return () if value is None else value
 
 
-def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in row.items() if one is not None or name in _NULL_TELLS}
-
-
 class LoggedPassage(BaseModel):
     """One entry of a logged context: an id, a text, or both.
 
@@ -83,7 +79,7 @@ class LoggedPassage(BaseModel):
     def _of_text_or_id(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"text": value}
-        return _without_nulls(value) if isinstance(value, dict) else {"id": value}
+        return without_nulls(value) if isinstance(value, dict) else {"id": value}
 
     @model_validator(mode="after")
     def _has_either(self) -> LoggedPassage:
@@ -171,16 +167,9 @@ class LoggedReply(BaseModel):
         return "the log holds no reply" if self.response is None else None
 
     def system(self) -> ReplySystem:
-        """Who replied: `model·retrieval·prompt`, or the file's name where it says neither."""
-        file = Path(self.where.rpartition(":")[0])
-        told = [self.retrieval, self.prompt] if self.retrieval or self.prompt else [file.stem]
-        return ReplySystem(
-            system_id="·".join(filter(None, [self.model, *told])),
-            model=self.model,
-            prompt=self.prompt,
-            retrieval=self.retrieval,
-            replayed=True,
-        )
+        """Who replied."""
+        file = Path(self.where.rpartition(":")[0]).stem
+        return replayed(self.model, self.retrieval, self.prompt, file=file)
 
 
 def read_replay_log(path: AnyPath) -> list[LoggedReply]:
@@ -213,11 +202,11 @@ def read_replay_log(path: AnyPath) -> list[LoggedReply]:
         (_RUNS_FOLDER, file.absolute().parent.name),
     ):
         if named := pattern.fullmatch(text):
-            by_name |= _without_nulls(named.groupdict())
+            by_name |= without_nulls(named.groupdict())
     replies = []
     for line, row in read_jsonl(path):
         where = f"{os.fspath(path)}:{line}"
-        fields = {**by_name, **_without_nulls(row), "where": where}
+        fields = {**by_name, **without_nulls(row, _NULL_TELLS), "where": where}
         replies.append(check_model(LoggedReply, fields, where=where, hint=_NEEDED))
     if not replies:
         raise InputError("the log is empty", where=os.fspath(path), hint=_NEEDED)
@@ -250,13 +239,13 @@ def read_logs(
     """
     logs = [read_replay_log(path) for path in paths]
     known = [KnownBase(*base) for base in bases] or _bases_of_logs(logs)
-    rows, first_places = ReplyRows(), dict[str, str]()
+    rows = ReplyRows()
     for path, replies in zip(paths, logs, strict=True):
         for reply in replies:
             system, found = reply.system(), _match(reply, known)
             rows.systems.setdefault(system.system_id, system)
             if found is not None:
-                _add(rows, reply, *found, first_places)
+                _add(rows, reply, *found)
             else:
                 detail = "the question documents do not hold this question; the reply is left out"
                 rows.warn(os.fspath(path), reply.where, detail)
@@ -316,41 +305,28 @@ def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> tuple[KnownBase, Q
     return next(((base, known) for base, known in asked if known is not None), None)
 
 
-def _add(
-    rows: ReplyRows,
-    reply: LoggedReply,
-    base: KnownBase,
-    question: Question,
-    first_places: dict[str, str],
-) -> None:
+def _add(rows: ReplyRows, reply: LoggedReply, base: KnownBase, question: Question) -> None:
     context, own = _context(rows, reply, base, question)
     if own and reply.kind in (CaseKind.LEFT_OUT, CaseKind.SYNTHETIC):
         what = f"question {question.question_id[:60]!r} was not left out of its own context"
         hint = "use logs made under leave-one-out, or give kind in_kb"
         raise InputError(what, where=reply.where, hint=hint)
     # Its own answer in its context is what in_kb means, whether or not the log says so.
-    kind = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT)
-    case_id = rows.case(question.question_id, kind, base.name)
-    failure = reply.failure
+    kind, failure = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT), reply.failure
     row = rows.reply(
-        reply.system().system_id,
-        case_id,
+        reply.where,
+        reply.system(),
+        question,
+        kind,
         context=context,
         response=None if failure else reply.response,
-        citation=reply.citation,
-        input_tokens=reply.input_tokens,
-        output_tokens=reply.output_tokens,
         error=RowError(type="LoggedFailure", detail=failure) if failure else None,
+        **reply.model_dump(include={"citation", "input_tokens", "output_tokens"}),
     )
-    first = first_places.setdefault(row.reply_id, reply.where)
-    if first != reply.where:
-        what = f"a second reply to question {question.question_id[:60]!r} (the first: {first})"
-        hint = "tell systems apart by the fields model, retrieval and prompt"
-        raise InputError(what, where=reply.where, hint=hint)
     labels = {Judgement.ABSTENTION: reply.abstained, Judgement.FACTUALITY: reply.factuality}
     for criterion, outcome in labels.items():
         if outcome is not None and row.response is not None:
-            rows.judgement(row.reply_id, criterion, Judgement.GIVEN, outcome=outcome)
+            rows.judgement(reply.where, row.reply_id, criterion, Judgement.GIVEN, outcome=outcome)
 
 
 def _context(

@@ -13,7 +13,7 @@ from .items import QuestionType
 from .properties import GenerationSettings, profile_properties
 from .question_templates import Templates
 
-_TRIES = 80
+_WRONG_TRIES = 80
 
 
 class AnswerSet(NamedTuple):
@@ -34,12 +34,15 @@ class Draft(NamedTuple):
     """One question, before it is worded in a language.
 
     Attributes:
-        type: of question.
+        type: of question; of one on a fact, that of the question whose fact it is.
         parts: the plain questions behind it: two of an intersection, else one.
-        answers: empty exactly where it is unanswerable.
-        options: the two of a dilemma, in order; the right one, where there is one, comes first
-            until the pair is taken.
-        window: the years asked about, of a question about a time.
+        answers: empty exactly where it is unanswerable; nodes, or the year asked for.
+        options: the two of a dilemma, or the four of a question on a fact, in order; the right one,
+            where there is one, comes first until the pair is taken.
+        window: the years asked about, of a question about a time; of one on a fact, those in which
+            the value holds, where they are part of it.
+        step: of a question on a fact: `value`, or the year in which something first was so
+            (`begin`) or last was so (`finish`).
     """
 
     type: QuestionType
@@ -47,28 +50,10 @@ class Draft(NamedTuple):
     answers: tuple[str, ...]
     options: tuple[str, ...] = ()
     window: tuple[int, int] | None = None
+    step: str = ""
 
 
-class FactDraft(NamedTuple):
-    """A four-option question on one fact.
-
-    Attributes:
-        asked: the plain question.
-        target: its right answer that is offered: a node, or a year.
-        wrong: three others.
-        step: `value`, or the year in which something first was so (`begin`) or last was so
-            (`finish`).
-        window: years in which the value holds, where they are part of the question.
-    """
-
-    asked: AnswerSet
-    target: str
-    wrong: tuple[str, ...]
-    step: str = "value"
-    window: tuple[int, int] | None = None
-
-
-Twins = tuple[Draft, Draft, tuple[FactDraft, ...]]
+Twins = tuple[Draft, Draft, tuple[Draft, ...]]
 """An answerable question; an unanswerable one, as alike as can be; and the facts behind that one,
 as four-option questions."""
 
@@ -133,7 +118,7 @@ class Material:
         """
         pool = self.graph.facts[asked.prop].values
         picked: list[str] = []
-        for _ in range(_TRIES):
+        for _ in range(_WRONG_TRIES):
             node = pool[rng.randrange(len(pool))]
             if self._is_wrong(node, asked, like, picked):
                 picked.append(node)
@@ -196,7 +181,9 @@ def groups_of(kind: QuestionType, material: Material) -> list[Group]:
 # --- four-option questions on the facts behind an unanswerable question -------------------------
 
 
-def value_facts(material: Material, asked: AnswerSet, rng: Random) -> tuple[FactDraft, ...] | None:
+def value_facts(
+    kind: QuestionType, material: Material, asked: AnswerSet, rng: Random
+) -> tuple[Draft, ...] | None:
     """Make one question per answer; None where the graph lacks wrong ones for one of them."""
     found = []
     by_value = material.templates.time_choice(asked.prop) == "value"
@@ -209,11 +196,12 @@ def value_facts(material: Material, asked: AnswerSet, rng: Random) -> tuple[Fact
             for one in material.spans(asked.key, asked.prop)
             if by_value and one.value == answer and one.start and one.end
         )
-        found.append(FactDraft(asked, answer, wrong, window=next(whole, None)))
+        options, window = (answer, *wrong), next(whole, None)
+        found.append(Draft(kind, (asked,), (answer,), options, window, "value"))
     return tuple(found)
 
 
-def year_facts(asked: AnswerSet, spans: Sequence[Span], rng: Random) -> tuple[FactDraft, ...]:
+def year_facts(asked: AnswerSet, spans: Sequence[Span], rng: Random) -> tuple[Draft, ...]:
     """Ask for the year of the beginning and, where it is known, of the end."""
     taken = {year for span in spans for year in (span.start, span.end) if year is not None}
     found = []
@@ -225,7 +213,8 @@ def year_facts(asked: AnswerSet, spans: Sequence[Span], rng: Random) -> tuple[Fa
         # In the middle of its options, a right year would be guessed.
         earlier = min(rng.randrange(_OPTIONS), len(before))
         wrong = rng.sample(before, earlier) + rng.sample(after, _OPTIONS - 1 - earlier)
-        found.append(FactDraft(asked, str(year), tuple(map(str, wrong)), step))
+        options = tuple(map(str, (year, *wrong)))
+        found.append(Draft(QuestionType.TIME, (asked,), options[:1], options, step=step))
     return tuple(found)
 
 
@@ -262,7 +251,7 @@ def _intersections(material: Material, one: str, other: str) -> Iterator[Twins |
         empty = _disjoint(material, first, other, node, shared, rng)
         if empty is None or empty.key == second.key:
             return None
-        facts = [value_facts(material, part, rng) for part in (first, empty)]
+        facts = [value_facts(QuestionType.INTER, material, part, rng) for part in (first, empty)]
         if None in facts:
             return None
         return (
@@ -325,13 +314,12 @@ def _dilemmas(material: Material, prop: str) -> Iterator[Twins | None]:
     def twins_of(subject: str, right: str) -> Twins | None:
         asked = material.answer_set(prop, subject)
         wrong = None if asked is None else material.wrong_answers(asked, right, 2, rng)
-        if asked is None or wrong is None or not (facts := value_facts(material, asked, rng)):
+        if asked is None or wrong is None:
             return None
-        return (
-            Draft(QuestionType.DILEMMA, (asked,), (right,), (right, wrong[0])),
-            Draft(QuestionType.DILEMMA, (asked,), (), tuple(shuffled(wrong, rng))),
-            facts,
-        )
+        draft = Draft(QuestionType.DILEMMA, (asked,), (right,), (right, wrong[0]))
+        facts = value_facts(draft.type, material, asked, rng)
+        empty = draft._replace(answers=(), options=tuple(shuffled(wrong, rng)))
+        return (draft, empty, facts) if facts else None
 
     return starmap(twins_of, _by_value(material, prop, rng))
 
@@ -387,14 +375,11 @@ def _dated(material: Material, prop: str) -> Iterator[Twins | None]:
             return None
         if material.labels.same_name(met[1], set(asked.answers) - set(met[1])):
             return None
-        facts = value_facts(material, asked, rng) if by_value else year_facts(asked, spans, rng)
-        if facts is None:
-            return None
-        return (
-            Draft(QuestionType.TIME, (asked,), met[1], window=met[0]),
-            Draft(QuestionType.TIME, (asked,), (), window=unmet),
-            facts,
-        )
+        draft = Draft(QuestionType.TIME, (asked,), met[1], window=met[0])
+        empty = draft._replace(answers=(), window=unmet)
+        facts = None if by_value else year_facts(asked, spans, rng)
+        facts = facts or value_facts(draft.type, material, asked, rng)
+        return (draft, empty, facts) if facts else None
 
     return map(twins_of, shuffled(sorted(dated), rng))
 

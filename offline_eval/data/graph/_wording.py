@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from ....guard.prompts import Prompt
-from ._drawing import AnswerSet, Draft, FactDraft, Material, Twins, bounds, seeded
+from ._drawing import AnswerSet, Draft, Material, Twins, bounds, seeded, shuffled
 from .graph import Span, written
 from .items import (
     Answer,
@@ -58,8 +58,7 @@ class Writer:
         Raises:
             UnfitTextError: a text names its own answer, cannot be read back, or has a slot left.
         """
-        question_type = twins[0].type
-        name = question_type.value
+        name = twins[0].type.value
         rng = seeded(self._material.settings.seed, "words", self._language, name, number)
         known: dict[AnswerSet, str] = {}
         for part in (*twins[0].parts, *twins[1].parts):
@@ -70,10 +69,9 @@ class Writer:
             self._item(draft, number, [known[part] for part in draft.parts], state)
             for draft in twins[:2]
         )
-        is_dilemma = question_type is QuestionType.DILEMMA
-        linked = [other.qid, *([one.qid] if is_dilemma else [])]
+        linked = (other.qid, one.qid) if one.options else (other.qid,)
         choices = tuple(
-            self._choice(question_type, fact, f"{name}_fact_{number}_{at}", linked)
+            self._choice(fact, f"{name}_fact_{number}_{at}", linked)
             for at, fact in enumerate(twins[2], start=1)
         )
         for item in (one, other):
@@ -193,17 +191,13 @@ class Writer:
                     end=str(span.end or ""),
                 )
 
-    def _choice(
-        self, question_type: QuestionType, fact: FactDraft, qid: str, linked: Sequence[str]
-    ) -> ChoiceItem:
-        asked = fact.asked
-        seed, about = self._material.settings.seed, (written(asked.key), written(fact.target))
+    def _choice(self, fact: Draft, qid: str, linked: tuple[str, ...]) -> ChoiceItem:
+        (asked,), (target,) = fact.parts, fact.answers
+        seed, about = self._material.settings.seed, (written(asked.key), written(target))
         rng = seeded(seed, "choice", asked.prop, *about)
-        drawn = [fact.target, *fact.wrong]
-        rng.shuffle(drawn)
-        names, target = drawn, fact.target
+        names = shuffled(fact.options, rng)
         if fact.step == "value":
-            names, target = [self._name(node) for node in drawn], self._name(fact.target)
+            names, target = [self._name(node) for node in names], self._name(target)
             dated = fact.window is not None and self._dated(asked, fact.window, rng)
             question = dated or self._plain(asked, rng)
         else:
@@ -215,11 +209,11 @@ class Writer:
         return ChoiceItem(
             qid=qid,
             language=self._language,
-            type=question_type,
+            type=fact.type,
             question=question,
             options=tuple(names),
             target=target,
-            relevant=tuple(linked),
+            relevant=linked,
         )
 
     # --- checks -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from string import Template
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -34,32 +35,22 @@ from ....guard.errors import (
     optional_import,
 )
 from ....guard.read_models import CheckedSettings
+from ..rules import table_beside
 from ._building import GraphBuilder
 from .graph import (
     ALIASES,
     LABELS,
     PROPERTY_TYPE,
-    RANK,
     RDF,
-    STATEMENT_OBJECT,
-    STATEMENT_PREDICATE,
-    STATEMENT_SUBJECT,
     TYPE,
     VOCABULARIES,
+    WIKIBASE,
     WIKIBASE_PROPERTY,
     KnowledgeGraph,
 )
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-_MEANINGS = {
-    400: " (the query is not understood)",
-    401: " (not allowed)",
-    403: " (not allowed)",
-    404: " (no such address)",
-    422: " (the query is not understood)",
-    429: " (too many requests: come back later, or give a longer deadline)",
-    **dict.fromkeys(range(300, 400), " (it has moved: name its new address)"),
-}
+_ASKED = table_beside(__file__, "endpoint.toml")
 _LONGEST_WAIT = 60.0
 _JSON = "application/sparql-results+json"
 _IRI = re.compile(r"https?://[^\x00-\x20<>\"{}|^`\\]+")
@@ -76,8 +67,9 @@ _WHO = f"knowgate/{__version__} (question generator)"
 
 
 def _one_line(text: str) -> str:
-    if not text.strip() or not text.isprintable():
-        raise ValueError("must be one line of text")
+    # A header takes no others.
+    if not text.strip() or not text.isprintable() or not text.isascii():
+        raise ValueError("must be one line of ASCII text")
     return text
 
 
@@ -247,7 +239,8 @@ class SparqlClient:
         with self._client.stream("POST", self._url, data={"query": query}) as response:
             status = response.status_code
             if status != 200:
-                message = f"{self.name}: status {status}{_MEANINGS.get(status, '')}"
+                meaning = _ASKED["meanings"].get("moved" if 300 <= status < 400 else str(status))
+                message = f"{self.name}: status {status}{f' ({meaning})' if meaning else ''}"
                 after = response.headers.get("Retry-After", "")
                 seconds = float(after) if re.fullmatch(r"[0-9]{1,7}", after) else 0.0
                 raise SparqlError(message, seconds if status in _TRANSIENT else None)
@@ -342,18 +335,16 @@ def _checked(name: str) -> str:
     return name
 
 
+def _filled(text: str, **values: object) -> str:
+    return Template(text).substitute(values, rdf=RDF, wikibase=WIKIBASE)
+
+
 def _common_properties(client: SparqlClient, chosen: str, most: int) -> list[str]:
     """The IRIs that stand most often in triples whose objects can be answers."""
     found = []
-    for pattern, limit in (
-        (f"{chosen}?s ?p ?o FILTER(isIRI(?s))", 4 * most),
-        # Facts that are stated with bounds only have no triple of their own.
-        (f"?s <{STATEMENT_PREDICATE}> ?p", most),
-    ):
-        query = (
-            f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {pattern} }} "
-            f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {limit}"
-        )
+    for kind, limit in (("plain", 4 * most), ("reified", most)):
+        pattern = _filled(_ASKED["common"][kind], chosen=chosen)
+        query = _filled(_ASKED["common"]["query"], pattern=pattern, most=limit)
         found += [row[0].value for row in client.select(query, ("p", "n"), 2)]
     skipped = (*LABELS, *ALIASES, TYPE)
     usable = [
@@ -367,57 +358,22 @@ def _common_properties(client: SparqlClient, chosen: str, most: int) -> list[str
     return usable[:most]
 
 
-# In a triple that a row says: the property itself.
-_PROPERTY = "property"
-
-
-def _patterns(prop: str) -> list[tuple[str, str, int, list[tuple[str, str, str]]]]:
-    """What holds for each fact of a property, and what a row of its query says.
-
-    Returns:
-        Per query: its pattern; its variables, a letter each; how many of them, the first ones, must
-        be bound; and the triples that each row says, of variables and IRIs of predicates.
-    """
-    match = WIKIBASE_PROPERTY.fullmatch(prop)
-    if match is None:
-        reified = (
-            f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
-            f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
-        )
-        said = [
-            ("x", STATEMENT_SUBJECT, "s"),
-            ("x", STATEMENT_PREDICATE, _PROPERTY),
-            ("x", STATEMENT_OBJECT, "o"),
-            ("x", "q", "v"),
-        ]
-        plain = f"?s <{prop}> ?o FILTER(isIRI(?s))", "so", 2, [("s", prop, "o")]
-        return [plain, (reified, "sxoqv", 3, said)]
-    # Statements, not the `direct` triples: those leave out all but the best values.
-    base, name = match[1], match[3]
-    parts = {
-        "o": f"{base}/prop/statement/{name}",
-        "a": f"{base}/prop/qualifier/P580",
-        "b": f"{base}/prop/qualifier/P582",
-        "r": RANK,
-    }
-    optional = " ".join(f"OPTIONAL {{ ?x <{iri}> ?{part} }}" for part, iri in parts.items())
-    link = f"{base}/prop/{name}"
-    said = [("s", link, "x"), *(("x", iri, part) for part, iri in parts.items())]
-    return [(f"?s <{link}> ?x . {optional}", "sxoabr", 2, said)]
-
-
 def _facts(
     client: SparqlClient, prop: str, chosen: str, most: int
 ) -> Iterator[tuple[Any, str, Any]]:
     """Yield a property's facts with their bounds, of as many subjects as there is room for."""
     named, cut = optional_import("pyoxigraph").NamedNode(prop), None
+    match = WIKIBASE_PROPERTY.fullmatch(prop)
+    own = {"prop": prop} if match is None else {"base": match[1], "name": match[3]}
     found: list[tuple[str, tuple[Any, str, Any]]] = []
-    for where, names, needed, said in _patterns(prop):
+    for asked in _ASKED["facts"]["plain" if match is None else "wikibase"]:
+        names, said = asked["names"], [_filled(one, **own).split() for one in asked["said"]]
         variables = " ".join(f"?{name}" for name in names)
-        query = f"SELECT {variables} WHERE {{ {chosen}{where} }} ORDER BY {variables}"
-        rows = list(client.pages(query, names, most, needed))
+        where = chosen + _filled(asked["where"], **own)
+        query = f"SELECT {variables} WHERE {{ {where} }} ORDER BY {variables}"
+        rows = list(client.pages(query, names, most, asked["needed"]))
         for row in rows:
-            terms = dict(zip(names, row, strict=True)) | {_PROPERTY: named}
+            terms = dict(zip(names, row, strict=True)) | {"property": named}
             for subject, predicate, obj in said:
                 iri = predicate if terms.get(predicate) is None else terms[predicate].value
                 is_own = iri != predicate and iri.startswith(RDF)
@@ -439,9 +395,6 @@ def _names(client: SparqlClient, about: Sequence[str], languages: Sequence[str])
     listed = " ".join(f"<{predicate}>" for predicate in predicates)
     for start in range(0, len(about), _BATCH):
         subjects = " ".join(f"<{iri}>" for iri in about[start : start + _BATCH])
-        query = (
-            f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {subjects} }} VALUES ?p {{ {listed} }} "
-            f"?s ?p ?o FILTER(isIRI(?o) || LANG(?o) IN ({tags}) || {variants}) }} "
-            "ORDER BY ?s ?p ?o"
-        )
+        slots = {"subjects": subjects, "predicates": listed, "tags": tags, "variants": variants}
+        query = _filled(_ASKED["names"]["query"], **slots)
         yield from client.pages(query, ("s", "p", "o"), _MOST_NAMES, 3)

@@ -74,13 +74,8 @@ class GeneratedSet:
             "shortfalls": list(self.shortfalls),
             "left_out": self.left_out,
             "properties": [
-                {
-                    "iri": one.iri,
-                    "labels": dict(one.labels),
-                    "facts": one.facts,
-                    "dated": one.dated,
-                    "values_per_subject": round(one.values_per_subject, 4),
-                }
+                {name: getattr(one, name) for name in ("iri", "labels", "facts", "dated")}
+                | {"values_per_subject": round(one.values_per_subject, 4)}
                 for one in used
             ],
             "closed_world": "what the graph does not say is taken not to be so",

@@ -16,11 +16,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ....guard.text import clean_text
+from ..rules import Rules
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-RDFS = "http://www.w3.org/2000/01/rdf-schema#"
-OWL = "http://www.w3.org/2002/07/owl#"
-SKOS = "http://www.w3.org/2004/02/skos/core#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WIKIBASE = "http://wikiba.se/ontology#"
 
@@ -31,32 +29,17 @@ STATEMENT_OBJECT = RDF + "object"
 RANK = WIKIBASE + "rank"
 DEPRECATED = WIKIBASE + "DeprecatedRank"
 PROPERTY_TYPE = WIKIBASE + "propertyType"
-INSTANCE_OF = re.compile(r"https?://.+/prop/direct/P31$")
-WIKIBASE_PROPERTY = re.compile(r"(https?://.+)/prop/(?:(direct|statement|qualifier)/)?(P\d+)$")
-WIKIBASE_OTHER = re.compile(r"https?://.+/prop/[a-z-]+(?:/[a-z-]+)*/P\d+$")
 
-# In the order in which they are preferred.
-LABELS = (
-    RDFS + "label",
-    SKOS + "prefLabel",
-    "http://schema.org/name",
-    "https://schema.org/name",
-    "http://xmlns.com/foaf/0.1/name",
+_RULES = Rules(__file__, "graph")
+_RULE, _WORDS = _RULES.patterns, _RULES.words
+INSTANCE_OF, WIKIBASE_OTHER = _RULE["instance_of"], _RULE["wikibase_other"]
+WIKIBASE_PROPERTY = _RULE["wikibase_property"]
+LABELS, ALIASES, VOCABULARIES = (
+    tuple[str, ...](_RULES.table[name]) for name in ("labels", "aliases", "vocabularies")
 )
-ALIASES = (SKOS + "altLabel", "http://schema.org/alternateName", "https://schema.org/alternateName")
-VOCABULARIES = (RDF, RDFS, OWL, SKOS, WIKIBASE, "http://www.w3.org/ns/shacl#")
-
-_YEARS = frozenset({XSD + "gYear", XSD + "gYearMonth", XSD + "date", XSD + "dateTime"})
-_NUMBER_TYPES = """
-    integer decimal double float int long short byte nonNegativeInteger positiveInteger unsignedInt
-    unsignedLong unsignedShort unsignedByte nonPositiveInteger negativeInteger
-"""
-_NUMBERS = frozenset(XSD + name for name in _NUMBER_TYPES.split())
-_YEAR = re.compile(r"\+?(\d{4,6})(?:-\d\d(?:-\d\d(?:T.*)?)?)?(?:Z|[+-]\d\d:\d\d)?$")
 _MOST_DIGITS = 30
 # Zero-width joiners are part of words in Persian and in Indic scripts.
 _JOINERS = frozenset("\u200c\u200d")
-_SPACES = re.compile(r"\s+")
 
 
 class Kind(IntEnum):
@@ -76,7 +59,7 @@ def year_of(text: str) -> int | None:
         >>> year_of("1951-08-14T00:00:00Z"), year_of("+1951"), year_of("-0044"), year_of("soon")
         (1951, 1951, None, None)
     """
-    match = _YEAR.fullmatch(text.strip())
+    match = _RULE["year"].fullmatch(text.strip())
     return (int(match.group(1)) or None) if match else None
 
 
@@ -91,9 +74,10 @@ def literal_node(text: str, datatype: str) -> str:
         >>> written(literal_node("+08.50", XSD + "decimal"))
         '8.5'
     """
-    if datatype in _YEARS and (year := year_of(text)) is not None:
+    kind = datatype.removeprefix(XSD)
+    if kind in _WORDS["years"] and (year := year_of(text)) is not None:
         return value_node(Kind.YEAR, str(year))
-    if datatype in _NUMBERS and (number := _number(text)) is not None:
+    if kind in _WORDS["numbers"] and (number := _number(text)) is not None:
         return value_node(Kind.NUMBER, number)
     return value_node(Kind.TEXT)
 
@@ -126,7 +110,7 @@ def clean_name(text: str) -> str:
             for letter in cleaned
             if letter.isspace() or letter in _JOINERS or unicodedata.category(letter)[0] != "C"
         )
-    return _SPACES.sub(" ", cleaned).strip()
+    return " ".join(cleaned.split())
 
 
 def folded(name: str) -> str:
@@ -258,12 +242,6 @@ def _grouped(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 _LONGEST_LABELS = 100
 # Below this many letters, an alias is found within almost every name. Chinese says more in two.
 _LEAST_LETTERS, _LEAST_SIGNS = 3, 2
-_IDENTIFIER = re.compile(r"[QPLqpl]\d+")
-# What makes a name that only repeats the IRI's last part, such as "item_7", no name.
-_CODE = re.compile(r"[\d_]")
-_SLOT = re.compile(r"\{\w+\}")
-# Words that the layout or the suite's prompts use for "no answer".
-_RESERVED = frozenset({"none", "-1", "##none##"})
 
 
 class Labels:
@@ -350,10 +328,10 @@ def _is_name(node: str, name: str) -> bool:
         and 0 < len(name) <= _LONGEST_LABELS
         and any(letter.isalnum() for letter in name)
         and name != node
-        and not (name == local_name(node) and _CODE.search(name))
-        and folded(name) not in _RESERVED
-        and not _IDENTIFIER.fullmatch(name)
-        and not _SLOT.search(name)
+        and not (name == local_name(node) and _RULE["code"].search(name))
+        and folded(name) not in _WORDS["reserved"]
+        and not _RULE["identifier"].fullmatch(name)
+        and not _RULE["slot"].search(name)
         and "://" not in name
     )
 

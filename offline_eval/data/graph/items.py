@@ -17,14 +17,6 @@ from ..fields import Filled, NamedText
 LANGUAGES = ("en", "zh")
 
 
-def _or_empty(value: object) -> object:
-    return value or ()
-
-
-def _or_blank(value: object) -> object:
-    return value or ""
-
-
 class QuestionType(StrEnum):
     """What makes a question of this type unanswerable.
 
@@ -56,7 +48,7 @@ class Answer:
 
     id: Annotated[str, BeforeValidator(str)]
     label: Filled
-    aliases: Annotated[tuple[NamedText, ...], BeforeValidator(_or_empty)] = ()
+    aliases: tuple[NamedText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +63,8 @@ class Triple:
     subject: Filled
     relation: Filled
     object: Filled
-    start: Annotated[NamedText, BeforeValidator(_or_blank)] = ""
-    end: Annotated[NamedText, BeforeValidator(_or_blank)] = ""
+    start: NamedText = ""
+    end: NamedText = ""
 
     def __str__(self) -> str:
         """Write the fact as one line.

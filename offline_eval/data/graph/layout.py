@@ -16,7 +16,8 @@ from ....guard.errors import InputError
 from ....guard.files import AnyPath, read_json, write_text
 from ....guard.read_models import check_model
 from ...run.grouping import grouped
-from ..fields import Filled, NamedText
+from ..fields import Filled, NamedText, without_nulls
+from ..rules import table_beside
 from .items import (
     LANGUAGES,
     Answer,
@@ -32,12 +33,7 @@ from .items import (
 _TASKS = (1, 2, 3)
 _HINT = "fetch the data set whole, or name fewer --tasks or --lang"
 _HINT_READING = "fetch the file again, or compare it with the published one"
-# In task 1 two of the three types carry another name or a version.
-_TASK1_NAMES = {
-    QuestionType.INTER: "inter_{kind}_{language}.json",
-    QuestionType.TIME: "timeqa_{kind}_{language}_v2.json",
-    QuestionType.DILEMMA: "dilemma_{kind}_{language}_v2.json",
-}
+_FILES = table_beside(__file__, "layout.toml")
 _NONE = "None"
 # What stands for the end of something that goes on; the step's question then speaks of "None".
 _NO_END = "-1"
@@ -49,23 +45,11 @@ _Place = tuple[str, QuestionType, Answerability | None]
 
 def _paths(root: Path, language: str, tasks: Iterable[int]) -> dict[_Place, Path]:
     """The files that tasks need in one language, by what is in them, type and kind."""
-    one, two, three = (root / f"task{task}" for task in _TASKS)
     found: dict[_Place, Path] = {}
-    for kind in QuestionType:
-        for answers in Answerability:
-            file = _TASK1_NAMES[kind].format(kind=answers.value, language=language)
-            found["questions", kind, answers] = one / file
-            if 3 in tasks:
-                file = f"{kind.value}_sup_logic_{answers.value}_{language}.json"
-                found["clues", kind, answers] = three / kind.value / file
-        further = {
-            1: ("examples", one / "dev" / f"{kind.value}_{language}_dev.json"),
-            2: ("choices", two / f"{kind.value}_task2_{language}_choice.json"),
-            3: ("clue_examples", three / "dev" / "shuffled" / f"{kind.value}_{language}.json"),
-        }
-        found |= {
-            (name, kind, None): path for task, (name, path) in further.items() if task in tasks
-        }
+    for one, kind, content in product(QuestionType, (*Answerability, None), _FILES):
+        file, is_needed = _FILES[content][one], _FILES[content]["task"] in tasks
+        if ("{kind}" in file) is (kind is not None) and (is_needed or content == "questions"):
+            found[content, one, kind] = root / file.format(kind=kind, language=language)
     return found
 
 
@@ -236,7 +220,8 @@ def _rows(path: Path, model: type[RowModel], **known: object) -> list[tuple[str,
     found = []
     for number, value in enumerate(values, start=1):
         where = f"{path}: item {number}"
-        given = {**value, **known} if isinstance(value, dict) else value
+        told = without_nulls(value, kept=("id",))
+        given = {**told, **known} if isinstance(told, dict) else told
         found.append((where, check_model(model, given, where=where, hint=_HINT_READING)))
     return found
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ....guard.errors import InputError, optional_import
 from ....guard.files import AnyPath, file_sha256
 from ...testbed import default_world
 from ._building import GraphBuilder
-from .endpoint import EndpointSettings, load_endpoint
+from .endpoint import EndpointSettings, Progress, load_endpoint
 from .graph import KnowledgeGraph
 
 MICROWORLD = "microworld"
@@ -29,7 +29,6 @@ _MOST_PROLOG = 1 << 20
 # What a packed file may grow to: this much in any case, and this many times its size.
 _UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 200
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
-Progress = Callable[[int], None]
 
 
 def load_graph(

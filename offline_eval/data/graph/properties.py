@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ....guard.errors import InputError
 from ....guard.read_models import CheckedSettings
+from ..rules import Rules
 from .graph import (
     ALIASES,
     LABELS,
@@ -27,13 +27,7 @@ from .question_templates import Templates
 
 _FUNCTIONAL_SHARE = 0.95
 _SAMPLE = 500
-_NAMES = re.compile(
-    r"\b(?:ids?|identifiers?|identifikator|code|ur[lin]|iri|isbn|issn|doi|gtin|homepage|web ?site"
-    r"|web ?page|images?|pictures?|photos?|logos?|icons?|thumbnails?|depiction|maps?"
-    r"|coordinates?|lat|long|latitude|longitude|see also|wiki\w*|page|categor(?:y|ies)|user ?names?"
-    r"|e-?mail|phone|fax|hash ?tag|checksum|audio|video|file)\b|标识|编号|代码|网址|网站|图像|图片",
-    re.IGNORECASE,
-)
+_RULES = Rules(__file__, "properties")
 
 
 _Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$")]
@@ -197,7 +191,7 @@ def _reason(
     missing = [language for language, label in found.labels.items() if not label]
     reasons = {
         "identifier, address or picture": not chosen
-        and (iri in graph.identifiers or any(_NAMES.search(text) for text in texts)),
+        and (iri in graph.identifiers or any(_RULES.finds(text, "identifier") for text in texts)),
         "its values are texts": found.kind in (Kind.TEXT, Kind.BLANK),
         f"no label in: {', '.join(missing)}": bool(missing),
         f"fewer than {rules.min_facts} facts": found.facts < rules.min_facts,

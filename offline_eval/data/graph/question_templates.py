@@ -10,7 +10,6 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal, Self
@@ -30,26 +29,14 @@ from ....guard.errors import InputError
 from ....guard.files import AnyPath, file_sha256, read_text
 from ....guard.prompts import Prompt
 from ....guard.read_models import check_model
+from ..rules import Rules, table_beside
 from .graph import Kind
 
-_SLOTS = {
-    "question": "subject",
-    "question_year": "subject",
-    "question_number": "subject",
-    "role": "subject",
-    "inter": "role_1 role_2",
-    "time_between": "subject start end",
-    "time_year": "subject year",
-    "begin": "subject",
-    "finish": "subject",
-    "dilemma": "question option_1 option_2",
+_RULES = Rules(__file__, "question_templates")
+_SLOTS: dict[str, frozenset[str]] = {
+    name: frozenset(slots.split()) for name, slots in _RULES.table["slots"].items()
 }
-_OF_PROPERTY = (
-    *("label", "asks", "question", "question_year", "question_number"),
-    *("role", "time_between", "time_year", "begin", "finish"),
-)
-# Files written for an earlier version have these; nothing is asked by them.
-_FORMER = {"question_inverse", "role_inverse", "inter_inverse"}
+_OF_PROPERTY = tuple(_RULES.table["words"]["of_property"].split())
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
 _SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
@@ -73,7 +60,7 @@ class _Words(RootModel[dict[str, Texts]]):
     def _slots(self) -> Self:
         for name, texts in self.root.items():
             for text in texts if name in _SLOTS else ():
-                needed, slots = set(_SLOTS[name].split()), Prompt("template", text).slots
+                needed, slots = _SLOTS[name], Prompt("template", text).slots
                 stray = _BRACE.search(_SLOT.sub("", text)) or not text.isprintable()
                 if stray or not needed <= slots <= needed | _ALWAYS:
                     slot = " ".join(f"{{{one}}}" for one in sorted(needed))
@@ -89,7 +76,7 @@ class _Words(RootModel[dict[str, Texts]]):
             InputError: they are not, or one is not what it should be.
         """
         found = check_model(cls, table, where=where).root
-        for stranger in sorted(found.keys() - set(known) - _FORMER):
+        for stranger in sorted(found.keys() - set(known) - _RULES.words["former"]):
             what = f"there is no template {stranger[:60]!r}"
             raise InputError(what, where=where, hint=", ".join(known))
         return found
@@ -132,9 +119,8 @@ class Templates:
         self._asks_by_class: dict[tuple[str, str], str] = {}
         self._time_choices: dict[str, TimeChoice] = {}
         self.sha256: dict[str, str] = {}
-        folder = resources.files(f"{__package__}.templates")
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
-            self._add(tomllib.loads(folder.joinpath(name).read_text("utf-8")), name)
+            self._add(table_beside(__file__, f"templates/{name}"), name)
         for file in files:
             where = os.fspath(file)
             try:

@@ -18,9 +18,9 @@ from ...judging.rated import (
     rate,
     support_counts,
 )
-from ...report.cascade import cascade_counts
 from ...report.document import as_json
 from ...report.text import one_line
+from ...report.what_if import cascade_counts
 from ...run import Question
 from ...run.grouping import error_types, grouped
 from ...run.replies import Judgement, ReplyRow, ReplySystem

@@ -14,13 +14,12 @@ from typing import Any
 from ....calibration import Interval
 from ....guard.policy import Policy
 from ...data.questions import QuestionRecord
-from ...report.cascade import cascade_without_what_if
 from ...report.document import Document, Facts, Prose, Section
 from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates, explained
 from ...report.tables import Table
 from ...report.text import decimal, percent
-from ...report.what_if import WhatIf, WhatIfCase
+from ...report.what_if import WhatIf, WhatIfCase, cascade_without_what_if
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 WORDS = Templates(Path(__file__).parent / "signals.txt")

@@ -45,8 +45,8 @@ window.knowgate = (() => {
     const part = (from, to) => whole.slice(from, to).join("");
     const mark = document.createElement("mark");
     mark.className = "cited";
-    mark.textContent = part(one.from, one.to);
-    text.replaceChildren(part(0, one.from), mark, part(one.to));
+    mark.textContent = part(one.passage_start, one.passage_end);
+    text.replaceChildren(part(0, one.passage_start), mark, part(one.passage_end));
     mark.scrollIntoView({ block: "center" });
   };
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +32,7 @@ def test_every_relation_has_four_training_phrasings_and_two_held_out() -> None:
     for relation in relations().values():
         assert len(relation.training_statements) >= 4
         assert len(relation.training_questions) >= 4
-        assert min(relation.held_out_statements, relation.held_out_questions) >= 2
+        assert min(map(len, (relation.held_out_statements, relation.held_out_questions))) >= 2
         assert len(set(relation.questions)) == len(relation.questions)
         assert len(set(relation.statements)) == len(relation.statements)
 
@@ -91,27 +89,6 @@ def test_the_bundled_file_holds_the_world_that_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "world.json").read_text() == WORLD_FILE.read_text()
 
 
-@pytest.mark.slow
-def test_the_world_does_not_depend_on_the_hash_seed() -> None:
-    code = (
-        "import hashlib; from knowgate.offline_eval.testbed import default_world;"
-        "w = default_world();"
-        "t = w.to_ntriples() + repr(w.documents) + repr([w.contradiction(f) for f in w.facts]);"
-        "print(hashlib.sha256(t.encode()).hexdigest())"
-    )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(digests) == 1
-
-
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_alternatives_are_of_the_same_kind_and_never_true(seed: int) -> None:
@@ -121,11 +98,9 @@ def test_alternatives_are_of_the_same_kind_and_never_true(seed: int) -> None:
         assert alternatives
         assert fact.value not in alternatives
         assert len(set(alternatives)) == len(alternatives)
-        kinds = {world.entity_named(value) for value in alternatives}
-        if fact.value_kind in (EntityKind.YEAR, EntityKind.AMOUNT):
-            assert kinds == {None}
-        else:
-            assert {entity.kind for entity in kinds if entity} == {fact.value_kind}
+        kinds = {entity.kind for entity in world.entities if entity.name in alternatives}
+        no_entity = fact.value_kind in (EntityKind.YEAR, EntityKind.AMOUNT)
+        assert kinds == (set() if no_entity else {fact.value_kind})
 
 
 @settings(max_examples=10, deadline=None)
@@ -145,6 +120,7 @@ def test_a_contradiction_states_the_false_value_and_hides_the_true_one(
 
 
 def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
+    named = {entity.name: entity for entity in WORLD.entities}
     for fact in WORLD.facts:
         value = WORLD.contradicting_value(fact, plausible=False)
         if fact.value_kind is EntityKind.YEAR:
@@ -152,5 +128,5 @@ def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
         elif fact.value_kind is EntityKind.AMOUNT:
             assert value.startswith("minus ")
         else:
-            entity = WORLD.entity_named(value)
+            entity = named.get(value)
             assert entity is None or entity.kind.value != fact.value_kind.value

@@ -13,7 +13,9 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.data.graph.layout import write_layout
 from knowgate.offline_eval.web._index import CaseQuery, RunIndex, index_runs
+from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.web.runs import replies_run, suite_run
 
 
@@ -108,6 +110,16 @@ def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
     assert "bad/rows.jsonl:1" in index.skipped[0]
     with pytest.raises(InputError, match=r"rows\.jsonl:1"):
         index_runs([tmp_path / "a" / "bad"])
+
+
+def test_questions_in_the_layout_of_uaqfact_are_shown(tmp_path: Path) -> None:
+    asked = next(one for one in small_set().items if one.answers)
+    row = {"row_id": f"m/question/{asked.key}", "system": "m", "key": asked.key, "response": "R"}
+    run = suite_run(tmp_path / "run", "uaqfact", rows=[row])
+    write_layout(small_set(), run / "questions")
+    (record,) = index_runs([run]).runs["run"].records
+    told = " · ".join(one.label for one in asked.answers)
+    assert (record.question, record.expected) == (asked.question, told)
 
 
 def damaged(run: Path, name: str) -> None:

@@ -139,3 +139,11 @@ def test_what_is_not_understood_is_rejected_without_repeating_it(
     assert set(answer.json()) == {"error"}
     assert "x" * 100 not in answer.text
     assert not (tmp_path / "saved.jsonl").exists()
+
+
+@pytest.mark.parametrize("answer", ["  ", "\u0000"])
+def test_a_case_without_an_answer_is_not_saved(tmp_path: Path, answer: str) -> None:
+    client = client_of(chain_of(), tmp_path / "saved.jsonl")
+    found = client.post("/save", json={"question": "When?", "answer": answer})
+    assert (found.status_code, found.json()) == (400, {"error": "type the question and its answer"})
+    assert not (tmp_path / "saved.jsonl").exists()

@@ -77,7 +77,7 @@ def test_a_sentence_of_a_reply_leads_to_what_carries_it(client: TestClient) -> N
 
     right, wrong = found["sentences"]
     assert reply[right["start"] : right["end"]] == "It opens at 7."
-    assert passage[right["from"] : right["to"]] == "The pool 7 opens at 7."
+    assert passage[right["passage_start"] : right["passage_end"]] == "The pool 7 opens at 7."
     assert right["support"] >= found["threshold"] > wrong["support"]
     # Where a passage is not held, nothing can be said to be missing.
     missing = client.get("/citations?run=run&key=" + quote("plain/q7/in_kb"))

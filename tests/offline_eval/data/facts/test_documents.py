@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
-from knowgate.offline_eval.data.facts._blocks import BlockKind, Content, DocumentError
+from knowgate.offline_eval.data.facts._blocks import Content, DocumentError, TextKind
 from knowgate.offline_eval.data.facts._documents import find_documents, read_content
 
 
@@ -99,10 +99,10 @@ def test_a_web_page_gives_its_text_without_menus_and_its_faq_as_pairs() -> None:
         "Opening hours"
     )
     assert [block.kind for block in found.blocks][3:7] == [
-        BlockKind.ITEM,
-        BlockKind.ITEM,
-        BlockKind.PARAGRAPH,
-        BlockKind.TABLE_ROW,
+        TextKind.ITEM,
+        TextKind.ITEM,
+        TextKind.PARAGRAPH,
+        TextKind.TABLE_ROW,
     ]
 
 

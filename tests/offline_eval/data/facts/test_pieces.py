@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions, load_chunks
+from knowgate.offline_eval.data.facts._blocks import TextKind
 from knowgate.offline_eval.data.facts._checks import question_fault
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
-from knowgate.offline_eval.data.facts._rows import SentenceKind
 from knowgate.offline_eval.data.facts._sentences import sentences_of, split_sentences
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.tables import table
@@ -46,10 +46,10 @@ def test_sentences_are_numbered_within_their_document_and_know_their_heading() -
     rows = sentences_of(documents("LANES\nKeep left. Overtake\non the right.\n\n• Be alert\n"))
 
     assert [(row.sentence_id, row.text, row.kind, row.topic) for row in rows] == [
-        ("d0.txt#0", "LANES", SentenceKind.HEADING, "LANES"),
-        ("d0.txt#1", "Keep left.", SentenceKind.SENTENCE, "LANES"),
-        ("d0.txt#2", "Overtake on the right.", SentenceKind.SENTENCE, "LANES"),
-        ("d0.txt#3", "Be alert", SentenceKind.ITEM, "LANES"),
+        ("d0.txt#0", "LANES", TextKind.HEADING, "LANES"),
+        ("d0.txt#1", "Keep left.", TextKind.SENTENCE, "LANES"),
+        ("d0.txt#2", "Overtake on the right.", TextKind.SENTENCE, "LANES"),
+        ("d0.txt#3", "Be alert", TextKind.ITEM, "LANES"),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyoxigraph
 import pytest
 
+from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlClient, SparqlError
 from knowgate.offline_eval.data.graph.generation import generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
@@ -130,6 +131,11 @@ def test_an_endpoint_that_does_not_answer_as_it_should_is_an_error(
         client.select("SELECT ?s WHERE { ?s ?p ?o }", ("s",))
     assert "secret" not in str(raised.value)
     assert len(endpoint.queries) == asked
+
+
+def test_a_name_that_no_header_can_hold_is_refused() -> None:
+    with pytest.raises(InputError, match="ASCII"):
+        quick(user_agent="Jürgen")
 
 
 def test_an_answer_that_trickles_in_is_given_up(wikidata_store: pyoxigraph.Store) -> None:

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data.graph._drawing import met_window, unmet_window
+from knowgate.offline_eval.data.graph._drawing import AnswerSet, Material, met_window, unmet_window
 from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
 from knowgate.offline_eval.data.graph.items import QuestionType
 from knowgate.offline_eval.data.graph.layout import UaqData
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
+from knowgate.offline_eval.data.graph.question_templates import Templates
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, only
 from tests.offline_eval.data.graph.test_loading import write
 
@@ -214,3 +215,16 @@ def test_in_an_unmet_window_nothing_can_hold(spans: list[Span], seed: int, lengt
     assert window[1] - window[0] == length
     for year in range(window[0], window[1] + 1):
         assert not any(one.start <= year <= (one.end or 9999) for one in spans)  # type: ignore[operator]
+
+
+def test_wrong_answers_are_found_where_few_values_are_of_the_right_class(tmp_path: Path) -> None:
+    lines = []
+    for n in range(60):
+        kind = "harbour" if n < 5 else "village"
+        lines += [f'<{_E}s{n}> <{RDFS}label> "Thing{n}x"', f'<{_E}v{n}> <{RDFS}label> "Town{n}x"']
+        lines += [f"<{_E}s{n}> <{_E}made> <{_E}v{n}>", f"<{_E}v{n}> <{RDF}type> <{_E}{kind}>"]
+    (tmp_path / "made.nt").write_text(" .\n".join([*lines, ""]), encoding="utf-8")
+    material = Material(load_graph(tmp_path / "made.nt"), GenerationSettings(), Templates())
+    asked = AnswerSet(f"{_E}made", f"{_E}s0", (f"{_E}v0",))
+    found = [material.wrong_answers(asked, f"{_E}v0", 3, Random(n)) for n in range(100)]
+    assert sum(one is not None for one in found) > 60

@@ -193,7 +193,7 @@ def test_a_right_year_is_early_late_or_between_with_the_same_chance() -> None:
     ranks: Counter[int] = Counter()
     for _ in range(2000):
         for fact in year_facts(asked, (Span("b", 1850, 1860),), rng):
-            options = [fact.target, *fact.wrong]
+            options, (target,) = list(fact.options), fact.answers
             assert len(set(options)) == 4
-            ranks[sorted(options).index(fact.target)] += 1
+            ranks[sorted(options).index(target)] += 1
     assert all(abs(ranks[rank] / 4000 - 0.25) < 0.04 for rank in range(4))
