@@ -262,10 +262,10 @@ def is_transient(error: BaseException) -> bool:
 
 
 def seconds_to_wait(header: str) -> float | None:
-    """Seconds in a `Retry-After` header, at most a year; None without a number or date.
+    """Seconds in a `Retry-After` header, at most a year; None without digits or a date.
 
     Example:
-        >>> seconds_to_wait("7"), seconds_to_wait("9" * 400), seconds_to_wait("soon")
+        >>> seconds_to_wait("7"), seconds_to_wait("9" * 400), seconds_to_wait("inf")
         (7.0, 31536000.0, None)
     """
     try:
@@ -275,7 +275,8 @@ def seconds_to_wait(header: str) -> float | None:
             seconds = max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
         except (ValueError, TypeError, OverflowError):
             return None
-    return min(seconds, _YEAR) if seconds >= 0 else None
+    told = any(map(str.isdigit, header))  # not inf, which is a number to Python
+    return min(seconds, _YEAR) if told and seconds >= 0 else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

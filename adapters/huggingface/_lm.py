@@ -15,7 +15,7 @@ from ...guard.engine.causal_model import context_window, end_ids
 from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt, check_text
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
-from ._engine import Engine, Settings, at_least_one, check_stop
+from ._engine import Engine, Settings
 from ._loading import LoadOptions, ModelIdentity, open_model
 from ._network import Network, run_in_batches
 from ._packaged import PACKAGED_MODELS, model_folder
@@ -133,10 +133,10 @@ class HuggingFaceLM:
     def _take_settings(
         self, name: str, max_new_tokens: int, stop: Sequence[str], batch_size: int | None
     ) -> None:
-        self.name = name
-        self.max_new_tokens = at_least_one(max_new_tokens, "max_new_tokens")
-        self.stop = check_stop(stop)
-        self._batch_size = None if batch_size is None else at_least_one(batch_size, "batch_size")
+        own = {} if batch_size is None else {"batch_size": batch_size}
+        checked = Settings(max_new_tokens, stop, **own)
+        self.name, self.max_new_tokens, self.stop = name, checked.max_new_tokens, checked.stop
+        self.batch_size = checked.batch_size
 
     def _set_up(
         self,
@@ -156,13 +156,8 @@ class HuggingFaceLM:
         )
         self._model, self._identity = model, identity
         keep_torch_usable()
-        self.engine = Engine(
-            Network(model, window),
-            encoder,
-            end_ids=frozenset(end_ids(model, tokenizer)),
-            batch_size=self._batch_size,
-        )
-        self.batch_size = self.engine.batch_size
+        ends = frozenset(end_ids(model, tokenizer))
+        self.engine = Engine(Network(model, window), encoder, ends)
         _log.info("%s runs on %s in %s", self.name, self.device, self.dtype)
 
     @property
@@ -244,8 +239,14 @@ class HuggingFaceLM:
         return await call_on_thread(lambda: self.generate(prompts, **options))
 
     def stream(self, prompt: str, **options: Unpack[CallOptions]) -> Iterator[str]:
-        """Pieces of one answer as they are generated; joined they are `generate`'s text."""
+        """Pieces of one answer as they are generated; joined they are `generate`'s text.
+
+        Raises:
+            InputError: `n` is not 1, or another option is not what it should be.
+        """
         settings = self.settings(**options)
+        if settings.n != 1:
+            raise InputError("a stream has one answer", where="n", hint="leave it out")
         [rendered] = self._render([prompt])
         return (piece for piece, _ in self.engine.stream(rendered, settings) if piece)
 
@@ -369,23 +370,10 @@ class HuggingFaceLM:
         check_text(text, "the text")
         return self.engine.encoder.ids_of(text)
 
-    def settings(
-        self,
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> Settings:
+    def settings(self, **options: Unpack[CallOptions]) -> Settings:
         """One call's settings, the instance's own where None is given."""
-        return Settings(
-            n=n,
-            temperature=temperature,
-            seed=seed,
-            stop=self.stop if stop is None else check_stop(stop),
-            max_new_tokens=self.max_new_tokens if max_new_tokens is None else max_new_tokens,
-        )
+        own = {name: getattr(self, name) for name in ("max_new_tokens", "stop", "batch_size")}
+        return Settings(**own | {name: one for name, one in options.items() if one is not None})
 
     def _render(self, prompts: Sequence[str]) -> list[RenderedPrompt]:
         if isinstance(prompts, str):

@@ -65,6 +65,10 @@ class ProxyOptions:
 _PROMPT = resources.files(__package__).joinpath("with_context.txt").read_text("utf-8").rstrip("\n")
 
 
+# Counted by their names where they are not served, too.
+_ENDPOINTS = ("/openapi.json", "/v1/chat/completions", "/v1/check", "/v1/models", "/v1/score")
+
+
 class Readiness(BaseModel):
     """The service takes requests.
 
@@ -151,7 +155,7 @@ def create_app(
         limits=limits,
         token=token,
         metrics=http_metrics(registry),
-        endpoints=("/openapi.json", *app.openapi()["paths"]),
+        endpoints=(*_ENDPOINTS, *app.openapi()["paths"]),
     )
     return app
 
