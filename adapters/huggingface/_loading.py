@@ -19,10 +19,11 @@ from ...guard.engine.causal_model import (
     require_causal,
     weights_sha256,
 )
+from ...guard.engine.lora import lora_settings
 from ...guard.engine.model_folder import model_folder
 from ...guard.errors import DeviceError, ModelFolderError, optional_import, require_extra
 from ...guard.files import read_json
-from ._lora import AdapterFolder, check_adapter, merge_adapter
+from ._lora import adapter_sha256, merge_adapter
 
 if TYPE_CHECKING:
     import torch
@@ -165,18 +166,18 @@ class ModelIdentity:
         tokenizer: its tokenizer.
         files: of the weights, in name order; None for a model in memory.
         known_sha256: their sha256, if it is known already.
-        adapter: merged into the weights; None without one.
+        adapter: folder of the one that is merged into the weights; None without one.
     """
 
     model: Any
     tokenizer: Any
     files: list[Path] | None = None
     known_sha256: str | None = None
-    adapter: AdapterFolder | None = None
+    adapter: Path | None = None
 
     def __post_init__(self) -> None:
         # Hashed now: the folder may hold another adapter later.
-        self._adapter = {} if self.adapter is None else {"adapter": self.adapter.sha256()}
+        self._adapter = {} if self.adapter is None else {"adapter": adapter_sha256(self.adapter)}
         folder = self.files[0].parent if self.files else None
         self._configuration = configuration_sha256(self.model, folder)
 
@@ -220,7 +221,8 @@ def open_model(
     chosen_dtype = choose_dtype(dtype, chosen_device)
     folder = find_folder(path_or_name, local_files_only=loading.local_files_only)
     files = require_causal(folder)
-    checked = None if adapter is None else check_adapter(Path(adapter))
+    changes = None if adapter is None else Path(adapter)
+    settings = {} if changes is None else lora_settings(changes)
     found = None if loading.sha256 is None else weights_sha256(files)
     if loading.sha256 is not None and found != loading.sha256.strip().lower():
         raise ModelFolderError(
@@ -232,7 +234,7 @@ def open_model(
     if spread:
         optional_import("accelerate")
     model, tokenizer = load_causal(folder, chosen_dtype, chosen_device, **spread)
-    identity = ModelIdentity(model, tokenizer, files, found, adapter=checked)
-    if checked is not None:
-        model = merge_adapter(model, checked, lambda: identity.weights_sha256)
+    identity = ModelIdentity(model, tokenizer, files, found, adapter=changes)
+    if changes is not None:
+        model = merge_adapter(model, changes, settings, lambda: identity.weights_sha256)
     return model, tokenizer, identity

@@ -17,8 +17,10 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,46 +37,17 @@ _HUB_ID = re.compile(
 )
 # Until the hub answers, and until all of a model is there.
 _ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
-# By the names of errors of huggingface_hub; a kind stands before those that it is a kind of.
-_HUB_HINTS = {
-    "GatedRepoError": "accept the licence on the model's page, and log in with `hf auth login`",
-    "RepositoryNotFoundError": "check the id; a private model needs `hf auth login`",
-    "RevisionNotFoundError": "check the revision behind the @",
-    "OfflineModeIsEnabled": "unset HF_HUB_OFFLINE, or download the model first",
-    "LocalEntryNotFoundError": "check the connection, and that HF_HUB_OFFLINE is not set; or "
-    "download the model first",
-}
+# What folders of models may name, and what is rejected in them.
+KNOWN: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("model_settings.toml").read_text("utf-8")
+)
 MODULES_FILE = "modules.json"
 # The last part of an architecture's name, with the class of transformers that loads it.
 CLASSIFIER, READER, INSTRUCT = "SequenceClassification", "QuestionAnswering", "CausalLM"
 PAIR_MODELS = (CLASSIFIER, READER, INSTRUCT)
-_CODE_KEYS = frozenset(
-    {"allow_all_kernels", "auto_map", "custom_pipelines", "kernel_config", "trust_remote_code"}
-    | {"use_kernels"}
-)
-_ATTENTION_KEYS = frozenset(
-    {"attn_implementation", "_attn_implementation", "experts_implementation"}
-    | {"_attn_implementation_internal", "_experts_implementation_internal"}
-)
 _LOADER_KEYS = ("config", "model", "processor", "tokenizer")
-_LOADER_ARGUMENTS = frozenset(
-    {"add_pooling_layer", "attn_implementation", "do_lower_case", "dtype", "max_length"}
-    | {"model_max_length", "padding_side", "torch_dtype", "truncation_side", "use_fast"}
-)
 _TRANSFORMER = "Transformer"
 _WITH_WEIGHTS = frozenset({"Dense", "LayerNorm"})
-# Module types by the names that versions 2 to 6 of sentence-transformers write.
-_MODULE_TYPES = {
-    **{
-        f"sentence_transformers.models.{name}": name
-        for name in (_TRANSFORMER, "Pooling", "Normalize", "Dense", "LayerNorm")
-    },
-    "sentence_transformers.base.modules.dense.Dense": "Dense",
-    "sentence_transformers.base.modules.normalize.Normalize": "Normalize",
-    "sentence_transformers.base.modules.transformer.Transformer": _TRANSFORMER,
-    "sentence_transformers.sentence_transformer.modules.layer_norm.LayerNorm": "LayerNorm",
-    "sentence_transformers.sentence_transformer.modules.pooling.Pooling": "Pooling",
-}
 _ACTIVATION = re.compile(
     r"torch\.nn\.modules\.(activation\.(ELU|GELU|LeakyReLU|Mish|ReLU|ReLU6|SELU|SiLU|Sigmoid|Tanh)"
     r"|linear\.Identity)"
@@ -126,7 +99,7 @@ def _downloaded(model: str, revision: str | None) -> Path:
             f"neither a model folder nor a model that can be had from the hub ({names[0]})",
             where=model,
             hint=next(
-                (hint for name, hint in _HUB_HINTS.items() if name in names),
+                (hint for name, hint in KNOWN["hub_hints"].items() if name in names),
                 "check the path, or download the model first",
             ),
         ) from None
@@ -145,8 +118,8 @@ def require_no_code(folder: Path) -> None:
         raise _rejected(folder, what, hint)
     for path in sorted(folder.glob("*config*.json")):
         for key, value in settings_of(read_json(path)):
-            named = key in _CODE_KEYS and bool(value)
-            if named or (key in _ATTENTION_KEYS and "/" in json.dumps(value)):
+            named = key in KNOWN["fields"]["code"] and bool(value)
+            if named or (key in KNOWN["fields"]["attention"] and "/" in json.dumps(value)):
                 raise _rejected(path, f"names code to load (field {key!r})")
 
 
@@ -236,7 +209,7 @@ def _require_plain_arguments(path: Path) -> None:
         name, _, rest = key.rpartition("_")
         if rest in ("args", "kwargs") and name in _LOADER_KEYS and value:
             given = value if isinstance(value, dict) else {"?": value}
-            unknown = sorted(given.keys() - _LOADER_ARGUMENTS)
+            unknown = sorted(given.keys() - set(KNOWN["fields"]["arguments"]))
             if unknown:
                 raise _rejected(path, f"has an argument that is not known ({key}.{unknown[0]})")
         elif key == "tokenizer_name_or_path" and value:
@@ -253,7 +226,7 @@ def _modules(path: Path) -> list[Path]:
     for place, module in enumerate(found):
         fields = module if isinstance(module, dict) else {}
         named, where = fields.get("type"), fields.get("path")
-        kind = _MODULE_TYPES.get(named) if isinstance(named, str) else None
+        kind = KNOWN["modules"].get(named) if isinstance(named, str) else None
         if kind is None:
             raise _rejected(path, f"module type {named!r} is not one of those that are loaded")
         # The transformer comes first and lies in the folder itself, the others below it.

@@ -197,12 +197,12 @@ def _of_other_weights(folder: Path) -> None:
         (_with_nan, "holds NaN or infinity"),
         (_incomplete, "weights and its configuration differ"),
         (_of_other_weights, "was trained on other weights"),
-        (lambda folder: change(folder, peft_type="IA3"), "does not describe a LoRA adapter"),
+        (lambda folder: change(folder, peft_type="IA3"), "a plain LoRA adapter .peft_type"),
         (lambda folder: change(folder, r=8), "does not fit this model"),
-        (lambda folder: change(folder, modules_to_save=["norm"]), "more than a LoRA adapter"),
+        (lambda folder: change(folder, modules_to_save=["norm"]), "a plain LoRA adapter"),
         (
             lambda folder: change(folder, megatron_config={"a": 1}, megatron_core="os"),
-            "more than a LoRA adapter",
+            "a plain LoRA adapter .megatron_config",
         ),
     ],
 )
