@@ -169,10 +169,9 @@ class Guard:
         Raises:
             InputError: always; threads, metrics and models do not travel.
         """
-        raise InputError(
-            "a guard cannot be pickled",
-            hint="send the path of its policy, and call Guard.load(path) in the other process",
-        )
+        what = "a guard cannot be pickled"
+        hint = "send the path of its policy, and call Guard.load(path) in the other process"
+        raise InputError(what, hint=hint)
 
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""
@@ -261,10 +260,8 @@ class Guard:
             else:
                 scorer = load_scorer(loaded.scorer, passages=os.fspath(passages))
         elif passages is not None:
-            raise InputError(
-                "scorer and passages are mutually exclusive",
-                hint="pass scorer=load_scorer(NAME, passages=DIR)",
-            )
+            what = "scorer and passages are mutually exclusive"
+            raise InputError(what, hint="pass scorer=load_scorer(NAME, passages=DIR)")
         elif loaded.scorer.inner:
             from .signals.relevance.registry import completed_scorer
 
@@ -427,11 +424,9 @@ class Guard:
 
     def _checker(self) -> ReplyChecker:
         if self._replies is None:
-            raise InputError(
-                "is None, so replies are not checked",
-                where="on_unsupported",
-                hint='Guard.load(…, options=GuardOptions(on_unsupported="flag"))',
-            )
+            what = "is None, so replies are not checked"
+            hint = 'Guard.load(…, options=GuardOptions(on_unsupported="flag"))'
+            raise InputError(what, where="on_unsupported", hint=hint)
         return self._replies
 
     def count(self, decision: Decision) -> None:

@@ -230,11 +230,8 @@ def atomic_writer(path: AnyPath) -> Iterator[IO[str]]:
                 # Not mkstemp: its files are private, where an artefact gets the usual permissions.
                 descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
-                where=os.fsdecode(path),
-                hint="choose another place",
-            ) from None
+            what = f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})"
+            raise InputError(what, where=os.fsdecode(path), hint="choose another place") from None
         with os.fdopen(
             descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
         ) as stream:
@@ -339,11 +336,8 @@ def new_folder(folder: AnyPath, *, last: str = "") -> Iterator[Path]:
             room.mkdir(parents=True, exist_ok=True)
             work.mkdir(mode=0o700)
         except OSError as error:
-            raise InputError(
-                f"cannot be written ({error.strerror})",
-                where=str(place),
-                hint="choose another place",
-            ) from None
+            what = f"cannot be written ({error.strerror})"
+            raise InputError(what, where=str(place), hint="choose another place") from None
         yield work
         if there:
             for path in sorted(work.iterdir(), key=lambda one: (one.name == last, one.name)):

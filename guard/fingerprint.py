@@ -377,10 +377,8 @@ def aggregate_joint(scores: Sequence[float]) -> float:
     Raises:
         InputError: always; a guard under this aggregator asks the scorer's `score_set`.
     """
-    raise InputError(
-        "the joint value is the scorer's own and does not follow from passage scores",
-        hint="use a scorer with score_set and score_sets",
-    )
+    what = "the joint value is the scorer's own and does not follow from passage scores"
+    raise InputError(what, hint="use a scorer with score_set and score_sets")
 
 
 # Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one

@@ -62,11 +62,8 @@ def downloaded_model(name: str, sha256: str, conversion: int = 1) -> Path:
     """
     folder = cached_model(sha256, conversion)
     if not (folder / SOURCE_FILE).is_file():
-        raise ModelFolderError(
-            f"is not on this machine ({folder})",
-            where=name,
-            hint=f"download it with `knowgate models {name}`",
-        )
+        what = f"is not on this machine ({folder})"
+        raise ModelFolderError(what, where=name, hint=f"download it with `knowgate models {name}`")
     return folder
 
 
@@ -136,8 +133,5 @@ def require_files(
         if path.is_file():
             found = _sha256_of(path, path.stat().st_mtime_ns, path.stat().st_size)
         if found != expected:
-            raise ModelFolderError(
-                f"the sha256 is {found[:12]}…, expected {expected[:12]}…",
-                where=str(path),
-                hint=hint,
-            )
+            what = f"the sha256 is {found[:12]}…, expected {expected[:12]}…"
+            raise ModelFolderError(what, where=str(path), hint=hint)

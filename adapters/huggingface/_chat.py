@@ -129,11 +129,9 @@ class HuggingFaceChatModel(BaseChatModel):
     ) -> tuple[RenderedPrompt, Settings, bool]:
         """The prompt, the settings and whether token log-probabilities are wanted."""
         if unknown := sorted(set(options) - _CALL_OPTIONS - _LANGCHAIN_OPTIONS):
-            raise InputError(
-                f"does not know {', '.join(unknown)}",
-                where=type(self).__name__,
-                hint=f"use {', '.join(sorted(_CALL_OPTIONS))} or stop",
-            )
+            what = f"does not know {', '.join(unknown)}"
+            hint = f"use {', '.join(sorted(_CALL_OPTIONS))} or stop"
+            raise InputError(what, where=type(self).__name__, hint=hint)
         length = options.get("max_new_tokens", options.get("max_tokens", self.max_new_tokens))
         settings = self.lm.settings(
             temperature=options.get("temperature", self.temperature),

@@ -95,10 +95,9 @@ class HuggingFaceLM:
         """
         folder = model_folder(name)
         if folder is None:
-            raise InputError(
-                f"no model is called {name!r}",
-                hint=f"one of: {', '.join(sorted(PACKAGED_MODELS))}, or gguf:FILE",
-            )
+            what = f"no model is called {name!r}"
+            hint = f"one of: {', '.join(sorted(PACKAGED_MODELS))}, or gguf:FILE"
+            raise InputError(what, hint=hint)
         return cls(folder, **options)
 
     @classmethod
@@ -282,11 +281,8 @@ class HuggingFaceLM:
         settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
         prompts, others = self._render(with_context), self._render(without_context)
         if len(prompts) != len(others):
-            raise InputError(
-                f"has {len(others)} prompts for {len(prompts)} with context",
-                where="without_context",
-                hint="give one for each",
-            )
+            what = f"has {len(others)} prompts for {len(prompts)} with context"
+            raise InputError(what, where="without_context", hint="give one for each")
         answers = self.engine.contrast(prompts, others, (method, alpha, lam), settings)
         return [self.engine.text(answer, settings.stop) for answer in answers]
 

@@ -79,11 +79,9 @@ def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
             )
         )
     except (OSError, ValueError) as error:
-        raise ModelFolderError(
-            "there is no such folder, and no such model was downloaded",
-            where=str(path_or_name),
-            hint="check the path, or first download the model with `hf download NAME`",
-        ) from error
+        what = "there is no such folder, and no such model was downloaded"
+        hint = "check the path, or first download the model with `hf download NAME`"
+        raise ModelFolderError(what, where=str(path_or_name), hint=hint) from error
 
 
 def state_sha256(model: Any) -> str:
@@ -225,11 +223,9 @@ def open_model(
     settings = {} if changes is None else lora_settings(changes)
     found = None if loading.sha256 is None else weights_sha256(files)
     if loading.sha256 is not None and found != loading.sha256.strip().lower():
-        raise ModelFolderError(
-            f"the weights have sha256 {found}, not the expected {loading.sha256}",
-            where=str(folder),
-            hint="download them again, or correct the expected value",
-        )
+        what = f"the weights have sha256 {found}, not the expected {loading.sha256}"
+        hint = "download them again, or correct the expected value"
+        raise ModelFolderError(what, where=str(folder), hint=hint)
     spread = {} if loading.device_map is None else {"device_map": loading.device_map}
     if spread:
         optional_import("accelerate")

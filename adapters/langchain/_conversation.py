@@ -223,11 +223,8 @@ def _with_deadline(runnable: Runnable[Any, Any], seconds: float | None) -> Runna
 def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[Any, Any]:
     given = model if talk.model is None else talk.model
     if given is None:
-        raise InputError(
-            "has neither a reply nor a model, and with_context has no language model",
-            where="small_talk",
-            hint="give SmallTalk a `reply` or a `model`",
-        )
+        what = "has neither a reply nor a model, and with_context has no language model"
+        raise InputError(what, where="small_talk", hint="give SmallTalk a `reply` or a `model`")
     prompt = talk.prompt or Prompt.bundled("small_talk")
     return _prompted(given, lambda inputs: prompt.fill(question=inputs["question"]), "small_talk")
 
@@ -259,8 +256,6 @@ def _language_model(runnable: Any) -> BaseLanguageModel[Any] | None:
 
 def _check_slots(prompt: Prompt | None, slots: set[str]) -> None:
     if prompt is not None and not slots >= prompt.slots >= {"question"}:
-        raise InputError(
-            f"the prompt {prompt.name!r} needs the slots of the bundled one",
-            where="prompt",
-            hint=f"slots that are filled: {', '.join(sorted(slots))}",
-        )
+        what = f"the prompt {prompt.name!r} needs the slots of the bundled one"
+        hint = f"slots that are filled: {', '.join(sorted(slots))}"
+        raise InputError(what, where="prompt", hint=hint)

@@ -155,10 +155,8 @@ def stored_documents(store: VectorStore, ids: Iterable[str] | None = None) -> It
         try:
             yield from store.get_by_ids(part)
         except NotImplementedError:
-            raise InputError(
-                f"a {type(store).__name__} does not give documents by their ids",
-                hint="give the documents themselves",
-            ) from None
+            what = f"a {type(store).__name__} does not give documents by their ids"
+            raise InputError(what, hint="give the documents themselves") from None
 
 
 def _known_ids(store: Any) -> Iterable[str]:

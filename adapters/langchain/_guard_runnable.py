@@ -132,10 +132,8 @@ def _passages(given: GuardInput) -> Iterable[object] | None:
         documents: Iterable[object] | None = given["documents"]
         return documents
     if "context" not in given:
-        raise InputError(
-            "the input has neither 'documents' nor 'context'",
-            hint="give what was retrieved, or None where nothing was",
-        )
+        what = "the input has neither 'documents' nor 'context'"
+        raise InputError(what, hint="give what was retrieved, or None where nothing was")
     context: Iterable[object] | None = given["context"]
     return context
 

@@ -129,11 +129,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         _require_closed_book(guard, given=closed_book is not None)
         estimator_answers = isinstance(closed_book, str)
         if isinstance(closed_book, str) and closed_book != _ESTIMATOR:
-            raise InputError(
-                f"{closed_book!r} is unknown",
-                where="closed_book",
-                hint=f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured",
-            )
+            what = f"{closed_book!r} is unknown"
+            hint = f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured"
+            raise InputError(what, where="closed_book", hint=hint)
         self._guard = guard
         self._threads = DeadlineRunner(_MOST_THREADS)
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
@@ -479,11 +477,9 @@ class _Runs:
 
 def _require_closed_book(guard: Guard, *, given: bool) -> None:
     if not given and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
-        raise InputError(
-            "is missing, but the policy allows answers from the model's own knowledge",
-            where="closed_book",
-            hint=f"give a runnable that answers without context, or {_ESTIMATOR!r}",
-        )
+        what = "is missing, but the policy allows answers from the model's own knowledge"
+        hint = f"give a runnable that answers without context, or {_ESTIMATOR!r}"
+        raise InputError(what, where="closed_book", hint=hint)
 
 
 async def _tell(

@@ -140,10 +140,9 @@ def required(given: Mapping[str, Any], key: str) -> Any:
         InputError: it is not there.
     """
     if key not in given:
-        raise InputError(
-            f"the input has no key {key!r}",
-            hint=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
-        )
+        what = f"the input has no key {key!r}"
+        hint = f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}"
+        raise InputError(what, hint=hint)
     return given[key]
 
 
@@ -164,11 +163,9 @@ def _reply_check(given: Any) -> ReplyCheck | None:
     if callable(given):
         check: ReplyCheck = given
         return check
-    raise InputError(
-        f"a {type(given).__name__} cannot check a reply",
-        where="check_reply",
-        hint="give a function of question and reply, or an object with detect",
-    )
+    what = f"a {type(given).__name__} cannot check a reply"
+    hint = "give a function of question and reply, or an object with detect"
+    raise InputError(what, where="check_reply", hint=hint)
 
 
 OnRetrieverError = Literal["abstain", "raise"]

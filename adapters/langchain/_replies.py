@@ -151,20 +151,15 @@ def _checked(
     replies: Mapping[Reason | str, str], veto_reasons: Collection[str] = ()
 ) -> dict[str, str]:
     if not isinstance(replies, Mapping):
-        raise InputError(
-            f"is a {type(replies).__name__}",
-            where="replies",
-            hint="give one text, or a mapping from reason to text",
-        )
+        what = f"is a {type(replies).__name__}"
+        hint = "give one text, or a mapping from reason to text"
+        raise InputError(what, where="replies", hint=hint)
     known = {reason.value for reason in Reason} | {DEFAULT, *veto_reasons, *_SLOTS}
     # A member of a StrEnum is its own value, so both kinds of key compare alike.
     unknown = sorted(str(key) for key in replies if key not in known)
     if unknown:
-        raise InputError(
-            f"no reason to abstain is called {', '.join(unknown)}",
-            where="replies",
-            hint=f"one of: {', '.join(sorted(known))}",
-        )
+        what = f"no reason to abstain is called {', '.join(unknown)}"
+        raise InputError(what, where="replies", hint=f"one of: {', '.join(sorted(known))}")
     if not all(isinstance(text, str) for text in replies.values()):
         raise InputError("holds a reply that is not text", where="replies", hint="give texts")
     return {str(key): text for key, text in replies.items()}
@@ -174,9 +169,6 @@ def _checked_templates(templates: Mapping[str, str]) -> dict[str, str]:
     for name, text in templates.items():
         if Prompt(name, text).slots != _SLOTS[name]:
             slots = ", ".join(f"{{{slot}}}" for slot in sorted(_SLOTS[name])) or "none"
-            raise InputError(
-                f"the template {name} has other slots than it is given",
-                where="replies",
-                hint=f"slots that are filled: {slots}",
-            )
+            what = f"the template {name} has other slots than it is given"
+            raise InputError(what, where="replies", hint=f"slots that are filled: {slots}")
     return dict(templates)

@@ -314,10 +314,9 @@ class Retriever:
         invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
         self._find: Callable[[str], Any] = invoke if callable(invoke) else found
         if not callable(self._find):
-            raise InputError(
-                f"a {type(found).__name__} is no retriever",
-                hint="name a LangChain retriever, or a function from a question to documents",
-            )
+            what = f"a {type(found).__name__} is no retriever"
+            hint = "name a LangChain retriever, or a function from a question to documents"
+            raise InputError(what, hint=hint)
         self._seconds = seconds
         self._threads = DeadlineRunner(_MAX_THREADS)
 

@@ -80,10 +80,8 @@ class AbstentionRule(ABC):
         """
         fields = [Citation.UNKNOWN] * len(responses) if citations is None else citations
         if len(fields) != len(responses):
-            raise InputError(
-                f"{len(fields)} citations for {len(responses)} responses",
-                hint="pass one of citations per response, or none at all",
-            )
+            what = f"{len(fields)} citations for {len(responses)} responses"
+            raise InputError(what, hint="pass one of citations per response, or none at all")
         pairs = zip(responses, fields, strict=True)
         return [self.detect(response, citation=field) for response, field in pairs]
 

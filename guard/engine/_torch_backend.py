@@ -136,11 +136,9 @@ def _opened(model: str | Path, runtime: Runtime) -> tuple[str, ModelFolder, tupl
     """The precision, the checked folder, and the sha256 of its weights and its tokenizer."""
     require_extra("hf")
     if runtime.dtype == "int8":
-        raise InputError(
-            "torch does not compute this model in int8",
-            where="dtype",
-            hint="export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`",
-        )
+        what = "torch does not compute this model in int8"
+        hint = "export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`"
+        raise InputError(what, where="dtype", hint=hint)
     checked = ModelFolder(model_folder(model))
     weights, tokenizer = weights_file(checked.path), checked.path / TOKENIZER_FILE
     checked.require_sound([weights])
@@ -167,11 +165,9 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     if kind == INSTRUCT:
         template = RerankerTemplate.of(family, folder)
     elif family in known_templates():
-        raise ModelFolderError(
-            "a language model that was made a classifier, whose template is not known",
-            where=str(folder),
-            hint="name the instruct reranker that it was made of",
-        )
+        what = "a language model that was made a classifier, whose template is not known"
+        hint = "name the instruct reranker that it was made of"
+        raise ModelFolderError(what, where=str(folder), hint=hint)
     tokenizer, network = _loaded(partial(_pair_network, kind), folder, runtime.device)
     settings: Settings = {"configuration_sha256": checked.configuration_sha256()}
     outputs: Outputs = spans if kind == READER else logits

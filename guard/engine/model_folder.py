@@ -71,11 +71,9 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
         return Path(model)
     found = _HUB_ID.fullmatch(os.fspath(model))
     if found is None or not (bare or found["owner"]) or os.path.isfile(model):
-        raise ModelFolderError(
-            "neither a model folder nor a hub id",
-            where=os.fspath(model),
-            hint="check the path; a hub id is OWNER/NAME, or OWNER/NAME@REVISION",
-        )
+        what = "neither a model folder nor a hub id"
+        hint = "check the path; a hub id is OWNER/NAME, or OWNER/NAME@REVISION"
+        raise ModelFolderError(what, where=os.fspath(model), hint=hint)
     return _downloaded(found["model"], found["revision"])
 
 
@@ -373,11 +371,9 @@ class ModelFolder:
             ModelFolderError: tensors are missing.
         """
         if missing := sorted(report["missing_keys"]):
-            raise ModelFolderError(
-                f"the weights lack {len(missing)} tensors, e.g. {missing[0]}",
-                where=str(self.path),
-                hint="check that config.json and the weights belong together",
-            )
+            what = f"the weights lack {len(missing)} tensors, e.g. {missing[0]}"
+            hint = "check that config.json and the weights belong together"
+            raise ModelFolderError(what, where=str(self.path), hint=hint)
 
     def require_length(self, value: Any) -> int:
         """Return how many word pieces a model reads, as its folder says it.
