@@ -27,7 +27,7 @@ BUNDLED_SHA256, CROSS_ENCODER_SHA256 = _SHA256["sufficiency"], _SHA256["cross_en
 EMBEDDED_FILES, MULTILINGUAL_FILES = _SHA256["embedded"], _SHA256["multilingual"]
 READER_FILES = _SHA256["reader"]
 EMBEDDED_SHA256 = EMBEDDED_FILES["encoder.safetensors"]
-EMBEDDED_VOCABULARY_SHA256 = _SHA256["single"]["embedded_vocabulary"]
+EMBEDDED_VOCABULARY_SHA256: str = _SHA256["single"]["embedded_vocabulary"]
 MULTILINGUAL_MIX_SHA256 = _SHA256["single"]["multilingual_mix"]
 # Models that `knowgate models` takes out of packages.
 PACKAGES: dict[str, dict[str, Any]] = _SHA256["packages"]

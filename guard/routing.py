@@ -476,23 +476,10 @@ def at_once(body: Coroutine[Any, Any, _Returned]) -> _Returned:
     raise RuntimeError("the sync form of a call waits for an event loop")
 
 
-def drive(
-    flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], _Sent]
-) -> _Returned:
-    """What `flow` returns, when it is sent the answer to everything it yields."""
-    try:
-        asked = next(flow)
-        while True:
-            asked = flow.send(answer(asked))
-    except StopIteration as stop:
-        found: _Returned = stop.value
-        return found
-
-
 async def adrive(
     flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], Awaitable[_Sent]]
 ) -> _Returned:
-    """As `drive`, with answers that are awaited."""
+    """What `flow` returns, when it is sent the answer to everything it yields."""
     try:
         asked = next(flow)
         while True:

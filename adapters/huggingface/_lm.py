@@ -132,8 +132,8 @@ class HuggingFaceLM:
     def _take_settings(
         self, name: str, max_new_tokens: int, stop: Sequence[str], batch_size: int | None
     ) -> None:
-        own = {} if batch_size is None else {"batch_size": batch_size}
-        checked = Settings(max_new_tokens, stop, **own)
+        own: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
+        checked = Settings(**own, max_new_tokens=max_new_tokens, stop=stop)  # type: ignore[arg-type]
         self.name, self.max_new_tokens, self.stop = name, checked.max_new_tokens, checked.stop
         self.batch_size = checked.batch_size
 
