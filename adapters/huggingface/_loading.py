@@ -59,31 +59,6 @@ _VOLATILE = frozenset(
 )
 
 
-def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
-    """Return the folder of a model, downloaded if need be.
-
-    Args:
-        path_or_name: a folder, or a hub name such as `org/model` or `gpt2`.
-        local_files_only: look for a hub name in the local cache only.
-
-    Raises:
-        ModelFolderError: there is no such folder and no such model.
-    """
-    folder = Path(path_or_name)
-    if folder.is_dir() or not local_files_only:
-        return model_folder(path_or_name, bare=True)
-    try:
-        return Path(
-            optional_import("huggingface_hub").snapshot_download(
-                str(path_or_name), local_files_only=True
-            )
-        )
-    except (OSError, ValueError) as error:
-        what = "there is no such folder, and no such model was downloaded"
-        hint = "check the path, or first download the model with `hf download NAME`"
-        raise ModelFolderError(what, where=str(path_or_name), hint=hint) from error
-
-
 def state_sha256(model: Any) -> str:
     """sha256 over the tensors, names and shapes of a model that was not loaded from files."""
     import torch
@@ -217,7 +192,7 @@ def open_model(
     require_extra("hf")
     chosen_device = choose_device(device)
     chosen_dtype = choose_dtype(dtype, chosen_device)
-    folder = find_folder(path_or_name, local_files_only=loading.local_files_only)
+    folder = model_folder(path_or_name, bare=True, local=loading.local_files_only)
     files = require_causal(folder)
     changes = None if adapter is None else Path(adapter)
     settings = {} if changes is None else lora_settings(changes)

@@ -17,6 +17,7 @@ from ..model_files import WEIGHTS
 from ..process import keep_exit_code, keep_torch_usable
 from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
 from .backends import ATTENTION_MASK, LoadedEncoder, Runtime, Settings
+from .causal_model import choose_device
 from .model_folder import (
     CLASSIFIER,
     INSTRUCT,
@@ -142,7 +143,8 @@ def _opened(model: str | Path, runtime: Runtime) -> tuple[str, ModelFolder, tupl
     checked = ModelFolder(model_folder(model))
     weights, tokenizer = weights_file(checked.path), checked.path / TOKENIZER_FILE
     checked.require_sound([weights])
-    _require_device(runtime.device)
+    if runtime.device != "auto":
+        choose_device(runtime.device)
     hashes = file_sha256(weights), file_sha256(tokenizer) if tokenizer.is_file() else None
     return runtime.dtype or "float32", checked, hashes
 
@@ -213,19 +215,6 @@ def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any
         raise ValueError(tokenizer.truncation_side)
     where = device or ("cuda" if optional_import("torch").cuda.is_available() else "cpu")
     return tokenizer, model.float().eval().to(where)
-
-
-def _require_device(device: str) -> None:
-    torch: Any = optional_import("torch")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
-    if device != "auto":
-        try:
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            raise DeviceError(
-                f"device {device!r} cannot be used ({type(error).__name__})"
-            ) from None
 
 
 def _encode_texts(model: SentenceTransformer) -> Callable[[list[str]], Floats]:

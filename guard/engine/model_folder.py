@@ -54,7 +54,7 @@ _ACTIVATION = re.compile(
 )
 
 
-def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
+def model_folder(model: str | os.PathLike[str], *, bare: bool = False, local: bool = False) -> Path:
     """The folder `model`, or that of a model from the hub.
 
     With HF_HUB_OFFLINE set, only models that were downloaded before are found. A folder by
@@ -63,6 +63,7 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
     Args:
         model: a folder, or a hub id `OWNER/NAME`, with `@REVISION` where one is asked for.
         bare: whether a hub id may lack its owner, as `gpt2` does.
+        local: whether only models are found that were downloaded before.
 
     Raises:
         ModelFolderError: it is neither, or the download takes longer than half an hour.
@@ -74,14 +75,20 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
         what = "neither a model folder nor a hub id"
         hint = "check the path; a hub id is OWNER/NAME, or OWNER/NAME@REVISION"
         raise ModelFolderError(what, where=os.fspath(model), hint=hint)
-    return _downloaded(found["model"], found["revision"])
+    return _downloaded(found["model"], found["revision"], local)
 
 
-def _downloaded(model: str, revision: str | None) -> Path:
+def _downloaded(model: str, revision: str | None, local: bool) -> Path:
     """The folder of a model of the hub, downloaded where it is not there yet."""
     hub: Any = optional_import("huggingface_hub")
-    options = {"allow_patterns": _DOWNLOADED, "etag_timeout": _ANSWER_SECONDS}
-    download = partial(hub.snapshot_download, model, revision=revision, **options)
+    download = partial(
+        hub.snapshot_download,
+        model,
+        revision=revision,
+        allow_patterns=_DOWNLOADED,
+        etag_timeout=_ANSWER_SECONDS,
+        local_files_only=local,
+    )
     try:
         # A connection that stands still keeps no process from ending.
         return Path(DeadlineRunner(1).call(download, _DOWNLOAD_SECONDS))
