@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from importlib import resources
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...guard.contracts import View
@@ -21,21 +19,18 @@ if TYPE_CHECKING:
 Language = Literal["en", "zh"]
 
 DEFAULT = "default"
-_BUNDLED = {"en": "abstention_replies.json", "zh": "abstention_replies_zh.json"}
-_TEMPLATES = "view_templates.json"
 _SHOWS_BOTH = Reason.CONFLICT_SHOWS_BOTH.value
 
+
+def _read(name: str) -> Any:
+    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+# By language: reason → text, and template → text.
+_REPLIES = {"en": _read("abstention_replies.json"), "zh": _read("abstention_replies_zh.json")}
+_TEMPLATES = _read("view_templates.json")
 # Template → slots that it must have; it can have no others.
-_SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        _SHOWS_BOTH: frozenset({"views"}),
-        "view_of_passages": frozenset({"answer", "sources"}),
-        "view_of_memory": frozenset({"answer"}),
-        "view_of_both": frozenset({"answer", "sources"}),
-        "passage": frozenset({"number"}),
-        "between_sources": frozenset(),
-    }
-)
+_SLOTS = {name: Prompt(name, text).slots for name, text in _TEMPLATES["en"].items()}
 
 
 class Replies:
@@ -80,13 +75,13 @@ class Replies:
         language: Language = "en",
         veto_reasons: Collection[str] = (),
     ) -> None:
-        require_known(language, _BUNDLED, "language")
+        require_known(language, _REPLIES, "language")
         if isinstance(replies, str):
             replies = {DEFAULT: replies}
         given = _checked({} if replies is None else replies, veto_reasons)
         templates = {name: given.pop(name) for name in _SLOTS if name in given}
-        self._texts = given if DEFAULT in given else {**bundled_replies(language), **given}
-        self._templates = {**bundled_templates(language), **_checked_templates(templates)}
+        self._texts = given if DEFAULT in given else {**_REPLIES[language], **given}
+        self._templates = {**_TEMPLATES[language], **_checked_templates(templates)}
 
     def to(self, reason: Reason | str) -> str:
         """The reply for an abstention for `reason`."""
@@ -129,22 +124,6 @@ class Replies:
 
     def _filled(self, name: str, **values: str) -> str:
         return Prompt(name, self._templates[name]).fill(**values)
-
-
-@cache
-def bundled_replies(language: Language = "en") -> Mapping[str, str]:
-    """Reason → reply, as shipped."""
-    return MappingProxyType(_checked(_read(_BUNDLED[language])))
-
-
-@cache
-def bundled_templates(language: Language = "en") -> Mapping[str, str]:
-    """Name → template of a reply that shows all views, as shipped."""
-    return MappingProxyType(_checked_templates(_read(_TEMPLATES)[language]))
-
-
-def _read(name: str) -> Any:
-    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 def _checked(
