@@ -29,9 +29,9 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .artefacts import require_fingerprint
 from .deadlines import call_on_thread
@@ -41,8 +41,6 @@ from .fingerprint import Fingerprint
 from .text import Request
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from .artefacts import VetoBinding
 
 Measured = TypeVar("Measured")
@@ -185,16 +183,6 @@ class RoutingSignal(Signal[Measured]):
     @abstractmethod
     def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
         """What the decision records of a checked value."""
-
-
-class SignalSpans(Protocol):
-    """A decision's span, as far as measuring its signals needs it."""
-
-    def signal(self, signal: Signal[Any]) -> AbstractContextManager[Callable[[object], None]]:
-        """The span of a signal that is measured now; gives what records its value or failure."""
-
-    def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
-        """Record a signal that was measured for several questions at once."""
 
 
 # -- vetoes that a policy is bound to --------------------------------------------------

@@ -44,7 +44,8 @@ from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._signal import BoundVeto, RoutingSignal, Signal, SignalSpans
+    from ._signal import BoundVeto, RoutingSignal, Signal
+    from ._tracing import DecisionSpan
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -457,7 +458,7 @@ class Measure:
 
     signal: Signal[Any]
     request: Request
-    span: SignalSpans | None = None
+    span: DecisionSpan | None = None
 
 
 # What a generator yields, what it is sent, and what it returns.
@@ -619,7 +620,7 @@ class _Flow:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
+    settings: FlowSettings, request: Request | QuestionError, span: DecisionSpan | None = None
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 

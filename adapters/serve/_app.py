@@ -19,11 +19,11 @@ from ..._version import __version__
 from ...guard import Decision, Guard, GuardOptions, Policy, Reason
 from ...guard.errors import KnowgateError
 from ...guard.prompts import Prompt
+from ...guard.routing import PolicyState
 from ...guard.text import passage_text
 from ..langchain import Replies
 from ._access import AccessMiddleware, Admission, ServeLimits, exposition, http_metrics
 from ._bodies import (
-    Calibrated,
     CheckReply,
     DecisionBatchReply,
     DecisionReply,
@@ -82,7 +82,7 @@ class Readiness(BaseModel):
     """
 
     status: str
-    calibrated: Calibrated
+    calibrated: PolicyState
     note: str
     mode: str
     proxy: bool

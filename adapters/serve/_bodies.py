@@ -9,7 +9,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -25,6 +25,7 @@ from ...guard.errors import (
     SignalOverloadError,
     SignalTimeoutError,
 )
+from ...guard.routing import PolicyState
 from ...guard.text import clean_text
 
 _TYPES = {401: "authentication_error", 403: "authentication_error", 429: "rate_limit_error"}
@@ -262,7 +263,6 @@ DecisionBody: Any = create_model(
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
     **_FIELDS,
 )
-Calibrated = Literal["true", "false", "changed", "generated"]
 
 
 class DecisionReply(BaseModel):
@@ -273,12 +273,13 @@ class DecisionReply(BaseModel):
         reply: what to say instead of asking a model; null where one is to be asked, and in
             shadow mode.
         calibrated: whether the policy was calibrated; `changed` if it was edited since,
-            `generated` if programs made the questions.
+            `generated` if programs made the questions, `costs` if costs chose the threshold,
+            without a promise.
     """
 
     decision: DecisionBody
     reply: str | None
-    calibrated: Calibrated
+    calibrated: PolicyState
 
 
 class DecisionBatchReply(BaseModel):

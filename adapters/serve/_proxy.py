@@ -37,7 +37,7 @@ from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ..shadow import ShadowDecider
 from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
-from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
+from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
 _MAX_MESSAGES = 10_000
@@ -386,7 +386,7 @@ def _as_stream(
 class EventStream(StreamingResponse):
     """The stream of an upstream, sent on as it arrives.
 
-    Its first event gets the field `knowgate`; everything else passes unchanged. A failure
+    Its first event gets the field `knowgate`; all others pass unchanged. A failure
     after the beginning is an event with an `error`, after which the stream ends without
     `[DONE]`.
     """
@@ -407,10 +407,10 @@ class EventStream(StreamingResponse):
             ServeError: it does not begin.
         """
         upstream = AsyncExitStack()
-        pieces = marked(await upstream.enter_async_context(stream), extension)
+        events = marked(await upstream.enter_async_context(stream), extension)
         if gate is not None:
-            pieces = gate.streamed(events_in(pieces))
-        response = cls(pieces, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
+            events = gate.streamed(events)
+        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
         response._upstream = upstream
         return response
 

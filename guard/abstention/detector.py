@@ -23,7 +23,6 @@ from ..registry import Registry
 from .reading import (
     Citation,
     Clause,
-    Reply,
     Role,
     Strength,
     is_whole_abstention,
@@ -106,24 +105,24 @@ FEATURE_NAMES = (
 _ANSWERING = (Role.SUBSTANCE, Role.REDIRECT)
 
 
-def features(reply: Reply) -> dict[str, float]:
-    """The features of a reply, by name; all are within [0, 1].
+def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
+    """The features of a reply as `read_reply` gives it, by name; all are within [0, 1].
 
     A refusal that comes before anything of substance is "first", any other "later".
     """
     found = dict.fromkeys(FEATURE_NAMES, 0.0)
-    if is_whole_abstention(reply.clauses):
+    if is_whole_abstention(clauses):
         found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
-    found["no_citation"] = float(reply.citation is Citation.NONE)
-    clauses = list(map(judged, reply.clauses))
-    if any(clause.role is Role.REFUSAL for clause in clauses):
-        _add_refusals(found, clauses)
+    found["no_citation"] = float(citation is Citation.NONE)
+    read = list(map(judged, clauses))
+    if any(clause.role is Role.REFUSAL for clause in read):
+        _add_refusals(found, read)
     elif found["explicit_first"]:
         found["refusal_share"] = 1.0
     else:
         return found
-    found["no_citation_and_refusal"] = float(reply.citation is Citation.NONE)
-    found["citation_and_refusal"] = float(reply.citation is Citation.CITED)
+    found["no_citation_and_refusal"] = float(citation is Citation.NONE)
+    found["citation_and_refusal"] = float(citation is Citation.CITED)
     return found
 
 
@@ -256,10 +255,10 @@ class AbstentionDetector(AbstentionRule):
     ) -> AbstentionVerdict:
         """The verdict on one reply."""
         del question
-        reply = read_reply(response, citation)
-        if not reply.clauses:
+        clauses, read = read_reply(response, citation)
+        if not clauses:
             return AbstentionVerdict(abstained=True, probability=1.0)
-        probability = self.model.probability(features(reply))
+        probability = self.model.probability(features(clauses, read))
         return AbstentionVerdict(probability >= self.model.threshold, probability)
 
 
