@@ -332,8 +332,8 @@ class Guard:
         with self._span() as span:
             request: Request | QuestionError
             try:
-                asked = (question,), (passages,), question, passages
-                request = await self._aread(read_request, *asked)
+                read = partial(read_request, question, passages, self._limits)
+                request = await self._aread(read, (question,), (passages,))
             except InputError as error:
                 request = QuestionError(error.what)
             flow = self._flow(request, span)
@@ -370,27 +370,25 @@ class Guard:
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
-        started, patience = time.perf_counter(), dict[str, Patience]()
-        with self._batch_span() as begin:
-            requests = read_requests(questions, passages, self._limits)
-            spans = _NO_SPANS if begin is None else begin(len(requests))
-            flows = self._flows(requests, spans)
-            measure = partial(self._runner.measure_batch, batch=patience, awaits=False)
-            decided = at_once(adrive(flows, measure))
-            return self._finished(decided, started, requests, spans)
+        return at_once(self._decide_each(questions, passages, awaits=False))
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
+        return await self._decide_each(questions, passages, awaits=True)
+
+    async def _decide_each(
+        self, questions: Sequence[str], passages: Sequence[Any], *, awaits: bool
+    ) -> list[Decision | KnowgateError]:
         started, patience = time.perf_counter(), dict[str, Patience]()
         with self._batch_span() as begin:
-            requests = await self._aread(read_requests, questions, passages, questions, passages)
+            read = partial(read_requests, questions, passages, self._limits)
+            requests = await self._aread(read, questions, passages) if awaits else read()
             spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
-            measure = partial(self._runner.measure_batch, batch=patience, awaits=True)
-            decided = await adrive(flows, measure)
-            return self._finished(decided, started, requests, spans)
+            measure = partial(self._runner.measure_batch, batch=patience, awaits=awaits)
+            return self._finished(await adrive(flows, measure), started, requests, spans)
 
     @property
     def reply_checker(self) -> ReplyChecker | None:
@@ -442,14 +440,12 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_turn(turn)
 
-    async def _aread(
-        self, read: Callable[..., _Read], questions: Any, passages: Any, *given: object
-    ) -> _Read:
+    async def _aread(self, read: Callable[[], _Read], questions: Any, passages: Any) -> _Read:
         """Read input; on another thread where that may take long."""
         if InputLimits.reads_quickly(questions, passages):
-            return read(*given, self._limits)
+            return read()
         try:
-            return await self._readers.acall(lambda: read(*given, self._limits), None)
+            return await self._readers.acall(read, None)
         except AllWorkersBusyError:
             raise InputError("too many earlier inputs are still being read") from None
 

@@ -195,11 +195,13 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         Raises:
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
-        return _only(self.measure_many([request]))
+        self._prepare(request)
+        return self._reader.measure([request.question], [self._passages(request)])[0]
 
     async def ameasure(self, request: Request) -> SetScore:
         """As `measure`, without blocking the event loop."""
-        return _only(await self.ameasure_many([request]))
+        self._prepare(request)
+        return (await self._reader.ameasure([request.question], [self._passages(request)]))[0]
 
     def measure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """The scores of several questions, in one call of the scorer."""
@@ -220,6 +222,11 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         for one in asked:
             self._tell_unread(one)
         return refused, [one.question for one in asked], [self._passages(one) for one in asked]
+
+    def _prepare(self, request: Request) -> None:
+        if (error := self._unsupported(request)) is not None:
+            raise error
+        self._tell_unread(request)
 
     def _passages(self, request: Request) -> Sequence[str]:
         """The texts, with the metadata of their documents for a scorer that reads it."""
@@ -277,13 +284,6 @@ class RelevanceSignal(RoutingSignal[SetScore]):
             "`--scorer multilingual`"
         )
         return UnsupportedLanguageError(self.name, detail)
-
-
-def _only(found: Sequence[SetScore | KnowgateError]) -> SetScore:
-    [one] = found
-    if isinstance(one, KnowgateError):
-        raise one
-    return one
 
 
 def _placed(
