@@ -34,7 +34,7 @@ from .errors import (
     SignalValueError,
     UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
+from .fingerprint import JOINT, aggregator, default_aggregator, output_scale
 from .process import cpu_count
 from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, at_once
 from .text import Request, TextWithMetadata
@@ -179,11 +179,6 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         self._must_be_probability = (
             isinstance(self._calibrator, IdentityCalibrator) and output_scale(policy.scorer) is None
         )
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The scorer's."""
-        return self._scorer.fingerprint
 
     def has(self, form: str) -> bool:
         """Whether the scorer can be awaited; several questions are always one call."""

@@ -19,7 +19,6 @@ from .contracts import (
 )
 from .decision import SignalName
 from .errors import PolicyError, SignalValueError
-from .fingerprint import Fingerprint
 from .routing import IdentityCalibrator, PolicyFields
 from .text import Request, clean_text
 
@@ -77,12 +76,6 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
             self._estimator = deciding_at(threshold)
         self.checks_deadline = checks_its_deadline(self._estimator)
         self._calibrator = policy.confidence_calibrator
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The estimator's."""
-        found: Fingerprint = self._estimator.fingerprint
-        return found
 
     def has(self, form: str) -> bool:
         """Whether the estimator takes several questions at once."""
@@ -156,11 +149,6 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
                 f"a {name} does not compare passages with each other, as the policy asks",
                 hint="pass conflict_detector=PassageConflict(…)",
             )
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The detector's class; policies are not bound to it."""
-        return Fingerprint(kind=type(self._detector).__name__)
 
     def measure(self, request: Request) -> Any:
         """What the detector finds about one question."""

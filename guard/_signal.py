@@ -75,11 +75,6 @@ class Signal(ABC, Generic[Measured]):
     at_once: int | None = None
     checks_deadline: bool = False
 
-    @property
-    @abstractmethod
-    def fingerprint(self) -> Fingerprint:
-        """What its values depend on; a policy is bound to it."""
-
     @abstractmethod
     def measure(self, request: Request) -> Measured:
         """Measure one question; called on a worker thread."""
@@ -134,6 +129,11 @@ class Veto(Signal[Measured]):
     reason: str
     threshold: float = 0.5
     needs_passages: bool = True
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> Fingerprint:
+        """What its values depend on; a policy is bound to it."""
 
     def check(self, value: Any, request: Request) -> Measured:
         """Validate what was measured: by default a finite number."""

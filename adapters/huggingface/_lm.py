@@ -55,6 +55,12 @@ class HuggingFaceLM:
         adapter: folder of a LoRA adapter in peft's format, merged into the weights.
         loading: chat template, expected hash and download.
 
+    Attributes:
+        device: where the model runs, e.g. `cuda:0`.
+        dtype: the precision it runs in, e.g. `float32`.
+        context_window: tokens that prompt and answer may have together, None when not stated.
+        uses_chat_template: whether prompts are wrapped as user messages.
+
     Raises:
         ModelFolderError: no such model, no weights or tokenizer, a wrong sha256, or an
             invalid adapter or one of another model.
@@ -157,27 +163,10 @@ class HuggingFaceLM:
         keep_torch_usable()
         ends = frozenset(end_ids(model, tokenizer))
         self.engine = Engine(Network(model, window), encoder, ends)
+        self.device, self.context_window = str(model.device), window
+        self.dtype = str(model.dtype).removeprefix("torch.")
+        self.uses_chat_template = encoder.templated
         _log.info("%s runs on %s in %s", self.name, self.device, self.dtype)
-
-    @property
-    def device(self) -> str:
-        """Where the model runs, e.g. `cuda:0`."""
-        return str(self.engine.network.device)
-
-    @property
-    def dtype(self) -> str:
-        """The precision it runs in, e.g. `float32`."""
-        return str(self._model.dtype).removeprefix("torch.")
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together, None when not stated."""
-        return self.engine.encoder.window
-
-    @property
-    def uses_chat_template(self) -> bool:
-        """Whether prompts are wrapped as user messages."""
-        return self.engine.encoder.templated
 
     @property
     def weights_sha256(self) -> str:

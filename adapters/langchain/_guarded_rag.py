@@ -132,7 +132,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             what = f"{closed_book!r} is unknown"
             hint = f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured"
             raise InputError(what, where="closed_book", hint=hint)
-        self._guard = guard
+        self.guard = guard
         self._threads = DeadlineRunner(_MOST_THREADS)
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
         self._parts: dict[Stage, Runnable[Any, Any]] = {
@@ -158,11 +158,6 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         self.name = name
 
     @property
-    def guard(self) -> Guard:
-        """What decides."""
-        return self._guard
-
-    @property
     def retriever(self) -> Runnable[Any, Any]:
         """What finds the documents."""
         return self._parts[Stage.RETRIEVER]
@@ -179,7 +174,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if guard is not None:
             answers = self._planner.estimator_answers or Stage.CLOSED_BOOK in self._parts
             _require_closed_book(guard, given=answers)
-            other._guard, other._planner = guard, replace(self._planner, guard=guard)
+            other.guard, other._planner = guard, replace(self._planner, guard=guard)
             other._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
         if retriever is not None:
             other._parts = {**self._parts, Stage.RETRIEVER: coerce_to_runnable(retriever)}
@@ -333,7 +328,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if turn.stage is None:
             yield turn.whole
             return
-        yield turn.first_chunk
+        yield turn.chunk("", documents=turn.documents, **turn.found)
         reply = StreamedReply(self._planner, turn)
         async with aclosing(self._said(turn.stage, dict(turn.inputs), runs)) as said:
             async for chunk in said:
@@ -368,7 +363,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             return await self._read(given, is_async=is_async)
         if stage is Stage.GUARD:
             if self._shadow is None:
-                return await decide_all(self._guard, given, is_async=is_async)
+                return await decide_all(self.guard, given, is_async=is_async)
             loop = asyncio.get_running_loop() if is_async else None
             return self._shadow.decide(given, partial(_tell_late, loop, runs.watched(step)))
         if stage is Stage.CHECK:
@@ -408,7 +403,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
 
     async def _judged(self, given: Sequence[ToCheck], *, is_async: bool) -> Sequence[object]:
         """The verdicts on replies."""
-        checker = self._guard.reply_checker
+        checker = self.guard.reply_checker
         assert checker is not None  # nobody asks for it otherwise
         if is_async:
             judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
@@ -423,7 +418,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
 
     async def _read(self, given: Sequence[object], *, is_async: bool) -> Sequence[object]:
         """Read what was retrieved; in the async form on another thread where that may take long."""
-        limits = self._guard.limits
+        limits = self.guard.limits
         if not is_async or limits.reads_quickly((), given):
             return documents_or_errors(given, limits)
         try:

@@ -260,11 +260,6 @@ class Turn:
         """The whole answer where nothing is left to be generated."""
         return GuardedAnswer(self.reply, self.decision, self.documents, **self.found)
 
-    @property
-    def first_chunk(self) -> GuardedAnswer:
-        """The chunk before the generated text."""
-        return GuardedAnswer("", self.decision, self.documents, **self.found)
-
     def chunk(self, text: str, **found: Any) -> GuardedAnswer:
         """A chunk that follows the first one."""
         return GuardedAnswer(text, self.decision, **found)

@@ -82,24 +82,20 @@ class Admission:
         limits: how many there may be.
 
     Attributes:
+        running: requests that are worked on.
         draining: whether new requests are rejected, because the server is about to end.
     """
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._admitted = self._running = self._held = 0
+        self._admitted = self.running = self._held = 0
         self.draining = False
-
-    @property
-    def running(self) -> int:
-        """Requests that are worked on."""
-        return self._running
 
     @property
     def waiting(self) -> int:
         """Requests that were let in and are not worked on yet."""
-        return self._admitted - self._running
+        return self._admitted - self.running
 
     @property
     def idle(self) -> bool:
@@ -149,11 +145,11 @@ class Admission:
                 await self._slots.acquire()
         except TimeoutError:
             raise ServeError("queue_full") from None
-        self._running += 1
+        self.running += 1
         try:
             yield
         finally:
-            self._running -= 1
+            self.running -= 1
             self._slots.release()
 
 

@@ -205,18 +205,13 @@ class Passage(_Given):
     text: Text
     metadata: dict[str, Any] = Field(default_factory=dict)
 
-    @property
-    def as_given(self) -> dict[str, Any]:
-        """As a guard reads it."""
-        return {"text": self.text, "metadata": self.metadata}
-
 
 Passages = list[Text | Passage]
 
 
 def as_given(passages: Passages) -> list[Any]:
     """The passages as a guard reads them."""
-    return [one.as_given if isinstance(one, Passage) else one for one in passages]
+    return [dict(one) if isinstance(one, Passage) else one for one in passages]
 
 
 class Question(_Given):
