@@ -29,8 +29,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
+from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -173,28 +175,14 @@ class PromptTooLongError(LanguageModelError):
     """The prompt does not fit the model's context window."""
 
 
-# Modules by the extra that installs them, so that every hint reads alike.
-_MODULES_OF_EXTRAS = {
-    "": "onnxruntime safetensors tokenizers",
-    "hf": "huggingface_hub sentence_transformers torch transformers",
-    "eval": "bs4 jinja2 langchain_text_splitters lxml markdown_it markupsafe matplotlib pypdf "
-    "rich scipy sentencex sklearn typer",
-    "serve": "fastapi uvicorn",
-    "kg": "httpx pyoxigraph",
-    "langchain": "langchain",
-    "agents": "langgraph",
-    "gguf": "gguf",
-    "notebooks": "pandas",
-    "train": "peft",
-    "ray": "ray",
-    "onnx-export": "onnx onnxscript",
-    "gpu": "accelerate",
-}
+_EXTRAS: dict[str, list[str]] = tomllib.loads(
+    resources.files(__package__).joinpath("extras.toml").read_text("utf-8")
+)
 INSTALL_HINTS = MappingProxyType(
     {
         module: f"knowgate[{extra}]" if extra else "knowgate"
-        for extra, modules in _MODULES_OF_EXTRAS.items()
-        for module in modules.split()
+        for extra, modules in _EXTRAS.items()
+        for module in modules
     }
 )
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -262,34 +263,19 @@ class AbstentionDetector(AbstentionRule):
         return AbstentionVerdict(probability >= self.model.threshold, probability)
 
 
-_UNIKNOW = re.compile(
-    "unanswerable|unknown|no known|not known|do not know|uncertain|unclear|no scientific evidence"
-    "|no definitive answer|no right answer|no concrete answer|no public information|debate"
-    "|impossible to know|impossible to answer|difficult to predict|not sure|irrelevant"
-    "|not relevant",
-    re.IGNORECASE,
-)
-_UAQFACT = re.compile(r"There is no| no |non-existent|not a|#none|none", re.IGNORECASE)
-# Searched for in the lower-cased reply: a few letters (long s, Kelvin) are not what a search
-# that ignores case takes them for.
-_UAQFACT_WORDS = re.compile(
-    r"\b(?:not|no|sorry|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|isn't|unknown|unclear)\b"
-)
-
-
 class PatternRule(AbstentionRule):
     """Abstained where a pattern is found anywhere in the raw reply.
 
     Args:
-        name: how fingerprints call it.
-        pattern: what to search for.
-        lowered: what to search for in the reply in lower case, where that matters.
+        name: of the paper's rule, `uniknow` or `uaqfact`.
     """
 
-    def __init__(
-        self, name: str, pattern: re.Pattern[str], lowered: re.Pattern[str] | None = None
-    ) -> None:
-        self._name, self._pattern, self._lowered = name, pattern, lowered
+    def __init__(self, name: str) -> None:
+        published = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
+        patterns = tomllib.loads(published)[name]
+        self._name = name
+        self._pattern = re.compile(patterns["pattern"], re.IGNORECASE)
+        self._lowered = re.compile(patterns.get("lowered", "(?!)"))
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -302,9 +288,7 @@ class PatternRule(AbstentionRule):
         """The verdict on one reply; `question` and `citation` are not used."""
         del question, citation
         text = reply_text(response)
-        found = self._pattern.search(text) is not None
-        if not found and self._lowered is not None:
-            found = self._lowered.search(text.lower()) is not None
+        found = bool(self._pattern.search(text) or self._lowered.search(text.lower()))
         return AbstentionVerdict(abstained=found, probability=float(found))
 
 
@@ -312,8 +296,8 @@ _RULES: Registry[Callable[[], AbstentionRule]] = Registry(
     "an abstention rule",
     {
         "default": AbstentionDetector,
-        "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT, _UAQFACT_WORDS),
-        "uniknow": lambda: PatternRule("uniknow", _UNIKNOW),
+        "uaqfact": lambda: PatternRule("uaqfact"),
+        "uniknow": lambda: PatternRule("uniknow"),
     },
     group="knowgate.abstention",
 )
