@@ -197,9 +197,8 @@ def optional_import(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         hint = INSTALL_HINTS.get(module.split(".", maxsplit=1)[0], module)
-        raise MissingDependencyError(
-            f"{module} cannot be imported: needs `pip install '{hint}'`"
-        ) from error
+        what = f"{module} cannot be imported: needs `pip install '{hint}'`"
+        raise MissingDependencyError(what) from error
 
 
 def require_extra(extra: str) -> None:
@@ -215,9 +214,8 @@ def require_extra(extra: str) -> None:
         if wanted == requirement and importlib.util.find_spec(module) is None
     ]
     if missing:
-        raise MissingDependencyError(
-            f"not installed: {', '.join(missing)}: needs `pip install '{requirement}'`"
-        )
+        what = f"not installed: {', '.join(missing)}: needs `pip install '{requirement}'`"
+        raise MissingDependencyError(what)
 
 
 # Request timeout, too early, too many requests, and servers that are down or overloaded.

@@ -301,9 +301,8 @@ def require_new_folder(folder: AnyPath) -> None:
     """
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(
-            "exists and is not an empty folder", where=str(path), hint="name a new folder"
-        )
+        fault = "exists and is not an empty folder"
+        raise InputError(fault, where=str(path), hint="name a new folder")
     there = path.absolute()
     while not there.exists():
         there = there.parent

@@ -106,9 +106,8 @@ class Converted(BaseModel):
         except InputError as error:
             raise ModelFolderError(error.what, where=str(folder / marker), hint=hint) from None
         if missing := [name for name in names if name not in found.files]:
-            raise ModelFolderError(
-                f"does not name {missing[0]}", where=str(folder / marker), hint=hint
-            )
+            what = f"does not name {missing[0]}"
+            raise ModelFolderError(what, where=str(folder / marker), hint=hint)
         require_files(folder, found.files, hint)
         return found
 

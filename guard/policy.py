@@ -424,9 +424,8 @@ class Policy(PolicyFields):
                 "otherwise fit one with `knowgate calibrate`",
             )
         if threshold is None:
-            raise PolicyError(
-                f"a {type(scorer).__name__} has no bundled threshold", hint="pass threshold=…"
-            )
+            what = f"a {type(scorer).__name__} has no bundled threshold"
+            raise PolicyError(what, hint="pass threshold=…")
         try:
             return cls(
                 created_by=f"knowgate {__version__}",

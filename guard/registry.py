@@ -43,9 +43,8 @@ class Registry(dict[str, Thing]):
             InputError: the name is taken.
         """
         if name in self:
-            raise InputError(
-                f"{self._what} named {name!r} exists already", hint="choose another name"
-            )
+            what = f"{self._what} named {name!r} exists already"
+            raise InputError(what, hint="choose another name")
         if thing is None:
             return lambda decorated: self.register(name, decorated)
         self[name] = thing

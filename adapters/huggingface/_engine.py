@@ -149,9 +149,8 @@ class _Decoding:
             if answer.finish is not None:
                 continue
             if math.isnan(logprob):
-                raise LanguageModelError(
-                    "the model's output is not a number; a 16-bit dtype may overflow"
-                )
+                what = "the model's output is not a number; a 16-bit dtype may overflow"
+                raise LanguageModelError(what)
             answer.ids.append(token)
             answer.logprobs.append(logprob)
         chosen = tokens.repeat(self._streams)[:, None]
@@ -252,9 +251,8 @@ class Engine:
                 shown += fresh
                 yield fresh, answer
         except torch.OutOfMemoryError as error:
-            raise LanguageModelError(
-                f"one prompt alone does not fit into the memory of {self.network.device}"
-            ) from error
+            what = f"one prompt alone does not fit into the memory of {self.network.device}"
+            raise LanguageModelError(what) from error
 
     def _chooser(self, settings: Settings) -> Callable[[Sequence[_Task], int], Choose]:
         """What makes the rule for a batch of tasks and the most tokens of their answers."""

@@ -339,9 +339,8 @@ class HuggingFaceLM:
         config = self._model.config.get_text_config()
         layers = int(config.num_hidden_layers) + 1
         if not -layers <= layer < layers:
-            raise InputError(
-                f"{layer} is out of range", where="layer", hint=f"use -{layers} to {layers - 1}"
-            )
+            what = f"{layer} is out of range"
+            raise InputError(what, where="layer", hint=f"use -{layers} to {layers - 1}")
         rows = run_in_batches(
             self.engine.encoder.encode(self._render(prompts)),
             self.batch_size,

@@ -64,9 +64,8 @@ class Network:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
-            raise LanguageModelError(
-                f"the forward pass failed on {self.device}: {type(error).__name__}"
-            ) from error
+            what = f"the forward pass failed on {self.device}: {type(error).__name__}"
+            raise LanguageModelError(what) from error
 
     def forward(
         self,

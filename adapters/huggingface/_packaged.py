@@ -227,9 +227,8 @@ def _converted(file: Path) -> Path:
             raise ModelFolderError("is not a GGUF file", where=str(file), hint="name another file")
         found = file_sha256(file)
     except OSError as error:
-        raise ModelFolderError(
-            f"cannot be read ({error.strerror})", where=str(file), hint="check the path"
-        ) from None
+        what = f"cannot be read ({error.strerror})"
+        raise ModelFolderError(what, where=str(file), hint="check the path") from None
     folder = cached_model(found, _CONVERSION)
     return folder if (folder / SOURCE_FILE).is_file() else _convert(file, found)
 
@@ -242,9 +241,8 @@ def _convert(file: Path, sha256: str) -> Path:
     optional_import("gguf")
     config = getattr(optional_import("transformers"), "GgufConfig", None)
     if config is None:
-        raise MissingDependencyError(
-            "transformers is too old for GGUF files: needs `pip install 'knowgate[gguf]'`"
-        )
+        what = "transformers is too old for GGUF files: needs `pip install 'knowgate[gguf]'`"
+        raise MissingDependencyError(what)
     folder = cached_model(sha256, _CONVERSION)
     source: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True}
     checked = ModelFolder(file)

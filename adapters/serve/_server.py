@@ -290,9 +290,8 @@ def bound_socket(host: str, port: int, *, has_token: bool) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise InputError(
-            f"cannot listen: {error.strerror}", where=f"{host}:{port}", hint="choose another port"
-        ) from None
+        fault = f"cannot listen: {error.strerror}"
+        raise InputError(fault, where=f"{host}:{port}", hint="choose another port") from None
     return listening
 
 

@@ -72,13 +72,11 @@ class Upstream:
 
     def __post_init__(self) -> None:
         if not re.match(r"https?://[^/\s]", self.url):
-            raise InputError(
-                "is no URL", where="upstream", hint="for example http://127.0.0.1:8001/v1"
-            )
+            what = "is no URL"
+            raise InputError(what, where="upstream", hint="for example http://127.0.0.1:8001/v1")
         if self.seconds <= 0 or not 0 <= self.retries <= 10:
-            raise InputError(
-                "needs positive seconds and 0 to 10 retries", where="upstream", hint="see --help"
-            )
+            what = "needs positive seconds and 0 to 10 retries"
+            raise InputError(what, where="upstream", hint="see --help")
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise InputError("the key has characters that no header may have", where="upstream")
 

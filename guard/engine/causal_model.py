@@ -122,9 +122,8 @@ def load_causal(
         checked.require_all_tensors(report)
         return (model if options else model.to(device)).eval(), tokenizer
     except library.OutOfMemoryError as error:
-        raise DeviceError(
-            f"{folder} does not fit on {device} — use a smaller dtype or another device"
-        ) from error
+        what = f"{folder} does not fit on {device} — use a smaller dtype or another device"
+        raise DeviceError(what) from error
 
 
 def context_window(config: Any) -> int | None:

@@ -107,9 +107,8 @@ class PassageStore:
             os.close(open_regular(self.path, links=True))
         except FileNotFoundError:
             hint = "write it with `knowgate index`"
-            raise ModelFolderError(
-                "is no store of passages", where=str(self.path.parent), hint=hint
-            ) from None
+            what = "is no store of passages"
+            raise ModelFolderError(what, where=str(self.path.parent), hint=hint) from None
         except OSError as error:
             raise _damaged(self.path, f"cannot be read ({error.strerror})") from None
         with self._reading() as connection:
@@ -240,9 +239,8 @@ class PassageWriter:
                 raise InputError(what, where=folder, hint=hint) from None
             if error.sqlite_errorcode in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _damaged(self._path, f"cannot be read ({error})") from None
-            raise InputError(
-                f"cannot be written ({error})", where=folder, hint="choose another place"
-            ) from None
+            fault = f"cannot be written ({error})"
+            raise InputError(fault, where=folder, hint="choose another place") from None
 
 
 def _prepare_folder(path: Path) -> None:
@@ -254,9 +252,8 @@ def _prepare_folder(path: Path) -> None:
         if STORE_FILE in files:
             os.close(open_regular(path, os.O_RDWR))
     except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(folder), hint="choose another place"
-        ) from None
+        fault = f"cannot be written ({error.strerror})"
+        raise InputError(fault, where=str(folder), hint="choose another place") from None
     if files and STORE_FILE not in files:
         what = "holds other files and no store of passages"
         hint = "name a new folder, or one that `knowgate index` wrote"
