@@ -25,7 +25,7 @@ from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
 from ._both import each_at_once
-from ._conversation import Conversation, Turns
+from ._conversation import Conversation
 from ._documents import documents_or_errors
 from ._guard_runnable import decide_all
 from ._planning import (
@@ -141,18 +141,16 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         }
         if closed_book is not None and not isinstance(closed_book, str):
             self._parts[Stage.CLOSED_BOOK] = coerce_to_runnable(closed_book)
-        turns = None
         if conversation is not None:
-            turns = Turns(conversation, self._parts[Stage.WITH_CONTEXT])
-            if turns.rewriter is not None:
-                self._parts[Stage.REWRITER] = turns.rewriter
-            if turns.small_talk is not None:
-                self._parts[Stage.SMALL_TALK] = turns.small_talk
+            found = conversation.parts(self._parts[Stage.WITH_CONTEXT])
+            stages = zip((Stage.REWRITER, Stage.SMALL_TALK), found, strict=True)
+            self._parts |= {stage: part for stage, part in stages if part is not None}
         self._planner = Planner(
             guard,
             Replies.of(replies, guard),
             RagOptions() if options is None else options,
-            turns,
+            conversation,
+            Stage.REWRITER in self._parts,
             estimator_answers,
         )
         self.name = name
