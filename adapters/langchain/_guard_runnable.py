@@ -124,18 +124,12 @@ class GuardRunnable(RunnableLambda[GuardInput, Decision]):
 
 
 def _asked(given: GuardInput) -> Asked:
-    return required(given, "question"), _passages(given)
-
-
-def _passages(given: GuardInput) -> Iterable[object] | None:
-    if "documents" in given:
-        documents: Iterable[object] | None = given["documents"]
-        return documents
-    if "context" not in given:
-        what = "the input has neither 'documents' nor 'context'"
-        raise InputError(what, hint="give what was retrieved, or None where nothing was")
-    context: Iterable[object] | None = given["context"]
-    return context
+    question = required(given, "question")
+    for key in ("documents", "context"):
+        if key in given:
+            return question, given[key]
+    what = "the input has neither 'documents' nor 'context'"
+    raise InputError(what, hint="give what was retrieved, or None where nothing was")
 
 
 # -- graphs -------------------------------------------------------------------------------------

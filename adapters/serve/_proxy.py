@@ -26,11 +26,8 @@ from starlette.types import Receive, Scope, Send
 from ...guard import Decision, Guard, Mode, Reason, Route
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
     InputError,
     InputTooLargeError,
-    QuestionError,
 )
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
@@ -337,12 +334,10 @@ class Retriever:
             return await self._threads.acall(
                 lambda: guard.limits.read_passages(found), self._seconds
             )
-        except InputTooLargeError:
-            raise ServeError(Reason.INPUT_TOO_LARGE.value) from None
-        except (QuestionError, AllWorkersBusyError, DeadlineExceededError):
-            raise ServeError(Reason.INVALID_PASSAGES.value) from None
         except Exception as error:  # a lazy document may raise anything
-            raise ServeError(Reason.INVALID_PASSAGES.value) from error
+            too_large = isinstance(error, InputTooLargeError)
+            reason = Reason.INPUT_TOO_LARGE if too_large else Reason.INVALID_PASSAGES
+            raise ServeError(reason.value) from error
 
 
 # -- replies ------------------------------------------------------------------------------------
