@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from .artefacts import Retrieval
 from .errors import InputError
-from .files import write_text
+from .files import unwritable, write_text
 from .process import after_fork
 from .text import Request
 
@@ -268,9 +268,7 @@ class DecisionLog:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            what = f"cannot be made ({error.strerror})"
-            hint = "name a folder on a local disk"
-            raise InputError(what, where=str(folder), hint=hint) from None
+            raise unwritable(folder, error) from None
         self.text, self._max_bytes, self._max_files = text, max_bytes, max_files
         # BLAKE2 takes keys of at most 64 bytes.
         self._key = hashlib.blake2b(key).digest() if key else b""

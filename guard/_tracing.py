@@ -177,17 +177,21 @@ def _mark_failed(span: Span, error: BaseException) -> None:
 
 def _start(name: str, **options: Any) -> Span:
     """Begin a span; one that records nothing where that fails."""
-    try:
-        tracer = _tracer_of(trace.get_tracer_provider())
-        return tracer.start_span(name, **options)
-    except Exception as error:  # noqa: BLE001 - of any processor
-        _tell_failed(type(error).__name__)
-        return trace.INVALID_SPAN
+    found = trace.INVALID_SPAN
+    with _failing_quietly():
+        found = _tracer_of(trace.get_tracer_provider()).start_span(name, **options)
+    return found
 
 
 def _end(span: Span) -> None:
-    try:
+    with _failing_quietly():
         span.end()
+
+
+@contextmanager
+def _failing_quietly() -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # noqa: BLE001 - of any processor
         _tell_failed(type(error).__name__)
 

@@ -33,7 +33,7 @@ from tenacity import (
 from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient, seconds_to_wait
-from ._bodies import ServeError
+from ._bodies import ServeError, as_json
 
 EVENT_STREAM = "text/event-stream"
 _logger = logging.getLogger("knowgate.serve")
@@ -265,20 +265,13 @@ async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
 
 def _object(body: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(body, parse_constant=_number, parse_float=_number)
+        found = json.loads(body)
+        as_json(found)  # which holds no NaN, and no infinity
     except (ValueError, RecursionError):
         raise _invalid(what) from None
     if not isinstance(found, dict):
         raise _invalid(what)
     return found
-
-
-def _number(text: str) -> float:
-    """The finite number in `text`; JSON has no others."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("infinite")
-    return number
 
 
 async def _rejection(response: httpx.Response) -> ServeError:

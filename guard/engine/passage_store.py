@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError, ModelFolderError, first_fault
-from ..files import open_regular
+from ..files import open_regular, unwritable
 from ..fingerprint import Fingerprint
 
 Floats = NDArray[np.float32]
@@ -239,8 +239,7 @@ class PassageWriter:
                 raise InputError(what, where=folder, hint=hint) from None
             if error.sqlite_errorcode in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _damaged(self._path, f"cannot be read ({error})") from None
-            fault = f"cannot be written ({error})"
-            raise InputError(fault, where=folder, hint="choose another place") from None
+            raise unwritable(folder, error) from None
 
 
 def _prepare_folder(path: Path) -> None:
@@ -252,8 +251,7 @@ def _prepare_folder(path: Path) -> None:
         if STORE_FILE in files:
             os.close(open_regular(path, os.O_RDWR))
     except OSError as error:
-        fault = f"cannot be written ({error.strerror})"
-        raise InputError(fault, where=str(folder), hint="choose another place") from None
+        raise unwritable(folder, error) from None
     if files and STORE_FILE not in files:
         what = "holds other files and no store of passages"
         hint = "name a new folder, or one that `knowgate index` wrote"
