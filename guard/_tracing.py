@@ -177,7 +177,7 @@ def _mark_failed(span: Span, error: BaseException) -> None:
 
 def _start(name: str, **options: Any) -> Span:
     """Begin a span; one that records nothing where that fails."""
-    found = trace.INVALID_SPAN
+    found: Span = trace.INVALID_SPAN
     with _failing_quietly():
         found = _tracer_of(trace.get_tracer_provider()).start_span(name, **options)
     return found

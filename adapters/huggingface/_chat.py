@@ -119,7 +119,7 @@ class HuggingFaceChatModel(BaseChatModel):
                     yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
                 continue
             told = self._told(prompt, answer, logprobs)
-            message = AIMessageChunk(piece, **told, chunk_position="last")
+            message = AIMessageChunk(content=piece, **told, chunk_position="last")
             yield ChatGenerationChunk(message=message)
 
     def _call(

@@ -23,7 +23,7 @@ from typing import Any
 
 from ...guard.engine.backends import MANIFEST_FILE, READER_FILE
 from ...guard.engine.embedded import ENCODER_WEIGHTS, as_graphs_take_them
-from ...guard.engine.model_folder import ModelFolder, quiet_loading
+from ...guard.engine.model_folder import quiet_loading, reading, require_all_tensors
 from ...guard.engine.multilingual import convert_multilingual
 from ...guard.errors import InputError, MissingDependencyError, ModelFolderError, optional_import
 from ...guard.files import file_sha256, new_folder, write_json
@@ -245,10 +245,10 @@ def _convert(file: Path, sha256: str) -> Path:
         raise MissingDependencyError(what)
     folder = cached_model(sha256, _CONVERSION)
     source: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True}
-    checked = ModelFolder(file)
     with (
         tempfile.TemporaryDirectory(prefix="knowgate-") as alone,
-        checked.reading(
+        reading(
+            file,
             "cannot be read as a causal language model",
             "check that the file is whole and that transformers knows its architecture",
         ),
@@ -266,7 +266,7 @@ def _convert(file: Path, sha256: str) -> Path:
             **source,
         )
     model, report = loaded
-    checked.require_all_tensors(report)
+    require_all_tensors(file, report)
     # The text that the file was made from, which may be a path on another machine.
     model.config._name_or_path = ""
     with quiet_loading(), _made_once(folder) as work:

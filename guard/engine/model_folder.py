@@ -286,134 +286,126 @@ def quiet_loading() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-class ModelFolder:
-    """A folder that a library will load a model from.
+def find_model(model: str | os.PathLike[str]) -> tuple[Path, bool]:
+    """The folder of a model, and whether it reads question and passage together.
 
     Args:
-        path: of the folder.
+        model: a folder, or a hub id, which is downloaded where it is not there yet.
+
+    Raises:
+        ModelFolderError: it is neither.
+        InputError: its configuration is not JSON.
     """
+    folder = model_folder(model)
+    config, modules = (
+        read_json(path) if path.is_file() else None
+        for path in (folder / "config.json", folder / MODULES_FILE)
+    )
+    kinds = config.get("architectures") if isinstance(config, dict) else None
+    parts = modules if isinstance(modules, list) else []
+    # Embedding models have the architecture of the language model that they came from.
+    pools = any(str(one.get("type")).endswith("Pooling") for one in parts if isinstance(one, dict))
+    return folder, not pools and pair_model(kinds) is not None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    @staticmethod
-    def find(model: str | os.PathLike[str]) -> tuple[Path, bool]:
-        """The folder of a model, and whether it reads question and passage together.
+def require_sound(folder: Path, weights: Sequence[Path]) -> None:
+    """Reject a folder that names code, or whose files are damaged or do not fit each other.
 
-        Args:
-            model: a folder, or a hub id, which is downloaded where it is not there yet.
+    Args:
+        weights: all safetensors files of the model.
 
-        Raises:
-            ModelFolderError: it is neither.
-            InputError: its configuration is not JSON.
-        """
-        folder = model_folder(model)
-        config, modules = (
-            read_json(path) if path.is_file() else None
-            for path in (folder / "config.json", folder / MODULES_FILE)
-        )
-        kinds = config.get("architectures") if isinstance(config, dict) else None
-        parts = modules if isinstance(modules, list) else []
-        # Embedding models have the architecture of the language model that they came from.
-        pools = any(
-            str(one.get("type")).endswith("Pooling") for one in parts if isinstance(one, dict)
-        )
-        return folder, not pools and pair_model(kinds) is not None
+    Raises:
+        ModelFolderError: naming the file, and the setting.
+        InputError: a configuration file is not JSON.
+    """
+    require_no_code(folder)
+    shapes = [shape for path in weights for shape in _shapes(path)]
+    widths = {width for shape in shapes for width in shape}
+    path = folder / "config.json"
+    config = read_json(path)
+    if not isinstance(config, dict):
+        raise _rejected(path, "is not a JSON object", _DAMAGED)
+    packed = bool(config.get("quantization_config"))
+    for name, value in _numbers(config):
+        limit = len(shapes) if _COUNTS.fullmatch(name) else _LARGEST
+        missing = name in _WIDTHS and not packed and value not in widths
+        if value > limit or missing or (value < 1 and name.endswith("heads")):
+            what = f"{name} is {value}, which the weights do not have"
+            raise _rejected(path, what, _DAMAGED)
 
-    def require_sound(self, weights: Sequence[Path]) -> None:
-        """Reject a folder that names code, or whose files are damaged or do not fit each other.
 
-        Args:
-            weights: all safetensors files of the model.
+@contextlib.contextmanager
+def reading(folder: Path, what: str, hint: str) -> Iterator[None]:
+    """Load without progress bars; whatever a library raises becomes one error.
 
-        Raises:
-            ModelFolderError: naming the file, and the setting.
-            InputError: a configuration file is not JSON.
-        """
-        require_no_code(self.path)
-        shapes = [shape for path in weights for shape in _shapes(path)]
-        widths = {width for shape in shapes for width in shape}
-        path = self.path / "config.json"
-        config = read_json(path)
-        if not isinstance(config, dict):
-            raise _rejected(path, "is not a JSON object", _DAMAGED)
-        packed = bool(config.get("quantization_config"))
-        for name, value in _numbers(config):
-            limit = len(shapes) if _COUNTS.fullmatch(name) else _LARGEST
-            missing = name in _WIDTHS and not packed and value not in widths
-            if value > limit or missing or (value < 1 and name.endswith("heads")):
-                what = f"{name} is {value}, which the weights do not have"
-                raise _rejected(path, what, _DAMAGED)
+    Errors of knowgate, a device without memory, and a missing package pass as they are.
 
-    @contextlib.contextmanager
-    def reading(self, what: str, hint: str) -> Iterator[None]:
-        """Load without progress bars; whatever a library raises becomes one error.
+    Args:
+        what: it cannot be, as a phrase.
+        hint: for the error.
 
-        Errors of knowgate, a device without memory, and a missing package pass as they are.
+    Raises:
+        ModelFolderError: something was raised.
+    """
+    torch: Any = optional_import("torch")
+    try:
+        with quiet_loading():
+            yield
+    except (KnowgateError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        detail = f"{what} ({type(error).__name__})"
+        raise ModelFolderError(detail, where=str(folder), hint=hint) from error
 
-        Args:
-            what: it cannot be, as a phrase.
-            hint: for the error.
 
-        Raises:
-            ModelFolderError: something was raised.
-        """
-        torch: Any = optional_import("torch")
-        try:
-            with quiet_loading():
-                yield
-        except (KnowgateError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:
-            detail = f"{what} ({type(error).__name__})"
-            raise ModelFolderError(detail, where=str(self.path), hint=hint) from error
+def require_all_tensors(folder: Path, report: dict[str, Any]) -> None:
+    """Reject a model of which transformers drew tensors at random.
 
-    def require_all_tensors(self, report: dict[str, Any]) -> None:
-        """Reject a model of which transformers drew tensors at random.
+    Args:
+        report: of `from_pretrained`, as `output_loading_info` gives it.
 
-        Args:
-            report: of `from_pretrained`, as `output_loading_info` gives it.
+    Raises:
+        ModelFolderError: tensors are missing.
+    """
+    if missing := sorted(report["missing_keys"]):
+        what = f"the weights lack {len(missing)} tensors, e.g. {missing[0]}"
+        hint = "check that config.json and the weights belong together"
+        raise ModelFolderError(what, where=str(folder), hint=hint)
 
-        Raises:
-            ModelFolderError: tensors are missing.
-        """
-        if missing := sorted(report["missing_keys"]):
-            what = f"the weights lack {len(missing)} tensors, e.g. {missing[0]}"
-            hint = "check that config.json and the weights belong together"
-            raise ModelFolderError(what, where=str(self.path), hint=hint)
 
-    def require_length(self, value: Any) -> int:
-        """Return how many word pieces a model reads, as its folder says it.
+def require_length(folder: Path, value: Any) -> int:
+    """Return how many word pieces a model reads, as its folder says it.
 
-        Raises:
-            ModelFolderError: that is no positive number.
-        """
-        try:
-            length = int(value)
-        except (TypeError, ValueError, OverflowError):
-            length = 0
-        if length < 1:
-            what = "the most word pieces that it reads are no positive number"
-            raise _rejected(self.path, what, _DAMAGED)
-        return length
+    Raises:
+        ModelFolderError: that is no positive number.
+    """
+    try:
+        length = int(value)
+    except (TypeError, ValueError, OverflowError):
+        length = 0
+    if length < 1:
+        what = "the most word pieces that it reads are no positive number"
+        raise _rejected(folder, what, _DAMAGED)
+    return length
 
-    def configuration_sha256(self, parts: Sequence[Path] = ()) -> str:
-        """Hash whatever in the folder changes the model's numbers, but for the weights file.
 
-        JSON is hashed by its content without the names and versions of what wrote it, other
-        files by their bytes; file names count.
+def configuration_sha256(folder: Path, parts: Sequence[Path] = ()) -> str:
+    """Hash whatever in the folder changes the model's numbers, but for the weights file.
 
-        Args:
-            parts: folders of its modules, whose weights count too.
-        """
-        lines: list[str] = []
-        for part in dict.fromkeys([self.path, *parts]):
-            for path in sorted(part.iterdir()):
-                weights = path.suffix == ".safetensors" and part != self.path
-                if path.is_file() and (weights or path.suffix in _CONFIGURATION):
-                    name = f"{part.relative_to(self.path)}/{path.name}"
-                    lines.append(f"{name} {_content_sha256(path)}")
-        return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+    JSON is hashed by its content without the names and versions of what wrote it, other
+    files by their bytes; file names count.
+
+    Args:
+        parts: folders of its modules, whose weights count too.
+    """
+    lines: list[str] = []
+    for part in dict.fromkeys([folder, *parts]):
+        for path in sorted(part.iterdir()):
+            weights = path.suffix == ".safetensors" and part != folder
+            if path.is_file() and (weights or path.suffix in _CONFIGURATION):
+                name = f"{part.relative_to(folder)}/{path.name}"
+                lines.append(f"{name} {_content_sha256(path)}")
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
 def require_sound_part(folder: Path, weights: Path) -> None:
