@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ._measuring import RelevanceSignal, checks_its_deadline, has_methods
-from ._signal import RoutingSignal, plain
+from ._signal import Signal, plain
 from .contracts import (
     Confidence,
     ConfidenceEstimator,
@@ -28,14 +28,14 @@ def routing_signals(
     scorer: RelevanceScorer | None,
     estimator: ConfidenceEstimator | None,
     detector: ConflictDetector | None,
-) -> dict[SignalName, RoutingSignal[Any]]:
+) -> dict[SignalName, Signal[Any]]:
     """The signals that `policy` can ask for, by name.
 
     Raises:
         FingerprintMismatchError: scorer or estimator is not the calibrated one.
         PolicyError: the policy needs a part that was not given, or a part of another kind.
     """
-    found: dict[SignalName, RoutingSignal[Any]] = {}
+    found: dict[SignalName, Signal[Any]] = {}
     if scorer is not None:
         found[SignalName.RELEVANCE] = RelevanceSignal(policy, scorer)
     elif policy.may_follow:
@@ -54,7 +54,7 @@ def routing_signals(
 # -- confidence -----------------------------------------------------------------------
 
 
-class ConfidenceSignal(RoutingSignal[Confidence]):
+class ConfidenceSignal(Signal[Confidence]):
     """Whether the model itself would answer rightly, by a `ConfidenceEstimator`."""
 
     name = SignalName.CONFIDENCE.value
@@ -124,7 +124,7 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
 # -- conflict -------------------------------------------------------------------------
 
 
-class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
+class ConflictSignal(Signal[ConflictFinding | bool]):
     """Whether context and model, or passages, contradict each other, by a `ConflictDetector`."""
 
     name = SignalName.CONFLICT.value

@@ -108,6 +108,14 @@ class Signal(ABC, Generic[Measured]):
         checked: Measured = value
         return checked
 
+    @abstractmethod
+    def level(self, value: Measured) -> float | bool:
+        """The calibrated level of a checked value."""
+
+    @abstractmethod
+    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
+        """What the decision records of a checked value."""
+
     def has(self, form: str) -> bool:
         """Whether the signal implements `ameasure`, `measure_many` or `ameasure_many`."""
         return getattr(type(self), form) is not getattr(Signal, form)
@@ -145,6 +153,10 @@ class Veto(Signal[Measured]):
         """How strongly a checked value speaks for abstaining: by default the value itself."""
         return float(value)  # type: ignore[arg-type]
 
+    def level(self, value: Measured) -> float:
+        """The strength of a checked value."""
+        return self.strength(value)
+
     def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
         """What the decision records of a checked value: by default its strength by name."""
         return {"vetoes": {self.name: self.strength(value)}}
@@ -171,18 +183,6 @@ def as_number(value: Any, signal: str) -> float:
     if not math.isfinite(number):
         raise SignalValueError(signal, "NaN or infinity was measured")
     return number
-
-
-class RoutingSignal(Signal[Measured]):
-    """A signal with a calibrated level that decides the route."""
-
-    @abstractmethod
-    def level(self, value: Measured) -> float | bool:
-        """The calibrated level of a checked value."""
-
-    @abstractmethod
-    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
-        """What the decision records of a checked value."""
 
 
 # -- vetoes that a policy is bound to --------------------------------------------------

@@ -154,9 +154,8 @@ def _record(span: Span, signal: Signal[Any], value: object) -> None:
     if isinstance(value, Confidence):
         span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
         span.set_attribute("knowgate.samples.saved", value.samples_saved)
-    graded: Any = signal
     try:
-        level = (graded.level if hasattr(signal, "level") else graded.strength)(value)
+        level = signal.level(value)
     except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
         return
     if isinstance(level, bool):

@@ -44,7 +44,7 @@ from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._signal import BoundVeto, RoutingSignal, Signal
+    from ._signal import BoundVeto, Signal
     from ._tracing import DecisionSpan
 
 SCHEMA_VERSION = 1
@@ -506,7 +506,7 @@ class FlowSettings:
     """
 
     policy: PolicyFields
-    signals: Mapping[SignalName, RoutingSignal[Any]]
+    signals: Mapping[SignalName, Signal[Any]]
     vetoes: tuple[BoundVeto, ...]
     on_error: Mapping[str, OnError]
     mode: Mode

@@ -20,7 +20,7 @@ from langchain_core.utils.aiter import aclosing
 
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
-from ...guard.errors import InputError, KnowgateError
+from ...guard.errors import InputError, KnowgateError, require_known
 from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
@@ -128,10 +128,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     ) -> None:
         _require_closed_book(guard, given=closed_book is not None)
         estimator_answers = isinstance(closed_book, str)
-        if isinstance(closed_book, str) and closed_book != _ESTIMATOR:
-            what = f"{closed_book!r} is unknown"
-            hint = f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured"
-            raise InputError(what, where="closed_book", hint=hint)
+        if estimator_answers:
+            require_known(closed_book, (_ESTIMATOR,), "closed_book")
         self.guard = guard
         self._threads = DeadlineRunner(_MOST_THREADS)
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
