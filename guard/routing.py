@@ -45,7 +45,6 @@ from .text import Request, in_other_language
 
 if TYPE_CHECKING:
     from ._signal import BoundVeto, Signal
-    from ._tracing import DecisionSpan
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -453,12 +452,12 @@ class Measure:
     """A signal to be measured for one question.
 
     Attributes:
-        span: of the decision, under which that of the signal begins; None without tracing.
+        span: the `DecisionSpan` under which that of the signal begins; None without tracing.
     """
 
     signal: Signal[Any]
     request: Request
-    span: DecisionSpan | None = None
+    span: Any = None
 
 
 # What a generator yields, what it is sent, and what it returns.
@@ -620,7 +619,7 @@ class _Flow:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: DecisionSpan | None = None
+    settings: FlowSettings, request: Request | QuestionError, span: Any = None
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 

@@ -33,7 +33,6 @@ from ...guard.errors import (
 from ...guard.routing import at_once
 from ...guard.text import passage_text
 from ._answer import RetrievalError
-from ._both import decided
 
 if TYPE_CHECKING:
     from ...guard import InputLimits
@@ -207,6 +206,13 @@ def _scored(document: Any, decision: Decision, index: int) -> Any:
     }
     known = {name: score for name, score in scores.items() if score is not None}
     return document.model_copy(update={"metadata": {**document.metadata, **known}})
+
+
+async def decided(guard: Guard, question: Any, passages: Any, *, is_async: bool) -> Decision:
+    """The guard's decision on one question."""
+    if is_async:
+        return await guard.adecide(question, passages)
+    return guard.decide(question, passages)
 
 
 async def read_found(guard: Guard, found: Any, *, is_async: bool) -> Any:

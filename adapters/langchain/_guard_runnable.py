@@ -11,8 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError, KnowgateError
 from ...guard.routing import at_once
-from ._both import decided
-from ._documents import kept_documents, read_found
+from ._documents import decided, kept_documents, read_found
 from ._planning import required
 from ._replies import Replies
 

@@ -24,7 +24,6 @@ from ...guard.errors import InputError, KnowgateError, require_known
 from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
-from ._both import each_at_once
 from ._conversation import Conversation
 from ._documents import documents_or_errors
 from ._guard_runnable import decide_all
@@ -277,7 +276,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             inputs: Iterator[RagInput], run_manager: Manager, config: RunnableConfig
         ) -> Iterator[GuardedAnswer]:
             runs = _Runs([config], [run_manager], kwargs)
-            return each_at_once(self._chunks(next(inputs), runs))
+            return _each_at_once(self._chunks(next(inputs), runs))
 
         yield from self._transform_stream_with_config(iter([input]), chunks, config)
 
@@ -471,6 +470,19 @@ def _require_closed_book(guard: Guard, *, given: bool) -> None:
         what = "is missing, but the policy allows answers from the model's own knowledge"
         hint = f"give a runnable that answers without context, or {_ESTIMATOR!r}"
         raise InputError(what, where="closed_book", hint=hint)
+
+
+def _each_at_once(body: AsyncGenerator[_Result, None]) -> Iterator[_Result]:
+    """What a body in its sync form yields."""
+    try:
+        while True:
+            try:
+                found = at_once(anext(body))
+            except StopAsyncIteration:
+                return
+            yield found
+    finally:
+        at_once(body.aclose())
 
 
 async def _tell(
