@@ -78,7 +78,7 @@ def read_rows(folder: Path) -> list[Row]:
 def matrix(rows: Sequence[Row], *, with_citation: bool) -> Floats:
     """Features of shape (len(rows), len(FEATURE_NAMES))."""
     found = [
-        features(read_reply(row.response, row.citation if with_citation else Citation.UNKNOWN))
+        features(*read_reply(row.response, row.citation if with_citation else Citation.UNKNOWN))
         for row in rows
     ]
     return np.asarray([[f[name] for name in FEATURE_NAMES] for f in found], dtype=np.float64)

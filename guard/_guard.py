@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from ._failures import Patience
 from ._measuring import RelevanceSignal, SignalRunner
-from ._metrics import GuardMetrics, MetricsOfGuard
+from ._metrics import GuardMetrics
 from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
@@ -77,6 +77,15 @@ class Guard:
             be quick and leave the decision as it is. One that raises is counted, logged
             once by type, and changes nothing. A `DecisionLog` is one.
 
+    Attributes:
+        policy: that decides.
+        scorer: measures relevance; None where the policy never follows a context.
+        limits: the most that is read of a question and its passages.
+        mode: `enforce` or `shadow`.
+        metrics: what this guard has counted; None under `metrics=False`.
+        veto_reasons: reasons that the vetoes of this guard can give, failures included.
+        reply_checker: checks replies; None where the options do not ask for it.
+
     Raises:
         FingerprintMismatchError: a part is not the one that the policy is bound to.
         PolicyError: the policy needs a signal that was not given, or is not bound to a veto.
@@ -101,10 +110,15 @@ class Guard:
         bound = bound_vetoes(policy.vetoes, vetoes)
         names = [*SignalName, *(one.veto.name for one in bound)]
         measured = [*signals.values(), *(one.veto for one in bound)]
-        self._policy, self._scorer = policy, scorer
+        self.policy: Final = policy
+        self.scorer: Final = scorer
         actions, seconds, turns = options.resolved(names, measured)
         self._settings = FlowSettings(policy, signals, bound, actions, Mode(options.mode))
-        self._limits = options.limits
+        self.limits: Final = options.limits
+        self.mode: Final = self._settings.mode
+        self.veto_reasons: Final = tuple(
+            str(reason) for one in bound for reason in (one.reason, one.failure_reason)
+        )
         name = options.name or _UNNAMED
         self._attributes = {
             "knowgate.guard": name,
@@ -113,18 +127,18 @@ class Guard:
         }
         self._readers = DeadlineRunner(_MAX_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
-        self._metrics = None
-        if shared is not None:
-            own = {one.veto.name: str(one.reason) for one in bound}
-            self._metrics = shared.of(name, vetoes=own, reasons=self.veto_reasons)
-        self._observers = Observers(observers, policy, name, self._metrics).or_none()
+        own = {one.veto.name: str(one.reason) for one in bound}
+        self.metrics: Final = (
+            None if shared is None else shared.of(name, vetoes=own, reasons=self.veto_reasons)
+        )
+        self._observers = Observers(observers, policy, name, self.metrics).or_none()
         pool, most = DeadlineRunner(options.most_threads), options.max_concurrency
-        self._runner = SignalRunner(seconds, turns, pool, self._metrics, most)
-        self._replies = self._reply_checker(options)
-        if self._metrics is not None:
-            self._metrics.count("guards", policy.state)
-            self._metrics.show_policy(policy)
-        watch = RetrievalWatch(policy.retrieval, self._metrics, name)
+        self._runner = SignalRunner(seconds, turns, pool, self.metrics, most)
+        self.reply_checker: Final = self._reply_checker(options)
+        if self.metrics is not None:
+            self.metrics.count("guards", policy.state)
+            self.metrics.show_policy(policy)
+        watch = RetrievalWatch(policy.retrieval, self.metrics, name)
         self._watch = None if policy.retrieval is None else watch
         relevance = signals.get(SignalName.RELEVANCE)
         if isinstance(relevance, RelevanceSignal):
@@ -138,7 +152,7 @@ class Guard:
         from .signals.support import SupportCheck
 
         check = options.support or SupportCheck()
-        bound = self._policy.support
+        bound = self.policy.support
         if bound is not None:
             hint = "give the check that the threshold was found with, or calibrate again"
             require_fingerprint(bound.check, check.fingerprint, "support check", hint)
@@ -148,8 +162,8 @@ class Guard:
             options.on_unsupported,
             self._settings.on_error[SUPPORT],
             options.deadlines.get(SUPPORT, DEFAULT_DEADLINE),
-            self._settings.mode is Mode.ENFORCE,
-            self._metrics,
+            self.mode is Mode.ENFORCE,
+            self.metrics,
             self._observers,
             DeadlineRunner(_MAX_CHECKERS),
             Turns(_MAX_CHECKERS, options.max_wait),
@@ -169,14 +183,13 @@ class Guard:
         Raises:
             InputError: always; threads, metrics and models do not travel.
         """
-        raise InputError(
-            "a guard cannot be pickled",
-            hint="send the path of its policy, and call Guard.load(path) in the other process",
-        )
+        what = "a guard cannot be pickled"
+        hint = "send the path of its policy, and call Guard.load(path) in the other process"
+        raise InputError(what, hint=hint)
 
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""
-        policy, guarantee = self._policy, self._policy.guarantee
+        policy, guarantee = self.policy, self.policy.guarantee
         passing = [n for n, a in self._settings.on_error.items() if a is OnError.FOLLOW_CONTEXT]
         if guarantee is not None and guarantee.certified and passing:
             _logger.warning(
@@ -261,10 +274,8 @@ class Guard:
             else:
                 scorer = load_scorer(loaded.scorer, passages=os.fspath(passages))
         elif passages is not None:
-            raise InputError(
-                "scorer and passages are mutually exclusive",
-                hint="pass scorer=load_scorer(NAME, passages=DIR)",
-            )
+            what = "scorer and passages are mutually exclusive"
+            raise InputError(what, hint="pass scorer=load_scorer(NAME, passages=DIR)")
         elif loaded.scorer.inner:
             from .signals.relevance.registry import completed_scorer
 
@@ -275,37 +286,6 @@ class Guard:
         if guard.metrics is not None and not isinstance(policy, Policy):
             guard.metrics.show_policy_file(policy)
         return guard
-
-    @property
-    def policy(self) -> Policy:
-        """The policy that decides."""
-        return self._policy
-
-    @property
-    def scorer(self) -> RelevanceScorer | None:
-        """What measures relevance."""
-        return self._scorer
-
-    @property
-    def limits(self) -> InputLimits:
-        """The most that is read of a question and its passages."""
-        return self._limits
-
-    @property
-    def mode(self) -> Mode:
-        """`enforce` or `shadow`."""
-        return self._settings.mode
-
-    @property
-    def metrics(self) -> MetricsOfGuard | None:
-        """What this guard has counted; None under `metrics=False`."""
-        return self._metrics
-
-    @property
-    def veto_reasons(self) -> tuple[str, ...]:
-        """Reasons that the vetoes of this guard can give, failures included."""
-        bound = self._settings.vetoes
-        return tuple(str(r) for one in bound for r in (one.reason, one.failure_reason))
 
     def decide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """Decide one question.
@@ -324,7 +304,7 @@ class Guard:
         """
         started = time.perf_counter()
         with self._span() as span:
-            request = read_request(question, passages, self._limits)
+            request = read_request(question, passages, self.limits)
             flow = self._flow(request, span)
             decision = at_once(adrive(flow, partial(self._runner.measure, awaits=False)))
             return self._finish(decision, started, request, span)
@@ -335,8 +315,8 @@ class Guard:
         with self._span() as span:
             request: Request | QuestionError
             try:
-                asked = (question,), (passages,), question, passages
-                request = await self._aread(read_request, *asked)
+                read = partial(read_request, question, passages, self.limits)
+                request = await self._aread(read, (question,), (passages,))
             except InputError as error:
                 request = QuestionError(error.what)
             flow = self._flow(request, span)
@@ -373,32 +353,25 @@ class Guard:
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
-        started, patience = time.perf_counter(), dict[str, Patience]()
-        with self._batch_span() as begin:
-            requests = read_requests(questions, passages, self._limits)
-            spans = _NO_SPANS if begin is None else begin(len(requests))
-            flows = self._flows(requests, spans)
-            measure = partial(self._runner.measure_batch, batch=patience, awaits=False)
-            decided = at_once(adrive(flows, measure))
-            return self._finished(decided, started, requests, spans)
+        return at_once(self._decide_each(questions, passages, awaits=False))
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
+        return await self._decide_each(questions, passages, awaits=True)
+
+    async def _decide_each(
+        self, questions: Sequence[str], passages: Sequence[Any], *, awaits: bool
+    ) -> list[Decision | KnowgateError]:
         started, patience = time.perf_counter(), dict[str, Patience]()
         with self._batch_span() as begin:
-            requests = await self._aread(read_requests, questions, passages, questions, passages)
+            read = partial(read_requests, questions, passages, self.limits)
+            requests = await self._aread(read, questions, passages) if awaits else read()
             spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
-            measure = partial(self._runner.measure_batch, batch=patience, awaits=True)
-            decided = await adrive(flows, measure)
-            return self._finished(decided, started, requests, spans)
-
-    @property
-    def reply_checker(self) -> ReplyChecker | None:
-        """What checks replies; None where the options do not ask for it."""
-        return self._replies
+            measure = partial(self._runner.measure_batch, batch=patience, awaits=awaits)
+            return self._finished(await adrive(flows, measure), started, requests, spans)
 
     def check_reply(
         self, reply: str, passages: Sequence[object], question: str = ""
@@ -426,13 +399,11 @@ class Guard:
         return await self._checker().ajudge(reply, passages, question)
 
     def _checker(self) -> ReplyChecker:
-        if self._replies is None:
-            raise InputError(
-                "is None, so replies are not checked",
-                where="on_unsupported",
-                hint='Guard.load(…, options=GuardOptions(on_unsupported="flag"))',
-            )
-        return self._replies
+        if self.reply_checker is None:
+            what = "is None, so replies are not checked"
+            hint = 'Guard.load(…, options=GuardOptions(on_unsupported="flag"))'
+            raise InputError(what, where="on_unsupported", hint=hint)
+        return self.reply_checker
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain made for the guard, and call the observers."""
@@ -444,17 +415,15 @@ class Guard:
         Args:
             turn: `question`, `follow_up`, `rewriting_failed` or `small_talk`.
         """
-        if self._metrics is not None:
-            self._metrics.count_turn(turn)
+        if self.metrics is not None:
+            self.metrics.count_turn(turn)
 
-    async def _aread(
-        self, read: Callable[..., _Read], questions: Any, passages: Any, *given: object
-    ) -> _Read:
+    async def _aread(self, read: Callable[[], _Read], questions: Any, passages: Any) -> _Read:
         """Read input; on another thread where that may take long."""
         if InputLimits.reads_quickly(questions, passages):
-            return read(*given, self._limits)
+            return read()
         try:
-            return await self._readers.acall(lambda: read(*given, self._limits), None)
+            return await self._readers.acall(read, None)
         except AllWorkersBusyError:
             raise InputError("too many earlier inputs are still being read") from None
 
@@ -537,8 +506,8 @@ class Guard:
         return found
 
     def _tell(self, decision: Decision, request: Request | None) -> None:
-        if self._metrics is not None:
-            self._metrics.count_decision(decision)
+        if self.metrics is not None:
+            self.metrics.count_decision(decision)
         if self._observers is not None:
             self._observers.tell(decision, request)
 

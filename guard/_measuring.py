@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
-from ._signal import RoutingSignal, Signal, plain
+from ._signal import Signal, plain
 from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
 from .deadlines import (
     DeadlineRunner,
@@ -34,7 +34,7 @@ from .errors import (
     SignalValueError,
     UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Fingerprint, aggregator, default_aggregator, output_scale
+from .fingerprint import JOINT, aggregator, default_aggregator, output_scale
 from .process import cpu_count
 from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, at_once
 from .text import Request, TextWithMetadata
@@ -143,7 +143,7 @@ def _wrong(detail: str) -> SignalValueError:
     return SignalValueError(SignalName.RELEVANCE.value, detail)
 
 
-class RelevanceSignal(RoutingSignal[SetScore]):
+class RelevanceSignal(Signal[SetScore]):
     """How far the passages suffice, by a `RelevanceScorer`.
 
     Questions are measured one after the other, or in one call of the scorer.
@@ -179,11 +179,6 @@ class RelevanceSignal(RoutingSignal[SetScore]):
         self._must_be_probability = (
             isinstance(self._calibrator, IdentityCalibrator) and output_scale(policy.scorer) is None
         )
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The scorer's."""
-        return self._scorer.fingerprint
 
     def has(self, form: str) -> bool:
         """Whether the scorer can be awaited; several questions are always one call."""
@@ -315,7 +310,6 @@ _Result = TypeVar("_Result")
 
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 # No veto may have one of these names.
-_ROUTING = frozenset(map(str, SignalName))
 # Indices of needs to be measured singly.
 _Singly = list[tuple[int, Patience]]
 
@@ -426,10 +420,9 @@ class SignalRunner:
             self._metrics.count_samples(value)
         if not isinstance(value, KnowgateError):
             try:
-                signal: Any = need.signal
+                signal = need.signal
                 fields = signal.decision_fields(value, need.request)
-                level = signal.level if signal.name in _ROUTING else signal.strength
-                value = level(value), fields
+                value = signal.level(value), fields
             except Exception as error:  # noqa: BLE001 - of a veto of one's own
                 value = self._failures.of(need.signal, error, need.request)
         return value, seconds

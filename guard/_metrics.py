@@ -34,16 +34,10 @@ if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
 
-_BUCKETS = {
-    "probabilities": tuple(i / 20 for i in range(1, 21)),
-    "seconds": (
-        0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-        10.0, 30.0,
-    ),
-}  # fmt: skip
 _FAMILIES: dict[str, dict[str, Any]] = tomllib.loads(
     resources.files(__package__).joinpath("metrics.toml").read_text("utf-8")
 )
+_BUCKETS = _FAMILIES.pop("buckets")
 
 
 def _family(about: Mapping[str, Any]) -> Any:

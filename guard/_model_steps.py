@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from .contracts import Generation, LanguageModel, PartialGenerationsError
 from .deadlines import call_on_thread, check_deadline
 from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
-from .routing import adrive, drive
+from .routing import adrive, at_once
 
 Result = TypeVar("Result")
 BATCH_SIZE = 64
@@ -80,29 +80,18 @@ Steps = Generator[Request, Any, Result]
 JointCall = tuple[Request, tuple[str, ...]]
 
 
-def _run(model: LanguageModel, call: JointCall) -> list[Any] | KnowgateError:
+async def _asked(model: LanguageModel, awaits: bool, call: JointCall) -> list[Any] | KnowgateError:
     """One answer per prompt, or the error that the model raised."""
     check_deadline()
     request, prompts = call
     try:
-        if isinstance(request, Draw):
-            n, temperature, seed = request.n, request.temperature, request.seed
-            return _checked(model.generate(prompts, n=n, temperature=temperature, seed=seed), call)
-        return _without_drawing(model, call)
-    except KnowgateError as error:
-        return error
-
-
-async def _arun(model: LanguageModel, call: JointCall) -> list[Any] | KnowgateError:
-    """As `_run`, without blocking the event loop."""
-    check_deadline()
-    request, prompts = call
-    try:
-        if isinstance(request, Draw):
-            n, temperature, seed = request.n, request.temperature, request.seed
-            rows = await model.agenerate(prompts, n=n, temperature=temperature, seed=seed)
-            return _checked(rows, call)
-        return await call_on_thread(lambda: _without_drawing(model, call))
+        if not isinstance(request, Draw):
+            task = partial(_without_drawing, model, call)
+            return await call_on_thread(task) if awaits else task()
+        options: Any = {"n": request.n, "temperature": request.temperature, "seed": request.seed}
+        if awaits:
+            return _checked(await model.agenerate(prompts, **options), call)
+        return _checked(model.generate(prompts, **options), call)
     except KnowgateError as error:
         return error
 
@@ -185,14 +174,16 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-    return drive(_together(steps, batch_size, raising=raising), partial(_run, model))
+    flow = _together(steps, batch_size, raising=raising)
+    return at_once(adrive(flow, partial(_asked, model, False)))
 
 
 async def arun_steps(
     model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
 ) -> list[Result | KnowgateError]:
     """As `run_steps`, without blocking the event loop."""
-    return await adrive(_together(steps, batch_size, raising=raising), partial(_arun, model))
+    flow = _together(steps, batch_size, raising=raising)
+    return await adrive(flow, partial(_asked, model, True))
 
 
 def _together(

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from .artefacts import Retrieval
 from .errors import InputError
-from .files import write_text
+from .files import unwritable, write_text
 from .process import after_fork
 from .text import Request
 
@@ -77,15 +77,13 @@ class Observers:
                 self._observers.append((type(observer).__qualname__, for_guard(policy, name)))
                 continue
             if not callable(observer) or isinstance(observer, type):
-                raise InputError(
-                    "an observer cannot be called with a decision",
-                    hint="pass functions or callable objects that take one Decision",
-                )
+                what = "an observer cannot be called with a decision"
+                hint = "pass functions or callable objects that take one Decision"
+                raise InputError(what, hint=hint)
             if any(map(inspect.iscoroutinefunction, (observer, type(observer).__call__))):
-                raise InputError(
-                    "an observer is a coroutine function, which the sync forms cannot await",
-                    hint="pass a plain function that hands the decision to your event loop",
-                )
+                what = "an observer is a coroutine function, which the sync forms cannot await"
+                hint = "pass a plain function that hands the decision to your event loop"
+                raise InputError(what, hint=hint)
             called = getattr(observer, "__qualname__", type(observer).__qualname__)
             self._observers.append((called, partial(_told, observer)))
         self._logged: dict[tuple[int, type[BaseException]], object] = {}
@@ -270,11 +268,7 @@ class DecisionLog:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(
-                f"cannot be made ({error.strerror})",
-                where=str(folder),
-                hint="name a folder on a local disk",
-            ) from None
+            raise unwritable(folder, error) from None
         self.text, self._max_bytes, self._max_files = text, max_bytes, max_files
         # BLAKE2 takes keys of at most 64 bytes.
         self._key = hashlib.blake2b(key).digest() if key else b""

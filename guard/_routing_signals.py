@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ._measuring import RelevanceSignal, checks_its_deadline, has_methods
-from ._signal import RoutingSignal, plain
+from ._signal import Signal, plain
 from .contracts import (
     Confidence,
     ConfidenceEstimator,
@@ -19,7 +19,6 @@ from .contracts import (
 )
 from .decision import SignalName
 from .errors import PolicyError, SignalValueError
-from .fingerprint import Fingerprint
 from .routing import IdentityCalibrator, PolicyFields
 from .text import Request, clean_text
 
@@ -29,14 +28,14 @@ def routing_signals(
     scorer: RelevanceScorer | None,
     estimator: ConfidenceEstimator | None,
     detector: ConflictDetector | None,
-) -> dict[SignalName, RoutingSignal[Any]]:
+) -> dict[SignalName, Signal[Any]]:
     """The signals that `policy` can ask for, by name.
 
     Raises:
         FingerprintMismatchError: scorer or estimator is not the calibrated one.
         PolicyError: the policy needs a part that was not given, or a part of another kind.
     """
-    found: dict[SignalName, RoutingSignal[Any]] = {}
+    found: dict[SignalName, Signal[Any]] = {}
     if scorer is not None:
         found[SignalName.RELEVANCE] = RelevanceSignal(policy, scorer)
     elif policy.may_follow:
@@ -55,7 +54,7 @@ def routing_signals(
 # -- confidence -----------------------------------------------------------------------
 
 
-class ConfidenceSignal(RoutingSignal[Confidence]):
+class ConfidenceSignal(Signal[Confidence]):
     """Whether the model itself would answer rightly, by a `ConfidenceEstimator`."""
 
     name = SignalName.CONFIDENCE.value
@@ -77,12 +76,6 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
             self._estimator = deciding_at(threshold)
         self.checks_deadline = checks_its_deadline(self._estimator)
         self._calibrator = policy.confidence_calibrator
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The estimator's."""
-        found: Fingerprint = self._estimator.fingerprint
-        return found
 
     def has(self, form: str) -> bool:
         """Whether the estimator takes several questions at once."""
@@ -131,7 +124,7 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
 # -- conflict -------------------------------------------------------------------------
 
 
-class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
+class ConflictSignal(Signal[ConflictFinding | bool]):
     """Whether context and model, or passages, contradict each other, by a `ConflictDetector`."""
 
     name = SignalName.CONFLICT.value
@@ -156,11 +149,6 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
                 f"a {name} does not compare passages with each other, as the policy asks",
                 hint="pass conflict_detector=PassageConflict(…)",
             )
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The detector's class; policies are not bound to it."""
-        return Fingerprint(kind=type(self._detector).__name__)
 
     def measure(self, request: Request) -> Any:
         """What the detector finds about one question."""

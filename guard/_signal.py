@@ -29,9 +29,9 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .artefacts import require_fingerprint
 from .deadlines import call_on_thread
@@ -41,8 +41,6 @@ from .fingerprint import Fingerprint
 from .text import Request
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from .artefacts import VetoBinding
 
 Measured = TypeVar("Measured")
@@ -77,11 +75,6 @@ class Signal(ABC, Generic[Measured]):
     at_once: int | None = None
     checks_deadline: bool = False
 
-    @property
-    @abstractmethod
-    def fingerprint(self) -> Fingerprint:
-        """What its values depend on; a policy is bound to it."""
-
     @abstractmethod
     def measure(self, request: Request) -> Measured:
         """Measure one question; called on a worker thread."""
@@ -115,6 +108,14 @@ class Signal(ABC, Generic[Measured]):
         checked: Measured = value
         return checked
 
+    @abstractmethod
+    def level(self, value: Measured) -> float | bool:
+        """The calibrated level of a checked value."""
+
+    @abstractmethod
+    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
+        """What the decision records of a checked value."""
+
     def has(self, form: str) -> bool:
         """Whether the signal implements `ameasure`, `measure_many` or `ameasure_many`."""
         return getattr(type(self), form) is not getattr(Signal, form)
@@ -137,6 +138,11 @@ class Veto(Signal[Measured]):
     threshold: float = 0.5
     needs_passages: bool = True
 
+    @property
+    @abstractmethod
+    def fingerprint(self) -> Fingerprint:
+        """What its values depend on; a policy is bound to it."""
+
     def check(self, value: Any, request: Request) -> Measured:
         """Validate what was measured: by default a finite number."""
         number = as_number(value, self.name)
@@ -146,6 +152,10 @@ class Veto(Signal[Measured]):
     def strength(self, value: Measured) -> float:
         """How strongly a checked value speaks for abstaining: by default the value itself."""
         return float(value)  # type: ignore[arg-type]
+
+    def level(self, value: Measured) -> float:
+        """The strength of a checked value."""
+        return self.strength(value)
 
     def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
         """What the decision records of a checked value: by default its strength by name."""
@@ -173,28 +183,6 @@ def as_number(value: Any, signal: str) -> float:
     if not math.isfinite(number):
         raise SignalValueError(signal, "NaN or infinity was measured")
     return number
-
-
-class RoutingSignal(Signal[Measured]):
-    """A signal with a calibrated level that decides the route."""
-
-    @abstractmethod
-    def level(self, value: Measured) -> float | bool:
-        """The calibrated level of a checked value."""
-
-    @abstractmethod
-    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
-        """What the decision records of a checked value."""
-
-
-class SignalSpans(Protocol):
-    """A decision's span, as far as measuring its signals needs it."""
-
-    def signal(self, signal: Signal[Any]) -> AbstractContextManager[Callable[[object], None]]:
-        """The span of a signal that is measured now; gives what records its value or failure."""
-
-    def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
-        """Record a signal that was measured for several questions at once."""
 
 
 # -- vetoes that a policy is bound to --------------------------------------------------

@@ -154,9 +154,8 @@ def _record(span: Span, signal: Signal[Any], value: object) -> None:
     if isinstance(value, Confidence):
         span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
         span.set_attribute("knowgate.samples.saved", value.samples_saved)
-    graded: Any = signal
     try:
-        level = (graded.level if hasattr(signal, "level") else graded.strength)(value)
+        level = signal.level(value)
     except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
         return
     if isinstance(level, bool):
@@ -177,17 +176,21 @@ def _mark_failed(span: Span, error: BaseException) -> None:
 
 def _start(name: str, **options: Any) -> Span:
     """Begin a span; one that records nothing where that fails."""
-    try:
-        tracer = _tracer_of(trace.get_tracer_provider())
-        return tracer.start_span(name, **options)
-    except Exception as error:  # noqa: BLE001 - of any processor
-        _tell_failed(type(error).__name__)
-        return trace.INVALID_SPAN
+    found: Span = trace.INVALID_SPAN
+    with _failing_quietly():
+        found = _tracer_of(trace.get_tracer_provider()).start_span(name, **options)
+    return found
 
 
 def _end(span: Span) -> None:
-    try:
+    with _failing_quietly():
         span.end()
+
+
+@contextmanager
+def _failing_quietly() -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # noqa: BLE001 - of any processor
         _tell_failed(type(error).__name__)
 

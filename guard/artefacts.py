@@ -269,9 +269,8 @@ def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hi
     """
     differences = expected.differences(found)
     if differences:
-        raise FingerprintMismatchError(
-            f"the policy was calibrated on another {what} ({'; '.join(differences)})", hint=hint
-        )
+        fault = f"the policy was calibrated on another {what} ({'; '.join(differences)})"
+        raise FingerprintMismatchError(fault, hint=hint)
 
 
 def require_schema_version(value: Any, newest: int, *, where: str) -> None:

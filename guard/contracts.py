@@ -378,9 +378,8 @@ class ConflictFinding:
         alone = any(view.from_memory and not view.passages for view in views)
         memory = bool(supported) and alone
         passages = len(supported) > 1
-        kind: ConflictKind = "memory" if memory else "passages" if passages else "none"
-        if memory and passages:
-            kind = "both"
+        kinds: tuple[ConflictKind, ...] = ("none", "memory", "passages", "both")
+        kind = kinds[memory + 2 * passages]
         return cls(kind != "none", kind, tuple(views))
 
     def counts(self, between: ConflictBetween) -> bool:

@@ -29,8 +29,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
+from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -173,28 +175,14 @@ class PromptTooLongError(LanguageModelError):
     """The prompt does not fit the model's context window."""
 
 
-# Modules by the extra that installs them, so that every hint reads alike.
-_MODULES_OF_EXTRAS = {
-    "": "onnxruntime safetensors tokenizers",
-    "hf": "huggingface_hub sentence_transformers torch transformers",
-    "eval": "bs4 jinja2 langchain_text_splitters lxml markdown_it markupsafe matplotlib pypdf "
-    "rich scipy sentencex sklearn typer",
-    "serve": "fastapi uvicorn",
-    "kg": "httpx pyoxigraph",
-    "langchain": "langchain",
-    "agents": "langgraph",
-    "gguf": "gguf",
-    "notebooks": "pandas",
-    "train": "peft",
-    "ray": "ray",
-    "onnx-export": "onnx onnxscript",
-    "gpu": "accelerate",
-}
+_EXTRAS: dict[str, list[str]] = tomllib.loads(
+    resources.files(__package__).joinpath("extras.toml").read_text("utf-8")
+)
 INSTALL_HINTS = MappingProxyType(
     {
         module: f"knowgate[{extra}]" if extra else "knowgate"
-        for extra, modules in _MODULES_OF_EXTRAS.items()
-        for module in modules.split()
+        for extra, modules in _EXTRAS.items()
+        for module in modules
     }
 )
 
@@ -209,9 +197,8 @@ def optional_import(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         hint = INSTALL_HINTS.get(module.split(".", maxsplit=1)[0], module)
-        raise MissingDependencyError(
-            f"{module} cannot be imported: needs `pip install '{hint}'`"
-        ) from error
+        what = f"{module} cannot be imported: needs `pip install '{hint}'`"
+        raise MissingDependencyError(what) from error
 
 
 def require_extra(extra: str) -> None:
@@ -227,9 +214,8 @@ def require_extra(extra: str) -> None:
         if wanted == requirement and importlib.util.find_spec(module) is None
     ]
     if missing:
-        raise MissingDependencyError(
-            f"not installed: {', '.join(missing)}: needs `pip install '{requirement}'`"
-        )
+        what = f"not installed: {', '.join(missing)}: needs `pip install '{requirement}'`"
+        raise MissingDependencyError(what)
 
 
 # Request timeout, too early, too many requests, and servers that are down or overloaded.
@@ -262,10 +248,10 @@ def is_transient(error: BaseException) -> bool:
 
 
 def seconds_to_wait(header: str) -> float | None:
-    """Seconds in a `Retry-After` header, at most a year; None without a number or date.
+    """Seconds in a `Retry-After` header, at most a year; None without digits or a date.
 
     Example:
-        >>> seconds_to_wait("7"), seconds_to_wait("9" * 400), seconds_to_wait("soon")
+        >>> seconds_to_wait("7"), seconds_to_wait("9" * 400), seconds_to_wait("inf")
         (7.0, 31536000.0, None)
     """
     try:
@@ -275,7 +261,8 @@ def seconds_to_wait(header: str) -> float | None:
             seconds = max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
         except (ValueError, TypeError, OverflowError):
             return None
-    return min(seconds, _YEAR) if seconds >= 0 else None
+    told = any(map(str.isdigit, header))  # not inf, which is a number to Python
+    return min(seconds, _YEAR) if told and seconds >= 0 else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -199,6 +199,12 @@ def read_jsonl(path: AnyPath, *, links: bool = True) -> Iterator[tuple[int, dict
         yield number, value
 
 
+def unwritable(path: AnyPath, error: Exception) -> InputError:
+    """Return what is raised where a place cannot be written, for what a library said of it."""
+    what = f"cannot be written ({getattr(error, 'strerror', None) or error})"
+    return InputError(what, where=os.fsdecode(path), hint="choose another place")
+
+
 @contextlib.contextmanager
 def atomic_writer(path: AnyPath) -> Iterator[IO[str]]:
     """A UTF-8 text file that appears under `path` whole, or not at all.
@@ -230,11 +236,7 @@ def atomic_writer(path: AnyPath) -> Iterator[IO[str]]:
                 # Not mkstemp: its files are private, where an artefact gets the usual permissions.
                 descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
-                where=os.fsdecode(path),
-                hint="choose another place",
-            ) from None
+            raise unwritable(path, error) from None
         with os.fdopen(
             descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
         ) as stream:
@@ -304,9 +306,8 @@ def require_new_folder(folder: AnyPath) -> None:
     """
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(
-            "exists and is not an empty folder", where=str(path), hint="name a new folder"
-        )
+        fault = "exists and is not an empty folder"
+        raise InputError(fault, where=str(path), hint="name a new folder")
     there = path.absolute()
     while not there.exists():
         there = there.parent
@@ -339,11 +340,7 @@ def new_folder(folder: AnyPath, *, last: str = "") -> Iterator[Path]:
             room.mkdir(parents=True, exist_ok=True)
             work.mkdir(mode=0o700)
         except OSError as error:
-            raise InputError(
-                f"cannot be written ({error.strerror})",
-                where=str(place),
-                hint="choose another place",
-            ) from None
+            raise unwritable(place, error) from None
         yield work
         if there:
             for path in sorted(work.iterdir(), key=lambda one: (one.name == last, one.name)):

@@ -12,7 +12,9 @@ a policy whose calibrator or aggregator does not fit its scorer's output is reje
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -27,7 +29,6 @@ from pydantic import (
 )
 
 from .errors import InputError, SignalValueError
-from .model_files import MS_MARCO
 
 _PROBED = "scores of the probe"
 _PROBE_QUESTION = "When is the library open on Sundays?"
@@ -376,10 +377,8 @@ def aggregate_joint(scores: Sequence[float]) -> float:
     Raises:
         InputError: always; a guard under this aggregator asks the scorer's `score_set`.
     """
-    raise InputError(
-        "the joint value is the scorer's own and does not follow from passage scores",
-        hint="use a scorer with score_set and score_sets",
-    )
+    what = "the joint value is the scorer's own and does not follow from passage scores"
+    raise InputError(what, hint="use a scorer with score_set and score_sets")
 
 
 # Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one
@@ -404,24 +403,14 @@ def aggregator(name: str) -> Aggregator:
 
 # `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
 Scale = Literal["share", "cosine", "log_odds"]
-# Of each bundled scorer the scale of its scores, and whether it has a joint value that is meant to
-# be used; the best passage counts for the others. None: it is not known, or may be used.
-_KINDS: dict[str, tuple[Scale | None, bool | None]] = {
-    "bi_encoder": ("cosine", False),
-    CASCADE: (None, True),
-    "cross_encoder": ("log_odds", False),
-    "judge": ("share", True),
-    "late_interaction": ("cosine", None),
-    "lexical": ("share", False),
-    METADATA: (None, False),
-    MIX: ("log_odds", True),
-    MS_MARCO: ("log_odds", False),
-    "multilingual": ("log_odds", True),
-    "sufficiency": ("log_odds", True),
-    "sufficiency_cross": ("log_odds", True),
-    "sufficiency_strict": ("log_odds", True),
-}
-_UNKNOWN = (None, None)
+# By the name of a bundled scorer, or the kind in its fingerprint.
+_KINDS: dict[str, dict[str, Any]] = tomllib.loads(
+    resources.files(__package__).joinpath("scorer_kinds.toml").read_text("utf-8")
+)
+
+
+def _of_kind(kind: str, what: str) -> Any:
+    return _KINDS.get(kind, {}).get(what)
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:
@@ -429,7 +418,8 @@ def output_scale(fingerprint: Fingerprint) -> Scale | None:
     if fingerprint.kind == CASCADE and fingerprint.stages:
         # What a verdict takes away may lead below 0.
         return "log_odds" if output_scale(fingerprint.stages[0]) == "log_odds" else "cosine"
-    return _KINDS.get(fingerprint.kind, _UNKNOWN)[0]
+    scale: Scale | None = _of_kind(fingerprint.kind, "scale")
+    return scale
 
 
 def default_aggregator(kind: str) -> str:
@@ -442,7 +432,7 @@ def default_aggregator(kind: str) -> str:
         >>> default_aggregator("sufficiency"), default_aggregator("lexical")
         ('joint', 'max')
     """
-    return JOINT if _KINDS.get(kind, _UNKNOWN)[1] else "max"
+    return JOINT if _of_kind(kind, "joint") else "max"
 
 
 _STRICT = "_strict"
@@ -473,20 +463,9 @@ def bundled_default(
 
     That is slope and intercept of a logistic curve over the scorer's raw values, and a threshold on
     its scale.
-
-    Chosen on the sets of `benchmarks/default_threshold.py`; rates on other data are in the page on
-    `Guard.default()` of the documentation.
     """
-    return _DEFAULTS.get((fingerprint.kind, content))
-
-
-_DEFAULTS: dict[tuple[str, Content], tuple[float, float, float]] = {
-    # From where the context more likely than not suffices, on chunks of documentation.
-    ("sufficiency", "documents"): (0.75, 0.25, 0.5),
-    ("sufficiency", "answers"): (1.0, 0.0, 0.57),
-    ("sufficiency_cross", "documents"): (1.0, 0.63, 0.5),
-    ("sufficiency_cross", "answers"): (1.0, 0.0, 0.5),
-}
+    found = _of_kind(fingerprint.kind, content)
+    return None if found is None else tuple(found)
 
 
 def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
@@ -497,7 +476,7 @@ def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
         ''
     """
     kind, scale = fingerprint.kind, output_scale(fingerprint)
-    if aggregator == JOINT and _KINDS.get(kind, _UNKNOWN)[1] is False:
+    if aggregator == JOINT and _of_kind(kind, "joint") is False:
         return f"aggregator 'joint' does not fit the scorer {kind!r}, which has no joint value"
     if kind == CASCADE and aggregator != JOINT:
         return f"aggregator {aggregator!r} does not fit a cascade, which judges passages together"

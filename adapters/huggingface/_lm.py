@@ -15,7 +15,7 @@ from ...guard.engine.causal_model import context_window, end_ids
 from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt, check_text
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
-from ._engine import Engine, Settings, at_least_one, check_stop
+from ._engine import Engine, Settings
 from ._loading import LoadOptions, ModelIdentity, open_model
 from ._network import Network, run_in_batches
 from ._packaged import PACKAGED_MODELS, model_folder
@@ -54,6 +54,12 @@ class HuggingFaceLM:
         batch_size: rows computed at one time, halved when memory runs out; 32 by default.
         adapter: folder of a LoRA adapter in peft's format, merged into the weights.
         loading: chat template, expected hash and download.
+
+    Attributes:
+        device: where the model runs, e.g. `cuda:0`.
+        dtype: the precision it runs in, e.g. `float32`.
+        context_window: tokens that prompt and answer may have together, None when not stated.
+        uses_chat_template: whether prompts are wrapped as user messages.
 
     Raises:
         ModelFolderError: no such model, no weights or tokenizer, a wrong sha256, or an
@@ -95,10 +101,9 @@ class HuggingFaceLM:
         """
         folder = model_folder(name)
         if folder is None:
-            raise InputError(
-                f"no model is called {name!r}",
-                hint=f"one of: {', '.join(sorted(PACKAGED_MODELS))}, or gguf:FILE",
-            )
+            what = f"no model is called {name!r}"
+            hint = f"one of: {', '.join(sorted(PACKAGED_MODELS))}, or gguf:FILE"
+            raise InputError(what, hint=hint)
         return cls(folder, **options)
 
     @classmethod
@@ -133,10 +138,10 @@ class HuggingFaceLM:
     def _take_settings(
         self, name: str, max_new_tokens: int, stop: Sequence[str], batch_size: int | None
     ) -> None:
-        self.name = name
-        self.max_new_tokens = at_least_one(max_new_tokens, "max_new_tokens")
-        self.stop = check_stop(stop)
-        self._batch_size = None if batch_size is None else at_least_one(batch_size, "batch_size")
+        own: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
+        checked = Settings(**own, max_new_tokens=max_new_tokens, stop=stop)  # type: ignore[arg-type]
+        self.name, self.max_new_tokens, self.stop = name, checked.max_new_tokens, checked.stop
+        self.batch_size = checked.batch_size
 
     def _set_up(
         self,
@@ -156,34 +161,12 @@ class HuggingFaceLM:
         )
         self._model, self._identity = model, identity
         keep_torch_usable()
-        self.engine = Engine(
-            Network(model, window),
-            encoder,
-            end_ids=frozenset(end_ids(model, tokenizer)),
-            batch_size=self._batch_size,
-        )
-        self.batch_size = self.engine.batch_size
+        ends = frozenset(end_ids(model, tokenizer))
+        self.engine = Engine(Network(model, window), encoder, ends)
+        self.device, self.context_window = str(model.device), window
+        self.dtype = str(model.dtype).removeprefix("torch.")
+        self.uses_chat_template = encoder.templated
         _log.info("%s runs on %s in %s", self.name, self.device, self.dtype)
-
-    @property
-    def device(self) -> str:
-        """Where the model runs, e.g. `cuda:0`."""
-        return str(self.engine.network.device)
-
-    @property
-    def dtype(self) -> str:
-        """The precision it runs in, e.g. `float32`."""
-        return str(self._model.dtype).removeprefix("torch.")
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together, None when not stated."""
-        return self.engine.encoder.window
-
-    @property
-    def uses_chat_template(self) -> bool:
-        """Whether prompts are wrapped as user messages."""
-        return self.engine.encoder.templated
 
     @property
     def weights_sha256(self) -> str:
@@ -244,8 +227,14 @@ class HuggingFaceLM:
         return await call_on_thread(lambda: self.generate(prompts, **options))
 
     def stream(self, prompt: str, **options: Unpack[CallOptions]) -> Iterator[str]:
-        """Pieces of one answer as they are generated; joined they are `generate`'s text."""
+        """Pieces of one answer as they are generated; joined they are `generate`'s text.
+
+        Raises:
+            InputError: `n` is not 1, or another option is not what it should be.
+        """
         settings = self.settings(**options)
+        if settings.n != 1:
+            raise InputError("a stream has one answer", where="n", hint="leave it out")
         [rendered] = self._render([prompt])
         return (piece for piece, _ in self.engine.stream(rendered, settings) if piece)
 
@@ -281,11 +270,8 @@ class HuggingFaceLM:
         settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
         prompts, others = self._render(with_context), self._render(without_context)
         if len(prompts) != len(others):
-            raise InputError(
-                f"has {len(others)} prompts for {len(prompts)} with context",
-                where="without_context",
-                hint="give one for each",
-            )
+            what = f"has {len(others)} prompts for {len(prompts)} with context"
+            raise InputError(what, where="without_context", hint="give one for each")
         answers = self.engine.contrast(prompts, others, (method, alpha, lam), settings)
         return [self.engine.text(answer, settings.stop) for answer in answers]
 
@@ -353,9 +339,8 @@ class HuggingFaceLM:
         config = self._model.config.get_text_config()
         layers = int(config.num_hidden_layers) + 1
         if not -layers <= layer < layers:
-            raise InputError(
-                f"{layer} is out of range", where="layer", hint=f"use -{layers} to {layers - 1}"
-            )
+            what = f"{layer} is out of range"
+            raise InputError(what, where="layer", hint=f"use -{layers} to {layers - 1}")
         rows = run_in_batches(
             self.engine.encoder.encode(self._render(prompts)),
             self.batch_size,
@@ -369,23 +354,10 @@ class HuggingFaceLM:
         check_text(text, "the text")
         return self.engine.encoder.ids_of(text)
 
-    def settings(
-        self,
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> Settings:
+    def settings(self, **options: Unpack[CallOptions]) -> Settings:
         """One call's settings, the instance's own where None is given."""
-        return Settings(
-            n=n,
-            temperature=temperature,
-            seed=seed,
-            stop=self.stop if stop is None else check_stop(stop),
-            max_new_tokens=self.max_new_tokens if max_new_tokens is None else max_new_tokens,
-        )
+        own = {name: getattr(self, name) for name in ("max_new_tokens", "stop", "batch_size")}
+        return Settings(**own | {name: one for name, one in options.items() if one is not None})
 
     def _render(self, prompts: Sequence[str]) -> list[RenderedPrompt]:
         if isinstance(prompts, str):

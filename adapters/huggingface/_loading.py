@@ -19,10 +19,11 @@ from ...guard.engine.causal_model import (
     require_causal,
     weights_sha256,
 )
+from ...guard.engine.lora import lora_settings
 from ...guard.engine.model_folder import model_folder
 from ...guard.errors import DeviceError, ModelFolderError, optional_import, require_extra
 from ...guard.files import read_json
-from ._lora import AdapterFolder, check_adapter, merge_adapter
+from ._lora import adapter_sha256, merge_adapter
 
 if TYPE_CHECKING:
     import torch
@@ -56,33 +57,6 @@ def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
 _VOLATILE = frozenset(
     {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
 )
-
-
-def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
-    """Return the folder of a model, downloaded if need be.
-
-    Args:
-        path_or_name: a folder, or a hub name such as `org/model` or `gpt2`.
-        local_files_only: look for a hub name in the local cache only.
-
-    Raises:
-        ModelFolderError: there is no such folder and no such model.
-    """
-    folder = Path(path_or_name)
-    if folder.is_dir() or not local_files_only:
-        return model_folder(path_or_name, bare=True)
-    try:
-        return Path(
-            optional_import("huggingface_hub").snapshot_download(
-                str(path_or_name), local_files_only=True
-            )
-        )
-    except (OSError, ValueError) as error:
-        raise ModelFolderError(
-            "there is no such folder, and no such model was downloaded",
-            where=str(path_or_name),
-            hint="check the path, or first download the model with `hf download NAME`",
-        ) from error
 
 
 def state_sha256(model: Any) -> str:
@@ -165,18 +139,18 @@ class ModelIdentity:
         tokenizer: its tokenizer.
         files: of the weights, in name order; None for a model in memory.
         known_sha256: their sha256, if it is known already.
-        adapter: merged into the weights; None without one.
+        adapter: folder of the one that is merged into the weights; None without one.
     """
 
     model: Any
     tokenizer: Any
     files: list[Path] | None = None
     known_sha256: str | None = None
-    adapter: AdapterFolder | None = None
+    adapter: Path | None = None
 
     def __post_init__(self) -> None:
         # Hashed now: the folder may hold another adapter later.
-        self._adapter = {} if self.adapter is None else {"adapter": self.adapter.sha256()}
+        self._adapter = {} if self.adapter is None else {"adapter": adapter_sha256(self.adapter)}
         folder = self.files[0].parent if self.files else None
         self._configuration = configuration_sha256(self.model, folder)
 
@@ -218,21 +192,20 @@ def open_model(
     require_extra("hf")
     chosen_device = choose_device(device)
     chosen_dtype = choose_dtype(dtype, chosen_device)
-    folder = find_folder(path_or_name, local_files_only=loading.local_files_only)
+    folder = model_folder(path_or_name, bare=True, local=loading.local_files_only)
     files = require_causal(folder)
-    checked = None if adapter is None else check_adapter(Path(adapter))
+    changes = None if adapter is None else Path(adapter)
+    settings = {} if changes is None else lora_settings(changes)
     found = None if loading.sha256 is None else weights_sha256(files)
     if loading.sha256 is not None and found != loading.sha256.strip().lower():
-        raise ModelFolderError(
-            f"the weights have sha256 {found}, not the expected {loading.sha256}",
-            where=str(folder),
-            hint="download them again, or correct the expected value",
-        )
+        what = f"the weights have sha256 {found}, not the expected {loading.sha256}"
+        hint = "download them again, or correct the expected value"
+        raise ModelFolderError(what, where=str(folder), hint=hint)
     spread = {} if loading.device_map is None else {"device_map": loading.device_map}
     if spread:
         optional_import("accelerate")
     model, tokenizer = load_causal(folder, chosen_dtype, chosen_device, **spread)
-    identity = ModelIdentity(model, tokenizer, files, found, adapter=checked)
-    if checked is not None:
-        model = merge_adapter(model, checked, lambda: identity.weights_sha256)
+    identity = ModelIdentity(model, tokenizer, files, found, adapter=changes)
+    if changes is not None:
+        model = merge_adapter(model, changes, settings, lambda: identity.weights_sha256)
     return model, tokenizer, identity

@@ -44,18 +44,13 @@ class Network:
         self.model = copy(inner)
         self.model.generation_config = GenerationConfig()
         self.window = window
+        self.device: torch.device = inner.device
         self._lock = threading.RLock()
         accepted = inspect.signature(inner.forward).parameters
         self._takes_positions = "position_ids" in accepted
         self._takes_keep = "logits_to_keep" in accepted
         # Sliding windows and recurrent states count tokens in their own ways.
         self._joins = True
-
-    @property
-    def device(self) -> torch.device:
-        """Where the first layer is."""
-        device: torch.device = self.model.device
-        return device
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -69,9 +64,8 @@ class Network:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
-            raise LanguageModelError(
-                f"the forward pass failed on {self.device}: {type(error).__name__}"
-            ) from error
+            what = f"the forward pass failed on {self.device}: {type(error).__name__}"
+            raise LanguageModelError(what) from error
 
     def forward(
         self,

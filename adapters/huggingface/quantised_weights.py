@@ -46,11 +46,9 @@ def quantised_weights(path: Path) -> dict[str, NDArray[np.float32]]:
     try:
         return _weights(_message(_message(path.read_bytes())[_GRAPH][-1]))
     except (OSError, KeyError, IndexError, ValueError, TypeError) as error:
-        raise ModelFolderError(
-            f"cannot be read as a quantised ONNX graph ({type(error).__name__})",
-            where=str(path),
-            hint="check that the file is whole",
-        ) from error
+        what = f"cannot be read as a quantised ONNX graph ({type(error).__name__})"
+        hint = "check that the file is whole"
+        raise ModelFolderError(what, where=str(path), hint=hint) from error
 
 
 def _weights(graph: _Message) -> dict[str, NDArray[np.float32]]:

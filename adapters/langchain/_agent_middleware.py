@@ -4,20 +4,20 @@
                                           ├─ answer ─────────► model, without any passage
                                           └─ abstain ────────► reply
 
-The decision on a question is a generator that yields what it needs done; the sync and async
-hooks of the middleware only differ in how they do it.
+The decision on a question is a coroutine that is given what calls the model and the guard: the
+sync and async hooks of the middleware only differ in that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -26,7 +26,7 @@ from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
-from ...guard.routing import adrive, at_once, drive
+from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import kept_documents, read_documents, readers, shown_text
@@ -83,16 +83,10 @@ class GuardState(AgentState[Any]):
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
 
 
-class _Need(NamedTuple):
-    """What a flow needs done: by whom, with what, and whether the user may see its tokens."""
-
-    by: Literal["model", "guard", "check"]
-    given: tuple[Any, ...]
-    shown: bool = False
-
-
+_Maybe = _Response | None
 _Parts = dict[str, Callable[..., Any]]
-_Flow = Generator[_Need, Any, _Result]
+# Has "model", "guard" or "check" called; unless `shown`, the user sees no token of it.
+_Call = Callable[..., Awaitable[Any]]
 
 
 class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
@@ -249,13 +243,13 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         guard = self._guard
         parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
 
-        def outcome_of(need: _Need) -> Any:
-            if need.shown:
-                return parts[need.by](*need.given)
+        async def call(part: str, *given: Any, shown: bool = True) -> Any:
+            if shown:
+                return parts[part](*given)
             with _unseen() as context:
-                return context.run(parts[need.by], *need.given)
+                return context.run(parts[part], *given)
 
-        return drive(self._flow(request), outcome_of)
+        return at_once(self._flow(request, call))
 
     async def awrap_model_call(
         self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
@@ -264,46 +258,44 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         guard = self._guard
         parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
 
-        async def outcome_of(need: _Need) -> Any:
-            return await parts[need.by](*need.given)
-
-        async def seen_or_not(need: _Need) -> Any:
-            if need.shown:
-                return await outcome_of(need)
+        async def call(part: str, *given: Any, shown: bool = True) -> Any:
+            if shown:
+                return await parts[part](*given)
             with _unseen() as context:
-                return await asyncio.create_task(outcome_of(need), context=context)
+                return await asyncio.create_task(call(part, *given), context=context)
 
-        return await adrive(self._flow(request), seen_or_not)
+        return await self._flow(request, call)
 
-    def _flow(self, request: _Request) -> _Flow:
+    async def _flow(self, request: _Request, call: _Call) -> _Result:
         turn = _Turn.of(request.state["messages"], self._names)
+        asked = partial(self._asked, request, turn)
         decided = self._decided(request.state)
         if decided is not None:
             if decided.get("route") == Route.ANSWER:
-                answer: _Response = yield _ask(self._without_searches(request))
+                answer: _Response = await call("model", self._without_searches(request))
                 return answer
-            answer, found = yield from self._answer(request, request, turn, turn.documents)
+            answer, found = await self._answer(request, turn.documents, asked, call)
             return _updated(answer, {_STATE: {**decided, **found}}) if found else answer
         if self._shadow is not None:
-            return self._beside(request, turn, (yield _ask(request)))
+            return self._beside(request, turn, await call("model", request))
         if self._allow_direct and not turn.steps:
-            return _updated((yield _ask(request)), {_STATE: None})
+            return _updated(await call("model", request), {_STATE: None})
         response: _Response | None = None
         if turn.steps < self._searches:
             shown = [_showing(message, found_in(message)) for message in turn.results]
             seen = replaced(request.messages, shown)
-            unseen: _Response = yield _ask(request.override(messages=seen), shown=False)
+            unseen: _Response = await call("model", request.override(messages=seen), shown=False)
             if _calls_tools(unseen):
                 return replace(unseen, result=[without_text(one) for one in unseen.result])
             response = unseen
         decision = self._failure(turn)
         if decision is None:
-            decision = yield _Need("guard", (self._asked(request, turn), turn.documents))
-        return (yield from self._act(request, turn, decision, response))
+            decision = await call("guard", asked(), turn.documents, shown=False)
+        return await self._act(request, turn, decision, response, call)
 
-    def _act(
-        self, request: _Request, turn: _Turn, decision: Decision, response: _Response | None
-    ) -> _Flow:
+    async def _act(
+        self, request: _Request, turn: _Turn, decision: Decision, response: _Maybe, call: _Call
+    ) -> _Result:
         """What follows from the decision.
 
         Args:
@@ -311,6 +303,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             turn: that was decided.
             decision: on it.
             response: what the model said without being seen; None where it was not asked.
+            call: has a part called.
         """
         shown = turn.showing_kept(decision)
         reply = self._replies.standing(decision, turn.documents)
@@ -320,24 +313,26 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         elif decision.route is not Route.ANSWER:
             seen = request.override(messages=replaced(request.messages, shown))
             kept = [document for message in shown for document in found_in(message)]
-            response, found = yield from self._answer(seen, request, turn, kept)
+            response, found = await self._answer(
+                seen, kept, partial(self._asked, request, turn), call
+            )
         else:
             closed_book = self._without_searches(request)
             if response is None or len(closed_book.messages) < len(request.messages):
-                response = yield _ask(closed_book)
+                response = await call("model", closed_book)
         state = {"question_id": turn.question_id, **decision.model_dump(mode="json"), **found}
         return _updated(response, {_STATE: state, "messages": shown})
 
-    def _answer(
-        self, seen: _Request, request: _Request, turn: _Turn, documents: list[Document]
-    ) -> Generator[_Need, Any, tuple[_Response, dict[str, Any]]]:
+    async def _answer(
+        self, seen: _Request, documents: list[Document], asked: Callable[[], str], call: _Call
+    ) -> tuple[_Response, dict[str, Any]]:
         """Let the model answer from documents, and check what it says.
 
         Args:
             seen: what the model is given.
-            request: as the agent made it.
-            turn: that is answered.
             documents: that the model sees.
+            asked: returns the question.
+            call: has a part called.
 
         Returns:
             The response, and `support` and `supported` for the state; nothing where replies are
@@ -345,15 +340,15 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         """
         checker = self._guard.reply_checker
         if checker is None:
-            return (yield _ask(seen)), {}
-        response: _Response = yield _ask(seen, shown=not checker.holds_back)
+            return await call("model", seen), {}
+        response: _Response = await call("model", seen, shown=not checker.holds_back)
         said = [one for one in response.result if isinstance(one, AIMessage)]
         if _calls_tools(response) or not said:
             return response, {}
         text = str(said[-1].text)
         if response.structured_response is not None:
             text = told_values(response.structured_response)
-        verdict: ReplyVerdict = yield _Need("check", (text, documents, self._asked(request, turn)))
+        verdict: ReplyVerdict = await call("check", text, documents, asked(), shown=False)
         if verdict.text != text:
             told = verdict.text
             if told is None:
@@ -400,10 +395,6 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         tools = [tool for tool in request.tools if _name(tool) not in self._names]
         messages = without_searches(request.messages, self._names)
         return request.override(messages=messages, tools=tools, tool_choice=None)
-
-
-def _ask(request: _Request, *, shown: bool = True) -> _Need:
-    return _Need("model", (request,), shown)
 
 
 def _unseen() -> AbstractContextManager[Context]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseLanguageModel
@@ -106,57 +107,37 @@ class Conversation:
         if self.small_talk is not None:
             _check_slots(self.small_talk.prompt, {"question"})
 
+    def parts(
+        self, with_context: Runnable[Any, Any]
+    ) -> tuple[Runnable[Any, Any] | None, Runnable[Any, Any] | None]:
+        """Return the rewriter of a chain, and what replies to its small talk, if there are any.
 
-class Turns:
-    """A `Conversation` with the runnables of one chain.
+        Args:
+            with_context: the runnable whose language model is used where none is given.
 
-    Args:
-        conversation: as given to the chain.
-        with_context: the runnable whose language model is used where none is given.
+        Raises:
+            InputError: small talk is to be answered by a model, and there is none.
+        """
+        model, talk = _language_model(with_context), self.small_talk
+        talker = None if talk is None or talk.reply is not None else _talker(talk, model)
+        given = model if self.rewriter is None else self.rewriter
+        return None if given is None else self._prepared(given), talker
 
-    Raises:
-        InputError: small talk is to be answered by a model, and there is none.
-    """
-
-    def __init__(self, conversation: Conversation, with_context: Runnable[Any, Any]) -> None:
-        model = _language_model(with_context)
-        self.on_error = conversation.on_error
-        self._history_key = conversation.history_key
-        self.rewriter = self._rewriter(conversation, model)
-        self.reply: str | None = None
-        self.small_talk: Runnable[Any, Any] | None = None
-        self._is_small_talk: re.Pattern[str] | None = None
-        if conversation.small_talk is not None:
-            talk = conversation.small_talk
-            self.reply = talk.reply
-            self.small_talk = None if talk.reply is not None else _talker(talk, model)
-            patterns = talk.patterns or Prompt.bundled("small_talk_patterns")
-            self._is_small_talk = small_talk_pattern(patterns.text)
-
-    def is_small_talk(self, text: str | None) -> bool:
-        """Whether a message consists of small talk alone."""
-        if self._is_small_talk is None or text is None or len(text) > _LONGEST_SMALL_TALK:
-            return False
-        return self._is_small_talk.fullmatch(text) is not None
-
-    def follows_up(self, extra: Mapping[str, Any]) -> bool:
-        """Whether there is a conversation so far, and somebody to rewrite the question."""
-        return self.rewriter is not None and bool(extra.get(self._history_key))
-
-    def _rewriter(
-        self, conversation: Conversation, model: BaseLanguageModel[Any] | None
-    ) -> Runnable[Any, Any] | None:
-        given = model if conversation.rewriter is None else conversation.rewriter
-        if given is None:
-            return None
-        prompt = conversation.prompt or Prompt.bundled("rewrite_question")
+    def _prepared(self, given: RunnableLike[Any, Any] | BaseLanguageModel[Any]) -> Any:
+        prompt = self.prompt or Prompt.bundled("rewrite_question")
 
         def fill(inputs: Mapping[str, Any]) -> str:
-            history = history_text(inputs[conversation.history_key])
+            history = history_text(inputs[self.history_key])
             return prompt.fill(history=history, question=inputs["question"])
 
         runnable = _prompted(given, fill, "rewrite_question").with_config(tags=_TAGS)
-        return _with_deadline(runnable, conversation.timeout)
+        return _with_deadline(runnable, self.timeout)
+
+    def is_small_talk(self, text: str) -> bool:
+        """Whether a message consists of small talk alone."""
+        if self.small_talk is None or len(text) > _LONGEST_SMALL_TALK:
+            return False
+        return _pattern_of(self.small_talk.patterns).fullmatch(text) is not None
 
 
 def rewritten(output: object) -> str:
@@ -177,6 +158,11 @@ def history_text(history: Any) -> str:
         return clean_text(history)
     messages: Sequence[BaseMessage] = convert_to_messages(list(history))
     return clean_text(get_buffer_string(messages[-_LAST_MESSAGES:]))
+
+
+@cache
+def _pattern_of(patterns: Prompt | None) -> re.Pattern[str]:
+    return small_talk_pattern((patterns or Prompt.bundled("small_talk_patterns")).text)
 
 
 def small_talk_pattern(phrases: str) -> re.Pattern[str]:
@@ -223,11 +209,8 @@ def _with_deadline(runnable: Runnable[Any, Any], seconds: float | None) -> Runna
 def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[Any, Any]:
     given = model if talk.model is None else talk.model
     if given is None:
-        raise InputError(
-            "has neither a reply nor a model, and with_context has no language model",
-            where="small_talk",
-            hint="give SmallTalk a `reply` or a `model`",
-        )
+        what = "has neither a reply nor a model, and with_context has no language model"
+        raise InputError(what, where="small_talk", hint="give SmallTalk a `reply` or a `model`")
     prompt = talk.prompt or Prompt.bundled("small_talk")
     return _prompted(given, lambda inputs: prompt.fill(question=inputs["question"]), "small_talk")
 
@@ -259,8 +242,6 @@ def _language_model(runnable: Any) -> BaseLanguageModel[Any] | None:
 
 def _check_slots(prompt: Prompt | None, slots: set[str]) -> None:
     if prompt is not None and not slots >= prompt.slots >= {"question"}:
-        raise InputError(
-            f"the prompt {prompt.name!r} needs the slots of the bundled one",
-            where="prompt",
-            hint=f"slots that are filled: {', '.join(sorted(slots))}",
-        )
+        what = f"the prompt {prompt.name!r} needs the slots of the bundled one"
+        hint = f"slots that are filled: {', '.join(sorted(slots))}"
+        raise InputError(what, where="prompt", hint=hint)

@@ -33,7 +33,6 @@ from ...guard.errors import (
 from ...guard.routing import at_once
 from ...guard.text import passage_text
 from ._answer import RetrievalError
-from ._both import decided
 
 if TYPE_CHECKING:
     from ...guard import InputLimits
@@ -155,10 +154,8 @@ def stored_documents(store: VectorStore, ids: Iterable[str] | None = None) -> It
         try:
             yield from store.get_by_ids(part)
         except NotImplementedError:
-            raise InputError(
-                f"a {type(store).__name__} does not give documents by their ids",
-                hint="give the documents themselves",
-            ) from None
+            what = f"a {type(store).__name__} does not give documents by their ids"
+            raise InputError(what, hint="give the documents themselves") from None
 
 
 def _known_ids(store: Any) -> Iterable[str]:
@@ -209,6 +206,13 @@ def _scored(document: Any, decision: Decision, index: int) -> Any:
     }
     known = {name: score for name, score in scores.items() if score is not None}
     return document.model_copy(update={"metadata": {**document.metadata, **known}})
+
+
+async def decided(guard: Guard, question: Any, passages: Any, *, is_async: bool) -> Decision:
+    """The guard's decision on one question."""
+    if is_async:
+        return await guard.adecide(question, passages)
+    return guard.decide(question, passages)
 
 
 async def read_found(guard: Guard, found: Any, *, is_async: bool) -> Any:

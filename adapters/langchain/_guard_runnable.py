@@ -11,8 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError, KnowgateError
 from ...guard.routing import at_once
-from ._both import decided
-from ._documents import kept_documents, read_found
+from ._documents import decided, kept_documents, read_found
 from ._planning import required
 from ._replies import Replies
 
@@ -124,20 +123,12 @@ class GuardRunnable(RunnableLambda[GuardInput, Decision]):
 
 
 def _asked(given: GuardInput) -> Asked:
-    return required(given, "question"), _passages(given)
-
-
-def _passages(given: GuardInput) -> Iterable[object] | None:
-    if "documents" in given:
-        documents: Iterable[object] | None = given["documents"]
-        return documents
-    if "context" not in given:
-        raise InputError(
-            "the input has neither 'documents' nor 'context'",
-            hint="give what was retrieved, or None where nothing was",
-        )
-    context: Iterable[object] | None = given["context"]
-    return context
+    question = required(given, "question")
+    for key in ("documents", "context"):
+        if key in given:
+            return question, given[key]
+    what = "the input has neither 'documents' nor 'context'"
+    raise InputError(what, hint="give what was retrieved, or None where nothing was")
 
 
 # -- graphs -------------------------------------------------------------------------------------

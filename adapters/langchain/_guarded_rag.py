@@ -20,12 +20,11 @@ from langchain_core.utils.aiter import aclosing
 
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
-from ...guard.errors import InputError, KnowgateError
+from ...guard.errors import InputError, KnowgateError, require_known
 from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
-from ._both import each_at_once
-from ._conversation import Conversation, Turns
+from ._conversation import Conversation
 from ._documents import documents_or_errors
 from ._guard_runnable import decide_all
 from ._planning import (
@@ -128,13 +127,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     ) -> None:
         _require_closed_book(guard, given=closed_book is not None)
         estimator_answers = isinstance(closed_book, str)
-        if isinstance(closed_book, str) and closed_book != _ESTIMATOR:
-            raise InputError(
-                f"{closed_book!r} is unknown",
-                where="closed_book",
-                hint=f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured",
-            )
-        self._guard = guard
+        if estimator_answers:
+            require_known(closed_book, (_ESTIMATOR,), "closed_book")
+        self.guard = guard
         self._threads = DeadlineRunner(_MOST_THREADS)
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
         self._parts: dict[Stage, Runnable[Any, Any]] = {
@@ -143,26 +138,19 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         }
         if closed_book is not None and not isinstance(closed_book, str):
             self._parts[Stage.CLOSED_BOOK] = coerce_to_runnable(closed_book)
-        turns = None
         if conversation is not None:
-            turns = Turns(conversation, self._parts[Stage.WITH_CONTEXT])
-            if turns.rewriter is not None:
-                self._parts[Stage.REWRITER] = turns.rewriter
-            if turns.small_talk is not None:
-                self._parts[Stage.SMALL_TALK] = turns.small_talk
+            found = conversation.parts(self._parts[Stage.WITH_CONTEXT])
+            stages = zip((Stage.REWRITER, Stage.SMALL_TALK), found, strict=True)
+            self._parts |= {stage: part for stage, part in stages if part is not None}
         self._planner = Planner(
             guard,
             Replies.of(replies, guard),
             RagOptions() if options is None else options,
-            turns,
+            conversation,
+            Stage.REWRITER in self._parts,
             estimator_answers,
         )
         self.name = name
-
-    @property
-    def guard(self) -> Guard:
-        """What decides."""
-        return self._guard
 
     @property
     def retriever(self) -> Runnable[Any, Any]:
@@ -181,7 +169,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if guard is not None:
             answers = self._planner.estimator_answers or Stage.CLOSED_BOOK in self._parts
             _require_closed_book(guard, given=answers)
-            other._guard, other._planner = guard, replace(self._planner, guard=guard)
+            other.guard, other._planner = guard, replace(self._planner, guard=guard)
             other._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
         if retriever is not None:
             other._parts = {**self._parts, Stage.RETRIEVER: coerce_to_runnable(retriever)}
@@ -288,7 +276,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             inputs: Iterator[RagInput], run_manager: Manager, config: RunnableConfig
         ) -> Iterator[GuardedAnswer]:
             runs = _Runs([config], [run_manager], kwargs)
-            return each_at_once(self._chunks(next(inputs), runs))
+            return _each_at_once(self._chunks(next(inputs), runs))
 
         yield from self._transform_stream_with_config(iter([input]), chunks, config)
 
@@ -335,7 +323,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if turn.stage is None:
             yield turn.whole
             return
-        yield turn.first_chunk
+        yield turn.chunk("", documents=turn.documents, **turn.found)
         reply = StreamedReply(self._planner, turn)
         async with aclosing(self._said(turn.stage, dict(turn.inputs), runs)) as said:
             async for chunk in said:
@@ -370,7 +358,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             return await self._read(given, is_async=is_async)
         if stage is Stage.GUARD:
             if self._shadow is None:
-                return await decide_all(self._guard, given, is_async=is_async)
+                return await decide_all(self.guard, given, is_async=is_async)
             loop = asyncio.get_running_loop() if is_async else None
             return self._shadow.decide(given, partial(_tell_late, loop, runs.watched(step)))
         if stage is Stage.CHECK:
@@ -410,7 +398,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
 
     async def _judged(self, given: Sequence[ToCheck], *, is_async: bool) -> Sequence[object]:
         """The verdicts on replies."""
-        checker = self._guard.reply_checker
+        checker = self.guard.reply_checker
         assert checker is not None  # nobody asks for it otherwise
         if is_async:
             judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
@@ -425,7 +413,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
 
     async def _read(self, given: Sequence[object], *, is_async: bool) -> Sequence[object]:
         """Read what was retrieved; in the async form on another thread where that may take long."""
-        limits = self._guard.limits
+        limits = self.guard.limits
         if not is_async or limits.reads_quickly((), given):
             return documents_or_errors(given, limits)
         try:
@@ -479,11 +467,22 @@ class _Runs:
 
 def _require_closed_book(guard: Guard, *, given: bool) -> None:
     if not given and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
-        raise InputError(
-            "is missing, but the policy allows answers from the model's own knowledge",
-            where="closed_book",
-            hint=f"give a runnable that answers without context, or {_ESTIMATOR!r}",
-        )
+        what = "is missing, but the policy allows answers from the model's own knowledge"
+        hint = f"give a runnable that answers without context, or {_ESTIMATOR!r}"
+        raise InputError(what, where="closed_book", hint=hint)
+
+
+def _each_at_once(body: AsyncGenerator[_Result, None]) -> Iterator[_Result]:
+    """What a body in its sync form yields."""
+    try:
+        while True:
+            try:
+                found = at_once(anext(body))
+            except StopAsyncIteration:
+                return
+            yield found
+    finally:
+        at_once(body.aclose())
 
 
 async def _tell(

@@ -44,7 +44,7 @@ from ._answer import (
     retold,
     told_values,
 )
-from ._conversation import Turns, rewritten
+from ._conversation import Conversation, rewritten
 from ._documents import as_given, shown_text
 from ._replies import Replies
 
@@ -140,10 +140,9 @@ def required(given: Mapping[str, Any], key: str) -> Any:
         InputError: it is not there.
     """
     if key not in given:
-        raise InputError(
-            f"the input has no key {key!r}",
-            hint=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
-        )
+        what = f"the input has no key {key!r}"
+        hint = f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}"
+        raise InputError(what, hint=hint)
     return given[key]
 
 
@@ -164,11 +163,9 @@ def _reply_check(given: Any) -> ReplyCheck | None:
     if callable(given):
         check: ReplyCheck = given
         return check
-    raise InputError(
-        f"a {type(given).__name__} cannot check a reply",
-        where="check_reply",
-        hint="give a function of question and reply, or an object with detect",
-    )
+    what = f"a {type(given).__name__} cannot check a reply"
+    hint = "give a function of question and reply, or an object with detect"
+    raise InputError(what, where="check_reply", hint=hint)
 
 
 OnRetrieverError = Literal["abstain", "raise"]
@@ -263,11 +260,6 @@ class Turn:
         """The whole answer where nothing is left to be generated."""
         return GuardedAnswer(self.reply, self.decision, self.documents, **self.found)
 
-    @property
-    def first_chunk(self) -> GuardedAnswer:
-        """The chunk before the generated text."""
-        return GuardedAnswer("", self.decision, self.documents, **self.found)
-
     def chunk(self, text: str, **found: Any) -> GuardedAnswer:
         """A chunk that follows the first one."""
         return GuardedAnswer(text, self.decision, **found)
@@ -289,7 +281,8 @@ class Planner:
         guard: its mode decides whether decisions act.
         replies: for abstentions.
         options: of the chain.
-        turns: None where every message is a question that is understood alone.
+        conversation: None where every message is a question that is understood alone.
+        rewrites: whether somebody rewrites follow-ups.
         estimator_answers: whether the closed-book answer is the one whose confidence was
             measured, instead of another one.
     """
@@ -297,7 +290,8 @@ class Planner:
     guard: Guard
     replies: Replies
     options: RagOptions
-    turns: Turns | None = None
+    conversation: Conversation | None = None
+    rewrites: bool = False
     estimator_answers: bool = False
 
     @property
@@ -361,13 +355,13 @@ class Planner:
         Raises:
             Exception: the rewriter's own, where the chain was told to raise it.
         """
-        turns, text = self.turns, turn.text
-        if turns is None or text is None:
+        conversation, text = self.conversation, turn.text
+        if conversation is None or text is None:
             return None
         inputs = {**turn.extra, "question": text}
-        follows_up = turns.follows_up(turn.extra)
+        follows_up = self.rewrites and bool(turn.extra.get(conversation.history_key))
         turn.extra = {**turn.extra, "original_question": text}
-        if turns.is_small_talk(text):
+        if conversation.is_small_talk(text):
             self.guard.count_turn("small_talk")
             return self._decision(Route.ANSWER, Reason.SMALL_TALK)
         if not follows_up:
@@ -378,9 +372,9 @@ class Planner:
         except Exception as error:
             logger.warning("the rewriter failed: %s", type(error).__name__)
             self.guard.count_turn("rewriting_failed")
-            if turns.on_error == "raise":
+            if conversation.on_error == "raise":
                 raise
-            if turns.on_error != "abstain":
+            if conversation.on_error != "abstain":
                 return None
             decision = self._decision(Route.ABSTAIN, Reason.REWRITING_FAILED)
             self.guard.count(decision)
@@ -421,17 +415,18 @@ class Planner:
         Raises:
             AbstainedError: the guard abstained, and the chain was told to raise then.
         """
-        decision, turns = turn.decision, self.turns
+        decision, conversation = turn.decision, self.conversation
         if not decision.acts:
             turn.generate(Stage.WITH_CONTEXT, documents)
             return
         if turn.text is not None:
             turn.question = turn.text
-        if decision.reason is Reason.SMALL_TALK and turns is not None:
-            if turns.reply is None:
+        talk = None if conversation is None else conversation.small_talk
+        if decision.reason is Reason.SMALL_TALK and talk is not None:
+            if talk.reply is None:
                 turn.generate(Stage.SMALL_TALK)
             else:
-                turn.reply = turns.reply
+                turn.reply = talk.reply
             return
         reply = self.replies.standing(decision, documents)
         kept = tuple(documents[index] for index in decision.kept)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from importlib import resources
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...guard.contracts import View
@@ -21,21 +19,18 @@ if TYPE_CHECKING:
 Language = Literal["en", "zh"]
 
 DEFAULT = "default"
-_BUNDLED = {"en": "abstention_replies.json", "zh": "abstention_replies_zh.json"}
-_TEMPLATES = "view_templates.json"
 _SHOWS_BOTH = Reason.CONFLICT_SHOWS_BOTH.value
 
+
+def _read(name: str) -> Any:
+    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+# By language: reason → text, and template → text.
+_REPLIES = {"en": _read("abstention_replies.json"), "zh": _read("abstention_replies_zh.json")}
+_TEMPLATES = _read("view_templates.json")
 # Template → slots that it must have; it can have no others.
-_SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        _SHOWS_BOTH: frozenset({"views"}),
-        "view_of_passages": frozenset({"answer", "sources"}),
-        "view_of_memory": frozenset({"answer"}),
-        "view_of_both": frozenset({"answer", "sources"}),
-        "passage": frozenset({"number"}),
-        "between_sources": frozenset(),
-    }
-)
+_SLOTS = {name: Prompt(name, text).slots for name, text in _TEMPLATES["en"].items()}
 
 
 class Replies:
@@ -80,13 +75,13 @@ class Replies:
         language: Language = "en",
         veto_reasons: Collection[str] = (),
     ) -> None:
-        require_known(language, _BUNDLED, "language")
+        require_known(language, _REPLIES, "language")
         if isinstance(replies, str):
             replies = {DEFAULT: replies}
         given = _checked({} if replies is None else replies, veto_reasons)
         templates = {name: given.pop(name) for name in _SLOTS if name in given}
-        self._texts = given if DEFAULT in given else {**bundled_replies(language), **given}
-        self._templates = {**bundled_templates(language), **_checked_templates(templates)}
+        self._texts = given if DEFAULT in given else {**_REPLIES[language], **given}
+        self._templates = {**_TEMPLATES[language], **_checked_templates(templates)}
 
     def to(self, reason: Reason | str) -> str:
         """The reply for an abstention for `reason`."""
@@ -131,40 +126,19 @@ class Replies:
         return Prompt(name, self._templates[name]).fill(**values)
 
 
-@cache
-def bundled_replies(language: Language = "en") -> Mapping[str, str]:
-    """Reason → reply, as shipped."""
-    return MappingProxyType(_checked(_read(_BUNDLED[language])))
-
-
-@cache
-def bundled_templates(language: Language = "en") -> Mapping[str, str]:
-    """Name → template of a reply that shows all views, as shipped."""
-    return MappingProxyType(_checked_templates(_read(_TEMPLATES)[language]))
-
-
-def _read(name: str) -> Any:
-    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
-
-
 def _checked(
     replies: Mapping[Reason | str, str], veto_reasons: Collection[str] = ()
 ) -> dict[str, str]:
     if not isinstance(replies, Mapping):
-        raise InputError(
-            f"is a {type(replies).__name__}",
-            where="replies",
-            hint="give one text, or a mapping from reason to text",
-        )
+        what = f"is a {type(replies).__name__}"
+        hint = "give one text, or a mapping from reason to text"
+        raise InputError(what, where="replies", hint=hint)
     known = {reason.value for reason in Reason} | {DEFAULT, *veto_reasons, *_SLOTS}
     # A member of a StrEnum is its own value, so both kinds of key compare alike.
     unknown = sorted(str(key) for key in replies if key not in known)
     if unknown:
-        raise InputError(
-            f"no reason to abstain is called {', '.join(unknown)}",
-            where="replies",
-            hint=f"one of: {', '.join(sorted(known))}",
-        )
+        what = f"no reason to abstain is called {', '.join(unknown)}"
+        raise InputError(what, where="replies", hint=f"one of: {', '.join(sorted(known))}")
     if not all(isinstance(text, str) for text in replies.values()):
         raise InputError("holds a reply that is not text", where="replies", hint="give texts")
     return {str(key): text for key, text in replies.items()}
@@ -174,9 +148,6 @@ def _checked_templates(templates: Mapping[str, str]) -> dict[str, str]:
     for name, text in templates.items():
         if Prompt(name, text).slots != _SLOTS[name]:
             slots = ", ".join(f"{{{slot}}}" for slot in sorted(_SLOTS[name])) or "none"
-            raise InputError(
-                f"the template {name} has other slots than it is given",
-                where="replies",
-                hint=f"slots that are filled: {slots}",
-            )
+            what = f"the template {name} has other slots than it is given"
+            raise InputError(what, where="replies", hint=f"slots that are filled: {slots}")
     return dict(templates)

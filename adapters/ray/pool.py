@@ -197,9 +197,8 @@ class WorkerPool(Generic[Item, Result]):
             raise
         if failure is not None:
             self._kill(actor)
-            raise WorkerStartError(
-                f"a worker could not make its call ({type(failure).__name__}: {failure})"
-            ) from failure
+            what = f"a worker could not make its call ({type(failure).__name__}: {failure})"
+            raise WorkerStartError(what) from failure
         self._members[actor] = 0
 
     async def _free_seat(self, *, alone: bool) -> _Seat:
@@ -240,9 +239,8 @@ class WorkerPool(Generic[Item, Result]):
             raise
         if not done:
             self._give_up(seat, reference, waiting)
-            raise LanguageModelTimeoutError(
-                f"no answer within {self._timeout:g} s"
-            ) from TimeoutError()
+            what = f"no answer within {self._timeout:g} s"
+            raise LanguageModelTimeoutError(what) from TimeoutError()
         await self._leave(seat)
         answer: tuple[Any, Exception | None] = waiting.result()
         return answer

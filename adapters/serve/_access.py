@@ -25,6 +25,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic import ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic.dataclasses import dataclass as checked_dataclass
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...guard.read_models import CheckedSettings
@@ -81,24 +82,20 @@ class Admission:
         limits: how many there may be.
 
     Attributes:
+        running: requests that are worked on.
         draining: whether new requests are rejected, because the server is about to end.
     """
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._admitted = self._running = self._held = 0
+        self._admitted = self.running = self._held = 0
         self.draining = False
-
-    @property
-    def running(self) -> int:
-        """Requests that are worked on."""
-        return self._running
 
     @property
     def waiting(self) -> int:
         """Requests that were let in and are not worked on yet."""
-        return self._admitted - self._running
+        return self._admitted - self.running
 
     @property
     def idle(self) -> bool:
@@ -148,17 +145,27 @@ class Admission:
                 await self._slots.acquire()
         except TimeoutError:
             raise ServeError("queue_full") from None
-        self._running += 1
+        self.running += 1
         try:
             yield
         finally:
-            self._running -= 1
+            self.running -= 1
             self._slots.release()
 
 
 # -- metrics ------------------------------------------------------------------------------------
 
 
+_RESPONSES = (
+    "knowgate_http_responses_total",
+    "Responses of the HTTP service, by endpoint and status.",
+    ("endpoint", "status"),
+)
+_REQUESTS = (
+    "knowgate_http_requests",
+    "Requests that the HTTP service works on, and that wait.",
+    ("state",),
+)
 _lock = Lock()
 _by_registry: WeakKeyDictionary[CollectorRegistry, tuple[Counter, Gauge]] = WeakKeyDictionary()
 
@@ -167,19 +174,8 @@ def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
     """The metrics of a registry, made once: services that share it share them."""
     with _lock:
         if registry not in _by_registry:
-            responses = Counter(
-                "knowgate_http_responses_total",
-                "Responses of the HTTP service, by endpoint and status.",
-                ("endpoint", "status"),
-                registry=registry,
-            )
-            requests = Gauge(
-                "knowgate_http_requests",
-                "Requests that the HTTP service works on, and that wait.",
-                ("state",),
-                registry=registry,
-                multiprocess_mode="livesum",
-            )
+            responses = Counter(*_RESPONSES, registry=registry)
+            requests = Gauge(*_REQUESTS, registry=registry, multiprocess_mode="livesum")
             _by_registry[registry] = responses, requests
         return _by_registry[registry]
 
@@ -194,10 +190,6 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
 
 
 # -- the middleware -----------------------------------------------------------------------------
-
-
-class _GoneError(Exception):
-    """The client has closed the connection."""
 
 
 class AccessMiddleware:
@@ -261,7 +253,7 @@ class AccessMiddleware:
                 await self._work(scope, body, answer)
             else:
                 await self._app(scope, body, answer)
-        except _GoneError:
+        except ClientDisconnect:
             pass
         except ServeError as error:
             if untouched and _is_short(scope):
@@ -355,7 +347,7 @@ async def _read(
 
     Raises:
         ServeError: it is too large, alone or with others, or does not arrive in time.
-        _GoneError: the client has gone.
+        ClientDisconnect: the client has gone.
     """
     declared = dict(scope["headers"]).get(b"content-length", b"0")
     too_large = ServeError("body_too_large", most=limits.body_bytes)
@@ -364,32 +356,27 @@ async def _read(
     parts, size = [], 0
     try:
         async with asyncio.timeout(limits.body_seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise _GoneError
-                part = message.get("body", b"")
+            async for part in Request(scope, receive).stream():
                 size += len(part)
                 if size > limits.body_bytes:
                     raise too_large
                 grow(size)
                 parts.append(part)
-                if not message.get("more_body", False):
-                    return b"".join(parts)
     except TimeoutError:
         raise ServeError("body_too_late") from None
+    return b"".join(parts)
 
 
 async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> None:
     """Wait for `work`; cancel it when the client has gone, or nobody waits any more.
 
     Raises:
-        _GoneError: the client has gone.
+        ClientDisconnect: the client has gone.
     """
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise _GoneError
+            raise ClientDisconnect
         await work
     finally:
         for task in (work, gone):

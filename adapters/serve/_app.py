@@ -19,11 +19,11 @@ from ..._version import __version__
 from ...guard import Decision, Guard, GuardOptions, Policy, Reason
 from ...guard.errors import KnowgateError
 from ...guard.prompts import Prompt
+from ...guard.routing import PolicyState
 from ...guard.text import passage_text
 from ..langchain import Replies
 from ._access import AccessMiddleware, Admission, ServeLimits, exposition, http_metrics
 from ._bodies import (
-    Calibrated,
     CheckReply,
     DecisionBatchReply,
     DecisionReply,
@@ -65,6 +65,10 @@ class ProxyOptions:
 _PROMPT = resources.files(__package__).joinpath("with_context.txt").read_text("utf-8").rstrip("\n")
 
 
+# Counted by their names where they are not served, too.
+_ENDPOINTS = ("/openapi.json", "/v1/chat/completions", "/v1/check", "/v1/models", "/v1/score")
+
+
 class Readiness(BaseModel):
     """The service takes requests.
 
@@ -78,7 +82,7 @@ class Readiness(BaseModel):
     """
 
     status: str
-    calibrated: Calibrated
+    calibrated: PolicyState
     note: str
     mode: str
     proxy: bool
@@ -151,7 +155,7 @@ def create_app(
         limits=limits,
         token=token,
         metrics=http_metrics(registry),
-        endpoints=("/openapi.json", *app.openapi()["paths"]),
+        endpoints=(*_ENDPOINTS, *app.openapi()["paths"]),
     )
     return app
 

@@ -6,14 +6,16 @@ All errors have the shape of OpenAI's, without text of a user.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from importlib import resources
+from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from starlette.responses import Response
 
-from ...guard import Decision, Reason
+from ...guard import Decision
 from ...guard.errors import (
     InputError,
     KnowgateError,
@@ -23,14 +25,11 @@ from ...guard.errors import (
     SignalOverloadError,
     SignalTimeoutError,
 )
+from ...guard.routing import PolicyState
 from ...guard.text import clean_text
 
 _TYPES = {401: "authentication_error", 403: "authentication_error", 429: "rate_limit_error"}
 _MOST_PARAM = 100
-# Where nothing can be judged; the code is the reason of the abstention.
-NOT_RETRIEVED = (
-    Reason.RETRIEVAL_FAILED.value, Reason.INVALID_PASSAGES.value, Reason.INPUT_TOO_LARGE.value,
-)  # fmt: skip
 
 
 class ErrorDetail(BaseModel):
@@ -60,38 +59,12 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-# What a program tells errors apart by → the status, and one sentence without text of the request.
-_ERRORS = {
-    "batch_too_large": (413, "A batch has at most {most} questions."),
-    "bodies_too_large": (503, "The bodies of all requests together are too large."),
-    "body_too_large": (413, "The body has more than {most} bytes."),
-    "body_too_late": (408, "The body did not arrive in time."),
-    "draining": (503, "The server is about to end; ask another one."),
-    "internal_error": (500, "The request failed."),
-    "invalid_http": (400, "The request is no HTTP, or has two lengths."),
-    "invalid_input": (422, "The question or its passages cannot be read."),
-    "invalid_json": (400, "The body is not JSON."),
-    "invalid_request": (422, "A field of the body is wrong: {what}."),
-    "method_not_allowed": (405, "The resource does not know the method."),
-    "no_question": (422, "No message is the user's."),
-    "not_found": (404, "There is no such resource."),
-    "not_local": (403, "Without a token only the local machine is answered."),
-    "queue_full": (429, "Too many requests are under way."),
-    "rejected": (400, "The request is rejected."),
-    "signal_failed": (502, "A signal could not be measured."),
-    "signal_overload": (503, "Too many earlier calls are still under way."),
-    "signal_timeout": (504, "A signal took longer than its deadline."),
-    "too_many_connections": (503, "There are too many connections."),
-    "upstream_busy": (429, "The upstream is busy."),
-    "upstream_failed": (502, "The upstream answered with status {status}."),
-    "upstream_invalid": (502, "The upstream answered with something else than {what}."),
-    "upstream_key": (502, "The upstream rejects the key of this server."),
-    "upstream_rejected": (422, "The upstream rejects the request{named}."),
-    "upstream_timeout": (504, "The upstream took too long."),
-    "upstream_unreachable": (502, "The upstream cannot be reached."),
-    "wrong_token": (401, "Give the token of this server as `Authorization: Bearer TOKEN`."),
-    **dict.fromkeys(NOT_RETRIEVED, (502, "The passages could not be retrieved.")),
-}
+_BY_STATUS: dict[str, dict[str, str]] = tomllib.loads(
+    resources.files(__package__).joinpath("errors.toml").read_text("utf-8")
+)
+_STATUS = {code: int(status) for status, codes in _BY_STATUS.items() for code in codes}
+# Of the slots of sentences, in the description of the service.
+_NAMES = {"most": "N", "status": "N", "what": "WHAT", "named": ""}
 _SOON = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _SOON, 503: _SOON}
 # After these nothing more is read of the connection.
@@ -125,8 +98,9 @@ class ServeError(Exception):
         headers: Mapping[str, str] | None = None,
         **given: object,
     ) -> None:
-        self.status, usual = _ERRORS[code]
+        self.status = _STATUS[code]
         self.code, self.param = code, param
+        usual = _BY_STATUS[str(self.status)][code]
         self.message = usual.format(**given) if message is None else message
         super().__init__(self.message)
         closing = {"Connection": "close"} if code in _CLOSING else {}
@@ -205,11 +179,12 @@ def undecided(error: KnowgateError) -> ServeError:
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Errors of an endpoint, for its OpenAPI entry: what each status may mean, by its codes."""
-    codes = {
-        status: ", ".join(code for code, (own, _) in _ERRORS.items() if own == status)
-        for status in statuses
-    }
-    return {status: {"model": ErrorBody, "description": codes[status]} for status in statuses}
+    found: dict[int | str, dict[str, Any]] = {}
+    for status in statuses:
+        codes = _BY_STATUS[str(status)].items()
+        told = " ".join(f"`{code}`: {text.format(**_NAMES)}" for code, text in codes)
+        found[status] = {"model": ErrorBody, "description": told}
+    return found
 
 
 # -- decisions ------------------------------------------------------------------------------------
@@ -230,18 +205,13 @@ class Passage(_Given):
     text: Text
     metadata: dict[str, Any] = Field(default_factory=dict)
 
-    @property
-    def as_given(self) -> dict[str, Any]:
-        """As a guard reads it."""
-        return {"text": self.text, "metadata": self.metadata}
-
 
 Passages = list[Text | Passage]
 
 
 def as_given(passages: Passages) -> list[Any]:
     """The passages as a guard reads them."""
-    return [one.as_given if isinstance(one, Passage) else one for one in passages]
+    return [dict(one) if isinstance(one, Passage) else one for one in passages]
 
 
 class Question(_Given):
@@ -288,7 +258,6 @@ DecisionBody: Any = create_model(
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
     **_FIELDS,
 )
-Calibrated = Literal["true", "false", "changed", "generated"]
 
 
 class DecisionReply(BaseModel):
@@ -299,12 +268,13 @@ class DecisionReply(BaseModel):
         reply: what to say instead of asking a model; null where one is to be asked, and in
             shadow mode.
         calibrated: whether the policy was calibrated; `changed` if it was edited since,
-            `generated` if programs made the questions.
+            `generated` if programs made the questions, `costs` if costs chose the threshold,
+            without a promise.
     """
 
     decision: DecisionBody
     reply: str | None
-    calibrated: Calibrated
+    calibrated: PolicyState
 
 
 class DecisionBatchReply(BaseModel):

@@ -26,18 +26,15 @@ from starlette.types import Receive, Scope, Send
 from ...guard import Decision, Guard, Mode, Reason, Route
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
     InputError,
     InputTooLargeError,
-    QuestionError,
 )
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ..shadow import ShadowDecider
 from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
-from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
+from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
 _MAX_MESSAGES = 10_000
@@ -314,10 +311,9 @@ class Retriever:
         invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
         self._find: Callable[[str], Any] = invoke if callable(invoke) else found
         if not callable(self._find):
-            raise InputError(
-                f"a {type(found).__name__} is no retriever",
-                hint="name a LangChain retriever, or a function from a question to documents",
-            )
+            what = f"a {type(found).__name__} is no retriever"
+            hint = "name a LangChain retriever, or a function from a question to documents"
+            raise InputError(what, hint=hint)
         self._seconds = seconds
         self._threads = DeadlineRunner(_MAX_THREADS)
 
@@ -338,12 +334,10 @@ class Retriever:
             return await self._threads.acall(
                 lambda: guard.limits.read_passages(found), self._seconds
             )
-        except InputTooLargeError:
-            raise ServeError(Reason.INPUT_TOO_LARGE.value) from None
-        except (QuestionError, AllWorkersBusyError, DeadlineExceededError):
-            raise ServeError(Reason.INVALID_PASSAGES.value) from None
         except Exception as error:  # a lazy document may raise anything
-            raise ServeError(Reason.INVALID_PASSAGES.value) from error
+            too_large = isinstance(error, InputTooLargeError)
+            reason = Reason.INPUT_TOO_LARGE if too_large else Reason.INVALID_PASSAGES
+            raise ServeError(reason.value) from error
 
 
 # -- replies ------------------------------------------------------------------------------------
@@ -387,7 +381,7 @@ def _as_stream(
 class EventStream(StreamingResponse):
     """The stream of an upstream, sent on as it arrives.
 
-    Its first event gets the field `knowgate`; everything else passes unchanged. A failure
+    Its first event gets the field `knowgate`; all others pass unchanged. A failure
     after the beginning is an event with an `error`, after which the stream ends without
     `[DONE]`.
     """
@@ -408,10 +402,10 @@ class EventStream(StreamingResponse):
             ServeError: it does not begin.
         """
         upstream = AsyncExitStack()
-        pieces = marked(await upstream.enter_async_context(stream), extension)
+        events = marked(await upstream.enter_async_context(stream), extension)
         if gate is not None:
-            pieces = gate.streamed(events_in(pieces))
-        response = cls(pieces, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
+            events = gate.streamed(events)
+        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
         response._upstream = upstream
         return response
 

@@ -279,11 +279,9 @@ def bound_socket(host: str, port: int, *, has_token: bool) -> socket.socket:
         OSError: the address cannot be had.
     """
     if not has_token and not is_loopback(host):
-        raise InputError(
-            "listens to other machines, which needs a token",
-            where="--host",
-            hint="set KNOWGATE_TOKEN to a long random text, or leave --host out",
-        )
+        what = "listens to other machines, which needs a token"
+        hint = "set KNOWGATE_TOKEN to a long random text, or leave --host out"
+        raise InputError(what, where="--host", hint=hint)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -292,9 +290,8 @@ def bound_socket(host: str, port: int, *, has_token: bool) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise InputError(
-            f"cannot listen: {error.strerror}", where=f"{host}:{port}", hint="choose another port"
-        ) from None
+        fault = f"cannot listen: {error.strerror}"
+        raise InputError(fault, where=f"{host}:{port}", hint="choose another port") from None
     return listening
 
 

@@ -219,7 +219,7 @@ def event_of(value: BaseModel | dict[str, Any]) -> bytes:
     return b"data: " + as_json(value) + b"\n\n"
 
 
-async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The events of a stream, each whole; what is no event of a chat passes all the same."""
     held = b""
     async for piece in pieces:
@@ -235,20 +235,12 @@ async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def marked(pieces: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:
-    """The pieces of a stream as they come, with the field `knowgate` in its first JSON object."""
-    held, is_marked = b"", False
-    async for piece in pieces:
-        held += piece
-        while not is_marked and (found := _END_OF_EVENT.search(held)):
-            event, held = held[: found.end()], held[found.end() :]
-            own = _with_field(event, extension)
-            is_marked = own is not None
-            yield own or event
-        if held and (is_marked or len(held) > _MOST_HELD):
-            yield held
-            held = b""
-    if held:
-        yield held
+    """The events of a stream as they come, with the field `knowgate` in the first JSON object."""
+    is_marked = False
+    async for event in _events_in(pieces):
+        own = None if is_marked else _with_field(event, extension)
+        is_marked |= own is not None
+        yield own or event
 
 
 def _with_field(event: bytes, extension: dict[str, Any]) -> bytes | None:

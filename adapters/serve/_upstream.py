@@ -33,7 +33,7 @@ from tenacity import (
 from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient, seconds_to_wait
-from ._bodies import ServeError
+from ._bodies import ServeError, as_json
 
 EVENT_STREAM = "text/event-stream"
 _logger = logging.getLogger("knowgate.serve")
@@ -72,13 +72,11 @@ class Upstream:
 
     def __post_init__(self) -> None:
         if not re.match(r"https?://[^/\s]", self.url):
-            raise InputError(
-                "is no URL", where="upstream", hint="for example http://127.0.0.1:8001/v1"
-            )
+            what = "is no URL"
+            raise InputError(what, where="upstream", hint="for example http://127.0.0.1:8001/v1")
         if self.seconds <= 0 or not 0 <= self.retries <= 10:
-            raise InputError(
-                "needs positive seconds and 0 to 10 retries", where="upstream", hint="see --help"
-            )
+            what = "needs positive seconds and 0 to 10 retries"
+            raise InputError(what, where="upstream", hint="see --help")
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise InputError("the key has characters that no header may have", where="upstream")
 
@@ -267,20 +265,13 @@ async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
 
 def _object(body: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(body, parse_constant=_number, parse_float=_number)
+        found = json.loads(body)
+        as_json(found)  # which holds no NaN, and no infinity
     except (ValueError, RecursionError):
         raise _invalid(what) from None
     if not isinstance(found, dict):
         raise _invalid(what)
     return found
-
-
-def _number(text: str) -> float:
-    """The finite number in `text`; JSON has no others."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("infinite")
-    return number
 
 
 async def _rejection(response: httpx.Response) -> ServeError:

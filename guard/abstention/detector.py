@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from ..registry import Registry
 from .reading import (
     Citation,
     Clause,
-    Reply,
     Role,
     Strength,
     is_whole_abstention,
@@ -80,10 +80,8 @@ class AbstentionRule(ABC):
         """
         fields = [Citation.UNKNOWN] * len(responses) if citations is None else citations
         if len(fields) != len(responses):
-            raise InputError(
-                f"{len(fields)} citations for {len(responses)} responses",
-                hint="pass one of citations per response, or none at all",
-            )
+            what = f"{len(fields)} citations for {len(responses)} responses"
+            raise InputError(what, hint="pass one of citations per response, or none at all")
         pairs = zip(responses, fields, strict=True)
         return [self.detect(response, citation=field) for response, field in pairs]
 
@@ -108,24 +106,24 @@ FEATURE_NAMES = (
 _ANSWERING = (Role.SUBSTANCE, Role.REDIRECT)
 
 
-def features(reply: Reply) -> dict[str, float]:
-    """The features of a reply, by name; all are within [0, 1].
+def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
+    """The features of a reply as `read_reply` gives it, by name; all are within [0, 1].
 
     A refusal that comes before anything of substance is "first", any other "later".
     """
     found = dict.fromkeys(FEATURE_NAMES, 0.0)
-    if is_whole_abstention(reply.clauses):
+    if is_whole_abstention(clauses):
         found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
-    found["no_citation"] = float(reply.citation is Citation.NONE)
-    clauses = list(map(judged, reply.clauses))
-    if any(clause.role is Role.REFUSAL for clause in clauses):
-        _add_refusals(found, clauses)
+    found["no_citation"] = float(citation is Citation.NONE)
+    read = list(map(judged, clauses))
+    if any(clause.role is Role.REFUSAL for clause in read):
+        _add_refusals(found, read)
     elif found["explicit_first"]:
         found["refusal_share"] = 1.0
     else:
         return found
-    found["no_citation_and_refusal"] = float(reply.citation is Citation.NONE)
-    found["citation_and_refusal"] = float(reply.citation is Citation.CITED)
+    found["no_citation_and_refusal"] = float(citation is Citation.NONE)
+    found["citation_and_refusal"] = float(citation is Citation.CITED)
     return found
 
 
@@ -258,41 +256,26 @@ class AbstentionDetector(AbstentionRule):
     ) -> AbstentionVerdict:
         """The verdict on one reply."""
         del question
-        reply = read_reply(response, citation)
-        if not reply.clauses:
+        clauses, read = read_reply(response, citation)
+        if not clauses:
             return AbstentionVerdict(abstained=True, probability=1.0)
-        probability = self.model.probability(features(reply))
+        probability = self.model.probability(features(clauses, read))
         return AbstentionVerdict(probability >= self.model.threshold, probability)
-
-
-_UNIKNOW = re.compile(
-    "unanswerable|unknown|no known|not known|do not know|uncertain|unclear|no scientific evidence"
-    "|no definitive answer|no right answer|no concrete answer|no public information|debate"
-    "|impossible to know|impossible to answer|difficult to predict|not sure|irrelevant"
-    "|not relevant",
-    re.IGNORECASE,
-)
-_UAQFACT = re.compile(r"There is no| no |non-existent|not a|#none|none", re.IGNORECASE)
-# Searched for in the lower-cased reply: a few letters (long s, Kelvin) are not what a search
-# that ignores case takes them for.
-_UAQFACT_WORDS = re.compile(
-    r"\b(?:not|no|sorry|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|isn't|unknown|unclear)\b"
-)
 
 
 class PatternRule(AbstentionRule):
     """Abstained where a pattern is found anywhere in the raw reply.
 
     Args:
-        name: how fingerprints call it.
-        pattern: what to search for.
-        lowered: what to search for in the reply in lower case, where that matters.
+        name: of the paper's rule, `uniknow` or `uaqfact`.
     """
 
-    def __init__(
-        self, name: str, pattern: re.Pattern[str], lowered: re.Pattern[str] | None = None
-    ) -> None:
-        self._name, self._pattern, self._lowered = name, pattern, lowered
+    def __init__(self, name: str) -> None:
+        published = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
+        patterns = tomllib.loads(published)[name]
+        self._name = name
+        self._pattern = re.compile(patterns["pattern"], re.IGNORECASE)
+        self._lowered = re.compile(patterns.get("lowered", "(?!)"))
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -305,9 +288,7 @@ class PatternRule(AbstentionRule):
         """The verdict on one reply; `question` and `citation` are not used."""
         del question, citation
         text = reply_text(response)
-        found = self._pattern.search(text) is not None
-        if not found and self._lowered is not None:
-            found = self._lowered.search(text.lower()) is not None
+        found = bool(self._pattern.search(text) or self._lowered.search(text.lower()))
         return AbstentionVerdict(abstained=found, probability=float(found))
 
 
@@ -315,8 +296,8 @@ _RULES: Registry[Callable[[], AbstentionRule]] = Registry(
     "an abstention rule",
     {
         "default": AbstentionDetector,
-        "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT, _UAQFACT_WORDS),
-        "uniknow": lambda: PatternRule("uniknow", _UNIKNOW),
+        "uaqfact": lambda: PatternRule("uaqfact"),
+        "uniknow": lambda: PatternRule("uniknow"),
     },
     group="knowgate.abstention",
 )

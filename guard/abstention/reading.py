@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -104,22 +104,14 @@ _RULE = tables.compiled("refusals", "reading")
 _SPACES = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply split into clauses.
-
-    Attributes:
-        clauses: in order, each the part of a sentence that says one thing: lower case, negations
-            spelled "not", Chinese in simplified characters; none where there is nothing to read.
-        citation: what the citation field says, the reply's own where it is JSON.
-    """
-
-    clauses: tuple[str, ...]
-    citation: Citation
-
-
-def read_reply(response: object, citation: object = Citation.UNKNOWN) -> Reply:
+def read_reply(
+    response: object, citation: object = Citation.UNKNOWN
+) -> tuple[Sequence[str], Citation]:
     """Split a reply of any kind into clauses; never raises.
+
+    Each clause is the part of a sentence that says one thing: lower case, negations spelled "not",
+    Chinese in simplified characters. There is none where there is nothing to read. What the
+    citation field says is the reply's own where it is JSON.
 
     What is neither text nor bytes has nothing to read. A reply that is JSON (or JSON in a
     code fence, a few words around it) with an answer field is read by its
@@ -133,7 +125,7 @@ def read_reply(response: object, citation: object = Citation.UNKNOWN) -> Reply:
         read = found[1] if read is Citation.UNKNOWN else read
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-    return Reply(tuple(_clauses(plain(text))), read)
+    return _clauses(plain(text)), read
 
 
 def plain(text: str) -> str:
@@ -281,7 +273,7 @@ def says_nothing(sentence: str) -> bool:
     return not any(
         one.role is Role.SUBSTANCE
         or (one.role is Role.COURTESY and not _is(one.text, "courtesy", languages()))
-        for one in map(judged, read_reply(sentence).clauses)
+        for one in map(judged, read_reply(sentence)[0])
     )
 
 

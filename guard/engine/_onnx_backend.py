@@ -143,10 +143,8 @@ class OnnxBackend:
         try:
             self._session: Any = self._ort.InferenceSession(graph, options, providers=providers)
         except Exception as error:  # noqa: BLE001 - the library has error classes of its own
-            raise ModelFolderError(
-                f"ONNX Runtime cannot load the graph on {self.device} ({type(error).__name__})",
-                hint="export it again with `export_scorer`",
-            ) from None
+            what = f"ONNX Runtime cannot load the graph on {self.device} ({type(error).__name__})"
+            raise ModelFolderError(what, hint="export it again with `export_scorer`") from None
         if self.device != "cpu" and self._session.get_providers()[0] != _CUDA:
             raise DeviceError(
                 f"device {device!r} was asked for, but ONNX Runtime could not load its CUDA "
@@ -176,11 +174,9 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
     """
     manifest = Manifest.load(folder)
     if runtime.dtype not in (None, manifest.dtype):
-        raise InputError(
-            f"the exported model computes in {manifest.dtype}, not {runtime.dtype}",
-            where=str(folder),
-            hint=f"ask for dtype={manifest.dtype!r}, or export it again",
-        )
+        what = f"the exported model computes in {manifest.dtype}, not {runtime.dtype}"
+        hint = f"ask for dtype={manifest.dtype!r}, or export it again"
+        raise InputError(what, where=str(folder), hint=hint)
     path = folder / GRAPH_FILE
     if not path.is_file():
         raise ModelFolderError(f"no {GRAPH_FILE}", where=str(folder), hint="export it again")
@@ -188,11 +184,8 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
     graph = read_bytes(path)
     found = hashlib.sha256(graph).hexdigest()
     if found != manifest.graph_sha256:
-        raise ModelFolderError(
-            f"the sha256 is {found[:12]}…, expected {manifest.graph_sha256[:12]}…",
-            where=str(path),
-            hint="export it again with `export_scorer`",
-        )
+        what = f"the sha256 is {found[:12]}…, expected {manifest.graph_sha256[:12]}…"
+        raise ModelFolderError(what, where=str(path), hint="export it again with `export_scorer`")
     require_files(folder, {TOKENIZER_FILE: manifest.tokenizer_sha256}, "export it again")
     backend = OnnxBackend(graph, runtime.device, manifest.dtype)
     tokenizer = uncut_tokenizer((folder / TOKENIZER_FILE).read_text("utf-8"))

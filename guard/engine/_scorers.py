@@ -313,10 +313,8 @@ class CrossEncoderScorer(RelevanceScorer):
             cut = truncation or ("only_second" if in_parts else "longest_first")
             settings["truncation"] = cut
             if self.output.passage_first and cut == "only_second":
-                raise InputError(
-                    "'only_second' would cut the question, which this model reads last",
-                    where="truncation",
-                )
+                what = "'only_second' would cut the question, which this model reads last"
+                raise InputError(what, where="truncation")
             windows = 1
             if in_parts and cut == "only_second":
                 settings["windows"] = windows = _MOST_WINDOWS

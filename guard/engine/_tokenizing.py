@@ -251,10 +251,9 @@ def _surroundings(tokenizer: Any) -> tuple[tuple[Ids, Ids, Ids], Ids]:
     one_type = all(len({kind for _, kind in part}) <= 1 for part in parts)
     own = [piece_ids(tokenizer, text) for text in ("a", "b")]
     if texts != own or not (all(texts) and in_order and one_type):
-        raise ModelFolderError(
-            "its tokenizer does not put fixed ids around two texts",
-            hint="name a folder of a BERT-like or RoBERTa-like cross-encoder",
-        )
+        what = "its tokenizer does not put fixed ids around two texts"
+        hint = "name a folder of a BERT-like or RoBERTa-like cross-encoder"
+        raise ModelFolderError(what, hint=hint)
     before, between, after = (
         np.array([piece for piece, _ in parts[place]], dtype=np.int32) for place in (0, 2, 4)
     )
@@ -292,11 +291,9 @@ class RerankerTemplate:
         """
         if (found := known_templates().get(family)) is None:
             known = ", ".join(sorted(known_templates()))
-            raise ModelFolderError(
-                f"a language model of the type {family!r}, which has no known template",
-                where=str(folder),
-                hint=f"instruct rerankers are known of the types {known}",
-            )
+            what = f"a language model of the type {family!r}, which has no known template"
+            hint = f"instruct rerankers are known of the types {known}"
+            raise ModelFolderError(what, where=str(folder), hint=hint)
         return found
 
     @property
@@ -313,11 +310,8 @@ class RerankerTemplate:
         """
         yes, no = map(tokenizer.backend_tokenizer.token_to_id, (self.yes, self.no))
         if yes is None or no is None:
-            raise ModelFolderError(
-                f"its tokenizer has no tokens {self.yes!r} and {self.no!r}",
-                where=str(folder),
-                hint="name an instruct reranker",
-            )
+            what = f"its tokenizer has no tokens {self.yes!r} and {self.no!r}"
+            raise ModelFolderError(what, where=str(folder), hint="name an instruct reranker")
         return yes, no
 
 

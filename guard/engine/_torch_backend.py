@@ -17,15 +17,20 @@ from ..model_files import WEIGHTS
 from ..process import keep_exit_code, keep_torch_usable
 from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
 from .backends import ATTENTION_MASK, LoadedEncoder, Runtime, Settings
+from .causal_model import choose_device
 from .model_folder import (
     CLASSIFIER,
     INSTRUCT,
     READER,
-    ModelFolder,
+    configuration_sha256,
     encoder_parts,
     model_folder,
     pair_model,
+    reading,
+    require_all_tensors,
+    require_length,
     require_pair_modules,
+    require_sound,
     require_sound_part,
     weights_file,
 )
@@ -113,9 +118,9 @@ def load_torch(model: str | Path, runtime: Runtime) -> LoadedEncoder:
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
     """
-    dtype, checked, hashes = _opened(model, runtime)
+    dtype, folder, hashes = _opened(model, runtime)
     # Before any library that could import what the folder names.
-    folder, parts = checked.path, encoder_parts(checked.path)
+    parts = encoder_parts(folder)
     for part in parts:
         if part != folder and (part / WEIGHTS).is_file():
             require_sound_part(part, part / WEIGHTS)
@@ -124,29 +129,28 @@ def load_torch(model: str | Path, runtime: Runtime) -> LoadedEncoder:
         TorchBackend(loaded, encoded, dtype),
         loaded.tokenizer,
         folder,
-        checked.require_length(loaded.max_seq_length or 512),
+        require_length(folder, loaded.max_seq_length or 512),
         *hashes,
-        {"configuration_sha256": checked.configuration_sha256(parts)},
+        {"configuration_sha256": configuration_sha256(folder, parts)},
         loaded,
         encode_texts=_encode_texts(loaded),
     )
 
 
-def _opened(model: str | Path, runtime: Runtime) -> tuple[str, ModelFolder, tuple[str, str | None]]:
+def _opened(model: str | Path, runtime: Runtime) -> tuple[str, Path, tuple[str, str | None]]:
     """The precision, the checked folder, and the sha256 of its weights and its tokenizer."""
     require_extra("hf")
     if runtime.dtype == "int8":
-        raise InputError(
-            "torch does not compute this model in int8",
-            where="dtype",
-            hint="export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`",
-        )
-    checked = ModelFolder(model_folder(model))
-    weights, tokenizer = weights_file(checked.path), checked.path / TOKENIZER_FILE
-    checked.require_sound([weights])
-    _require_device(runtime.device)
+        what = "torch does not compute this model in int8"
+        hint = "export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`"
+        raise InputError(what, where="dtype", hint=hint)
+    folder = model_folder(model)
+    weights, tokenizer = weights_file(folder), folder / TOKENIZER_FILE
+    require_sound(folder, [weights])
+    if runtime.device != "auto":
+        choose_device(runtime.device)
     hashes = file_sha256(weights), file_sha256(tokenizer) if tokenizer.is_file() else None
-    return runtime.dtype or "float32", checked, hashes
+    return runtime.dtype or "float32", folder, hashes
 
 
 def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncoder:
@@ -158,8 +162,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         DeviceError: the device is not there.
         MissingDependencyError: transformers is not installed.
     """
-    dtype, checked, hashes = _opened(model, runtime)
-    folder = checked.path
+    dtype, folder, hashes = _opened(model, runtime)
     config = read_json(folder / "config.json")
     fields = config if isinstance(config, dict) else {}
     kind = pair_model(fields.get("architectures")) or CLASSIFIER
@@ -167,13 +170,11 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     if kind == INSTRUCT:
         template = RerankerTemplate.of(family, folder)
     elif family in known_templates():
-        raise ModelFolderError(
-            "a language model that was made a classifier, whose template is not known",
-            where=str(folder),
-            hint="name the instruct reranker that it was made of",
-        )
+        what = "a language model that was made a classifier, whose template is not known"
+        hint = "name the instruct reranker that it was made of"
+        raise ModelFolderError(what, where=str(folder), hint=hint)
     tokenizer, network = _loaded(partial(_pair_network, kind), folder, runtime.device)
-    settings: Settings = {"configuration_sha256": checked.configuration_sha256()}
+    settings: Settings = {"configuration_sha256": configuration_sha256(folder)}
     outputs: Outputs = spans if kind == READER else logits
     words = None
     if template is not None:
@@ -185,7 +186,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         TorchBackend(network, outputs, dtype),
         tokenizer,
         folder,
-        _most_pieces(network, tokenizer, checked),
+        _most_pieces(network, tokenizer, folder),
         *hashes,
         settings,
         network,
@@ -194,15 +195,15 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     )
 
 
-def _most_pieces(model: Any, tokenizer: Any, folder: ModelFolder) -> int:
+def _most_pieces(model: Any, tokenizer: Any, folder: Path) -> int:
     """The length that sentence-transformers reads too, less positions that hold no text."""
     positions = int(getattr(model.config, "max_position_embeddings", 0) or 512)
     embeddings = getattr(model.base_model, "embeddings", None)
     # RoBERTa counts positions from behind that of padding.
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     positions -= 0 if padding is None else padding + 1
-    most = folder.require_length(tokenizer.model_max_length)
-    return folder.require_length(min(most, positions, MOST_PIECES))
+    most = require_length(folder, tokenizer.model_max_length)
+    return require_length(folder, min(most, positions, MOST_PIECES))
 
 
 def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any]:
@@ -212,24 +213,11 @@ def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any
     model, report = getattr(library, f"AutoModelFor{kind}").from_pretrained(
         str(folder), use_safetensors=True, output_loading_info=True, **safe
     )
-    ModelFolder(folder).require_all_tensors(report)
+    require_all_tensors(folder, report)
     if tokenizer.truncation_side != "right" or not tokenizer.is_fast:
         raise ValueError(tokenizer.truncation_side)
     where = device or ("cuda" if optional_import("torch").cuda.is_available() else "cpu")
     return tokenizer, model.float().eval().to(where)
-
-
-def _require_device(device: str) -> None:
-    torch: Any = optional_import("torch")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
-    if device != "auto":
-        try:
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            raise DeviceError(
-                f"device {device!r} cannot be used ({type(error).__name__})"
-            ) from None
 
 
 def _encode_texts(model: SentenceTransformer) -> Callable[[list[str]], Floats]:
@@ -269,7 +257,7 @@ def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) 
     hint = "name a folder of sentence-transformers, or of a model that reads pairs, with "
     hint += "one safetensors file and a fast tokenizer"
     try:
-        with ModelFolder(folder).reading("cannot be loaded", hint):
+        with reading(folder, "cannot be loaded", hint):
             return load(folder, None if device == "auto" else device)
     except optional_import("torch").OutOfMemoryError as error:
         if device == "auto":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import open_regular
-from .model_folder import ModelFolder
+from .model_folder import reading, require_all_tensors, require_length, require_sound
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +67,7 @@ def require_causal(folder: Path) -> list[Path]:
     ):
         if fault:
             raise ModelFolderError(what, where=str(folder), hint=hint)
-    ModelFolder(folder).require_sound(weights)
+    require_sound(folder, weights)
     return weights
 
 
@@ -98,14 +98,14 @@ def load_causal(
     library: Any = optional_import("torch")
     transformers: Any = optional_import("transformers")
     safe = {"local_files_only": True, "trust_remote_code": False}
-    checked = ModelFolder(folder)
-    with checked.reading("the tokenizer cannot be loaded", "save it again with save_pretrained"):
+    with reading(folder, "the tokenizer cannot be loaded", "save it again with save_pretrained"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safe)
-    checked.require_length(tokenizer.model_max_length)
+    require_length(folder, tokenizer.model_max_length)
     # Tensors that are missing are drawn at random before they are found missing.
     try:
         with (
-            checked.reading(
+            reading(
+                folder,
                 "the weights cannot be loaded as a causal language model",
                 "check that config.json and the weights belong together",
             ),
@@ -119,12 +119,11 @@ def load_causal(
                 **options,
                 **safe,
             )
-        checked.require_all_tensors(report)
+        require_all_tensors(folder, report)
         return (model if options else model.to(device)).eval(), tokenizer
     except library.OutOfMemoryError as error:
-        raise DeviceError(
-            f"{folder} does not fit on {device} — use a smaller dtype or another device"
-        ) from error
+        what = f"{folder} does not fit on {device} — use a smaller dtype or another device"
+        raise DeviceError(what) from error
 
 
 def context_window(config: Any) -> int | None:

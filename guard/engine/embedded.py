@@ -17,7 +17,6 @@ Source of adapters: Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language 
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, ModelFolderError, optional_import
-from ..files import file_sha256, read_json
+from ..files import file_sha256
 from ..model_files import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -43,6 +42,7 @@ from ..model_files import (
 from ._onnx_backend import OnnxBackend
 from ._tokenizing import TOKENIZER_FILE, Marks
 from .backends import READER_FILE, LoadedEncoder, Runtime, Settings
+from .lora import LORA_HINT, SCALED, lora_settings
 
 DATA = Path(__file__).parent / "data"
 ENCODER_WEIGHTS = "encoder.safetensors"
@@ -55,20 +55,7 @@ MAX_PIECES = 256
 GROUP = 32
 _LAYER = "encoder.layer."
 QKV = ("query", "key", "value")
-# What would change the sums of an adapter, or add to them; each is off in a plain one.
-_BEYOND_PLAIN = (
-    "alpha_pattern",
-    "fan_in_fan_out",
-    "lora_bias",
-    "modules_to_save",
-    "rank_pattern",
-    "trainable_token_indices",
-    "use_dora",
-    "use_qalora",
-    "use_rslora",
-)
 _PREFIX = "base_model.model."
-_HINT = "write it with `knowgate tune relevance`, or with peft's save_pretrained"
 
 Weights = dict[str, NDArray[Any]]
 
@@ -126,21 +113,26 @@ def save_embedded(folder: Path) -> None:
     library.save_file(weights, str(folder / WEIGHTS), metadata={"format": "pt"})
 
 
-def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a safetensors file by name.
+def read_tensors(path: Path, library: str = "safetensors.numpy") -> dict[str, Any]:
+    """Read the tensors of a file of safetensors, at least one.
+
+    Args:
+        path: of the file.
+        library: that reads it, which decides what the tensors are.
 
     Raises:
-        ModelFolderError: there is no such file, or it is damaged.
+        ModelFolderError: it is not there, or not such a file.
     """
-    library: Any = optional_import("safetensors.numpy")
+    read = optional_import(library).load_file
     try:
-        found: dict[str, NDArray[Any]] = library.load_file(str(path))
+        found: dict[str, Any] = read(str(path))
+        what = "" if found else "holds no tensor"
     except FileNotFoundError:
-        raise ModelFolderError("no such file", where=str(path), hint=_HINT) from None
+        what = "no such file"
     except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
-        raise ModelFolderError(
-            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), hint=_HINT
-        ) from None
+        what = f"cannot be read as safetensors ({type(error).__name__})"
+    if what:
+        raise ModelFolderError(what, where=str(path), hint=LORA_HINT)
     return found
 
 
@@ -204,30 +196,26 @@ def merge_adapter(weights: Weights, folder: Path) -> None:
     Raises:
         ModelFolderError: no plain LoRA adapter, or one made for another model.
     """
-    rank, scale = _rank_and_scale(read_json(folder / ADAPTER_CONFIG), folder)
+    settings = lora_settings(folder, SCALED)
+    rank, scale = settings["r"], np.float32(settings["lora_alpha"] / settings["r"])
     tensors = read_tensors(folder / ADAPTER_WEIGHTS)
     names = sorted({name.rsplit(".lora_", 1)[0] for name in tensors})
     expected = {f"{name}.lora_{part}.weight" for name in names for part in "AB"}
-    if not names or expected != set(tensors):
-        raise ModelFolderError(
-            "the weights are not those of a plain LoRA adapter", where=str(folder), hint=_HINT
-        )
-    for name in names:
+    fault = "" if expected == set(tensors) else "the weights are not those of a plain LoRA adapter"
+    for name in names if not fault else ():
         down, up = (tensors[f"{name}.lora_{part}.weight"].astype(np.float32) for part in "AB")
         weight = _columns(weights, name.removeprefix(_PREFIX))
         shapes = None if weight is None else ((rank, weight.shape[0]), (weight.shape[1], rank))
         if weight is None or (down.shape, up.shape) != shapes:
-            raise ModelFolderError(
-                f"the adapter's {name!r} does not fit this model",
-                where=str(folder),
-                hint="use it with the model it was made for",
-            )
-        added = np.float32(scale) * (up @ down)
+            fault = f"the adapter's {name!r} does not fit this model"
+            break
+        added = scale * (up @ down)
         if not np.isfinite(added).all():
-            raise ModelFolderError(
-                f"the adapter's {name!r} holds NaN or infinity", where=str(folder), hint=_HINT
-            )
+            fault = f"the adapter's {name!r} holds NaN or infinity"
+            break
         weight += added.T
+    if fault:
+        raise ModelFolderError(fault, where=str(folder), hint=LORA_HINT)
 
 
 def _columns(weights: Weights, name: str) -> NDArray[np.float32] | None:
@@ -237,25 +225,6 @@ def _columns(weights: Weights, name: str) -> NDArray[np.float32] | None:
         return weights.get(f"{name}.weight") if name.startswith(_LAYER) else None
     found = weights.get(f"{module}.qkv.weight")
     return None if found is None else np.split(found, 3, axis=1)[QKV.index(part)]
-
-
-def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:
-    plain = isinstance(config, dict) and config.get("peft_type") == "LORA"
-    if plain:
-        plain = not any(config.get(name) for name in _BEYOND_PLAIN) and config.get("bias") == "none"
-    rank, alpha = (config.get("r"), config.get("lora_alpha")) if plain else (None, None)
-    if (
-        not isinstance(rank, int)
-        or rank < 1
-        or not isinstance(alpha, int | float)
-        or not math.isfinite(alpha)
-    ):
-        raise ModelFolderError(
-            f"{ADAPTER_CONFIG} does not describe a plain LoRA adapter",
-            where=str(folder),
-            hint=_HINT,
-        )
-    return rank, float(alpha) / rank
 
 
 _WIDTH = 384

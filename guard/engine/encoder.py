@@ -184,11 +184,9 @@ class TokenEncoder:
         self._store: PassageStore | None = None
         own, marks = free_tokenizer(loaded.tokenizer), loaded.tokenizer
         if own is None or marks.cls_token_id is None or marks.sep_token_id is None:
-            raise ModelFolderError(
-                "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
-                where=str(loaded.folder),
-                hint="name a folder of a BERT-like sentence-transformers model",
-            )
+            what = "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]"
+            hint = "name a folder of a BERT-like sentence-transformers model"
+            raise ModelFolderError(what, where=str(loaded.folder), hint=hint)
         self._tokenizer, self.unknown_id = own, marks.unk_token_id
         self._first, self._last = int(marks.cls_token_id), int(marks.sep_token_id)
 

@@ -17,8 +17,10 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,53 +37,24 @@ _HUB_ID = re.compile(
 )
 # Until the hub answers, and until all of a model is there.
 _ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
-# By the names of errors of huggingface_hub; a kind stands before those that it is a kind of.
-_HUB_HINTS = {
-    "GatedRepoError": "accept the licence on the model's page, and log in with `hf auth login`",
-    "RepositoryNotFoundError": "check the id; a private model needs `hf auth login`",
-    "RevisionNotFoundError": "check the revision behind the @",
-    "OfflineModeIsEnabled": "unset HF_HUB_OFFLINE, or download the model first",
-    "LocalEntryNotFoundError": "check the connection, and that HF_HUB_OFFLINE is not set; or "
-    "download the model first",
-}
+# What folders of models may name, and what is rejected in them.
+KNOWN: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("model_settings.toml").read_text("utf-8")
+)
 MODULES_FILE = "modules.json"
 # The last part of an architecture's name, with the class of transformers that loads it.
 CLASSIFIER, READER, INSTRUCT = "SequenceClassification", "QuestionAnswering", "CausalLM"
 PAIR_MODELS = (CLASSIFIER, READER, INSTRUCT)
-_CODE_KEYS = frozenset(
-    {"allow_all_kernels", "auto_map", "custom_pipelines", "kernel_config", "trust_remote_code"}
-    | {"use_kernels"}
-)
-_ATTENTION_KEYS = frozenset(
-    {"attn_implementation", "_attn_implementation", "experts_implementation"}
-    | {"_attn_implementation_internal", "_experts_implementation_internal"}
-)
 _LOADER_KEYS = ("config", "model", "processor", "tokenizer")
-_LOADER_ARGUMENTS = frozenset(
-    {"add_pooling_layer", "attn_implementation", "do_lower_case", "dtype", "max_length"}
-    | {"model_max_length", "padding_side", "torch_dtype", "truncation_side", "use_fast"}
-)
 _TRANSFORMER = "Transformer"
 _WITH_WEIGHTS = frozenset({"Dense", "LayerNorm"})
-# Module types by the names that versions 2 to 6 of sentence-transformers write.
-_MODULE_TYPES = {
-    **{
-        f"sentence_transformers.models.{name}": name
-        for name in (_TRANSFORMER, "Pooling", "Normalize", "Dense", "LayerNorm")
-    },
-    "sentence_transformers.base.modules.dense.Dense": "Dense",
-    "sentence_transformers.base.modules.normalize.Normalize": "Normalize",
-    "sentence_transformers.base.modules.transformer.Transformer": _TRANSFORMER,
-    "sentence_transformers.sentence_transformer.modules.layer_norm.LayerNorm": "LayerNorm",
-    "sentence_transformers.sentence_transformer.modules.pooling.Pooling": "Pooling",
-}
 _ACTIVATION = re.compile(
     r"torch\.nn\.modules\.(activation\.(ELU|GELU|LeakyReLU|Mish|ReLU|ReLU6|SELU|SiLU|Sigmoid|Tanh)"
     r"|linear\.Identity)"
 )
 
 
-def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
+def model_folder(model: str | os.PathLike[str], *, bare: bool = False, local: bool = False) -> Path:
     """The folder `model`, or that of a model from the hub.
 
     With HF_HUB_OFFLINE set, only models that were downloaded before are found. A folder by
@@ -90,6 +63,7 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
     Args:
         model: a folder, or a hub id `OWNER/NAME`, with `@REVISION` where one is asked for.
         bare: whether a hub id may lack its owner, as `gpt2` does.
+        local: whether only models are found that were downloaded before.
 
     Raises:
         ModelFolderError: it is neither, or the download takes longer than half an hour.
@@ -98,19 +72,23 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False) -> Path:
         return Path(model)
     found = _HUB_ID.fullmatch(os.fspath(model))
     if found is None or not (bare or found["owner"]) or os.path.isfile(model):
-        raise ModelFolderError(
-            "neither a model folder nor a hub id",
-            where=os.fspath(model),
-            hint="check the path; a hub id is OWNER/NAME, or OWNER/NAME@REVISION",
-        )
-    return _downloaded(found["model"], found["revision"])
+        what = "neither a model folder nor a hub id"
+        hint = "check the path; a hub id is OWNER/NAME, or OWNER/NAME@REVISION"
+        raise ModelFolderError(what, where=os.fspath(model), hint=hint)
+    return _downloaded(found["model"], found["revision"], local)
 
 
-def _downloaded(model: str, revision: str | None) -> Path:
+def _downloaded(model: str, revision: str | None, local: bool) -> Path:
     """The folder of a model of the hub, downloaded where it is not there yet."""
     hub: Any = optional_import("huggingface_hub")
-    options = {"allow_patterns": _DOWNLOADED, "etag_timeout": _ANSWER_SECONDS}
-    download = partial(hub.snapshot_download, model, revision=revision, **options)
+    download = partial(
+        hub.snapshot_download,
+        model,
+        revision=revision,
+        allow_patterns=_DOWNLOADED,
+        etag_timeout=_ANSWER_SECONDS,
+        local_files_only=local,
+    )
     try:
         # A connection that stands still keeps no process from ending.
         return Path(DeadlineRunner(1).call(download, _DOWNLOAD_SECONDS))
@@ -126,7 +104,7 @@ def _downloaded(model: str, revision: str | None) -> Path:
             f"neither a model folder nor a model that can be had from the hub ({names[0]})",
             where=model,
             hint=next(
-                (hint for name, hint in _HUB_HINTS.items() if name in names),
+                (hint for name, hint in KNOWN["hub_hints"].items() if name in names),
                 "check the path, or download the model first",
             ),
         ) from None
@@ -145,8 +123,8 @@ def require_no_code(folder: Path) -> None:
         raise _rejected(folder, what, hint)
     for path in sorted(folder.glob("*config*.json")):
         for key, value in settings_of(read_json(path)):
-            named = key in _CODE_KEYS and bool(value)
-            if named or (key in _ATTENTION_KEYS and "/" in json.dumps(value)):
+            named = key in KNOWN["fields"]["code"] and bool(value)
+            if named or (key in KNOWN["fields"]["attention"] and "/" in json.dumps(value)):
                 raise _rejected(path, f"names code to load (field {key!r})")
 
 
@@ -236,7 +214,7 @@ def _require_plain_arguments(path: Path) -> None:
         name, _, rest = key.rpartition("_")
         if rest in ("args", "kwargs") and name in _LOADER_KEYS and value:
             given = value if isinstance(value, dict) else {"?": value}
-            unknown = sorted(given.keys() - _LOADER_ARGUMENTS)
+            unknown = sorted(given.keys() - set(KNOWN["fields"]["arguments"]))
             if unknown:
                 raise _rejected(path, f"has an argument that is not known ({key}.{unknown[0]})")
         elif key == "tokenizer_name_or_path" and value:
@@ -253,7 +231,7 @@ def _modules(path: Path) -> list[Path]:
     for place, module in enumerate(found):
         fields = module if isinstance(module, dict) else {}
         named, where = fields.get("type"), fields.get("path")
-        kind = _MODULE_TYPES.get(named) if isinstance(named, str) else None
+        kind = KNOWN["modules"].get(named) if isinstance(named, str) else None
         if kind is None:
             raise _rejected(path, f"module type {named!r} is not one of those that are loaded")
         # The transformer comes first and lies in the folder itself, the others below it.
@@ -308,136 +286,126 @@ def quiet_loading() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-class ModelFolder:
-    """A folder that a library will load a model from.
+def find_model(model: str | os.PathLike[str]) -> tuple[Path, bool]:
+    """The folder of a model, and whether it reads question and passage together.
 
     Args:
-        path: of the folder.
+        model: a folder, or a hub id, which is downloaded where it is not there yet.
+
+    Raises:
+        ModelFolderError: it is neither.
+        InputError: its configuration is not JSON.
     """
+    folder = model_folder(model)
+    config, modules = (
+        read_json(path) if path.is_file() else None
+        for path in (folder / "config.json", folder / MODULES_FILE)
+    )
+    kinds = config.get("architectures") if isinstance(config, dict) else None
+    parts = modules if isinstance(modules, list) else []
+    # Embedding models have the architecture of the language model that they came from.
+    pools = any(str(one.get("type")).endswith("Pooling") for one in parts if isinstance(one, dict))
+    return folder, not pools and pair_model(kinds) is not None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    @staticmethod
-    def find(model: str | os.PathLike[str]) -> tuple[Path, bool]:
-        """The folder of a model, and whether it reads question and passage together.
+def require_sound(folder: Path, weights: Sequence[Path]) -> None:
+    """Reject a folder that names code, or whose files are damaged or do not fit each other.
 
-        Args:
-            model: a folder, or a hub id, which is downloaded where it is not there yet.
+    Args:
+        weights: all safetensors files of the model.
 
-        Raises:
-            ModelFolderError: it is neither.
-            InputError: its configuration is not JSON.
-        """
-        folder = model_folder(model)
-        config, modules = (
-            read_json(path) if path.is_file() else None
-            for path in (folder / "config.json", folder / MODULES_FILE)
-        )
-        kinds = config.get("architectures") if isinstance(config, dict) else None
-        parts = modules if isinstance(modules, list) else []
-        # Embedding models have the architecture of the language model that they came from.
-        pools = any(
-            str(one.get("type")).endswith("Pooling") for one in parts if isinstance(one, dict)
-        )
-        return folder, not pools and pair_model(kinds) is not None
+    Raises:
+        ModelFolderError: naming the file, and the setting.
+        InputError: a configuration file is not JSON.
+    """
+    require_no_code(folder)
+    shapes = [shape for path in weights for shape in _shapes(path)]
+    widths = {width for shape in shapes for width in shape}
+    path = folder / "config.json"
+    config = read_json(path)
+    if not isinstance(config, dict):
+        raise _rejected(path, "is not a JSON object", _DAMAGED)
+    packed = bool(config.get("quantization_config"))
+    for name, value in _numbers(config):
+        limit = len(shapes) if _COUNTS.fullmatch(name) else _LARGEST
+        missing = name in _WIDTHS and not packed and value not in widths
+        if value > limit or missing or (value < 1 and name.endswith("heads")):
+            what = f"{name} is {value}, which the weights do not have"
+            raise _rejected(path, what, _DAMAGED)
 
-    def require_sound(self, weights: Sequence[Path]) -> None:
-        """Reject a folder that names code, or whose files are damaged or do not fit each other.
 
-        Args:
-            weights: all safetensors files of the model.
+@contextlib.contextmanager
+def reading(folder: Path, what: str, hint: str) -> Iterator[None]:
+    """Load without progress bars; whatever a library raises becomes one error.
 
-        Raises:
-            ModelFolderError: naming the file, and the setting.
-            InputError: a configuration file is not JSON.
-        """
-        require_no_code(self.path)
-        shapes = [shape for path in weights for shape in _shapes(path)]
-        widths = {width for shape in shapes for width in shape}
-        path = self.path / "config.json"
-        config = read_json(path)
-        if not isinstance(config, dict):
-            raise _rejected(path, "is not a JSON object", _DAMAGED)
-        packed = bool(config.get("quantization_config"))
-        for name, value in _numbers(config):
-            limit = len(shapes) if _COUNTS.fullmatch(name) else _LARGEST
-            missing = name in _WIDTHS and not packed and value not in widths
-            if value > limit or missing or (value < 1 and name.endswith("heads")):
-                what = f"{name} is {value}, which the weights do not have"
-                raise _rejected(path, what, _DAMAGED)
+    Errors of knowgate, a device without memory, and a missing package pass as they are.
 
-    @contextlib.contextmanager
-    def reading(self, what: str, hint: str) -> Iterator[None]:
-        """Load without progress bars; whatever a library raises becomes one error.
+    Args:
+        what: it cannot be, as a phrase.
+        hint: for the error.
 
-        Errors of knowgate, a device without memory, and a missing package pass as they are.
+    Raises:
+        ModelFolderError: something was raised.
+    """
+    torch: Any = optional_import("torch")
+    try:
+        with quiet_loading():
+            yield
+    except (KnowgateError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        detail = f"{what} ({type(error).__name__})"
+        raise ModelFolderError(detail, where=str(folder), hint=hint) from error
 
-        Args:
-            what: it cannot be, as a phrase.
-            hint: for the error.
 
-        Raises:
-            ModelFolderError: something was raised.
-        """
-        torch: Any = optional_import("torch")
-        try:
-            with quiet_loading():
-                yield
-        except (KnowgateError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:
-            detail = f"{what} ({type(error).__name__})"
-            raise ModelFolderError(detail, where=str(self.path), hint=hint) from error
+def require_all_tensors(folder: Path, report: dict[str, Any]) -> None:
+    """Reject a model of which transformers drew tensors at random.
 
-    def require_all_tensors(self, report: dict[str, Any]) -> None:
-        """Reject a model of which transformers drew tensors at random.
+    Args:
+        report: of `from_pretrained`, as `output_loading_info` gives it.
 
-        Args:
-            report: of `from_pretrained`, as `output_loading_info` gives it.
+    Raises:
+        ModelFolderError: tensors are missing.
+    """
+    if missing := sorted(report["missing_keys"]):
+        what = f"the weights lack {len(missing)} tensors, e.g. {missing[0]}"
+        hint = "check that config.json and the weights belong together"
+        raise ModelFolderError(what, where=str(folder), hint=hint)
 
-        Raises:
-            ModelFolderError: tensors are missing.
-        """
-        if missing := sorted(report["missing_keys"]):
-            raise ModelFolderError(
-                f"the weights lack {len(missing)} tensors, e.g. {missing[0]}",
-                where=str(self.path),
-                hint="check that config.json and the weights belong together",
-            )
 
-    def require_length(self, value: Any) -> int:
-        """Return how many word pieces a model reads, as its folder says it.
+def require_length(folder: Path, value: Any) -> int:
+    """Return how many word pieces a model reads, as its folder says it.
 
-        Raises:
-            ModelFolderError: that is no positive number.
-        """
-        try:
-            length = int(value)
-        except (TypeError, ValueError, OverflowError):
-            length = 0
-        if length < 1:
-            what = "the most word pieces that it reads are no positive number"
-            raise _rejected(self.path, what, _DAMAGED)
-        return length
+    Raises:
+        ModelFolderError: that is no positive number.
+    """
+    try:
+        length = int(value)
+    except (TypeError, ValueError, OverflowError):
+        length = 0
+    if length < 1:
+        what = "the most word pieces that it reads are no positive number"
+        raise _rejected(folder, what, _DAMAGED)
+    return length
 
-    def configuration_sha256(self, parts: Sequence[Path] = ()) -> str:
-        """Hash whatever in the folder changes the model's numbers, but for the weights file.
 
-        JSON is hashed by its content without the names and versions of what wrote it, other
-        files by their bytes; file names count.
+def configuration_sha256(folder: Path, parts: Sequence[Path] = ()) -> str:
+    """Hash whatever in the folder changes the model's numbers, but for the weights file.
 
-        Args:
-            parts: folders of its modules, whose weights count too.
-        """
-        lines: list[str] = []
-        for part in dict.fromkeys([self.path, *parts]):
-            for path in sorted(part.iterdir()):
-                weights = path.suffix == ".safetensors" and part != self.path
-                if path.is_file() and (weights or path.suffix in _CONFIGURATION):
-                    name = f"{part.relative_to(self.path)}/{path.name}"
-                    lines.append(f"{name} {_content_sha256(path)}")
-        return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+    JSON is hashed by its content without the names and versions of what wrote it, other
+    files by their bytes; file names count.
+
+    Args:
+        parts: folders of its modules, whose weights count too.
+    """
+    lines: list[str] = []
+    for part in dict.fromkeys([folder, *parts]):
+        for path in sorted(part.iterdir()):
+            weights = path.suffix == ".safetensors" and part != folder
+            if path.is_file() and (weights or path.suffix in _CONFIGURATION):
+                name = f"{part.relative_to(folder)}/{path.name}"
+                lines.append(f"{name} {_content_sha256(path)}")
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
 def require_sound_part(folder: Path, weights: Path) -> None:

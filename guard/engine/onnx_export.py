@@ -59,11 +59,9 @@ def export_encoder(
     marks = loaded.tokenizer
     source = loaded.folder / TOKENIZER_FILE
     if not source.is_file() or marks.cls_token_id is None or marks.sep_token_id is None:
-        raise ModelFolderError(
-            "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
-            where=str(loaded.folder),
-            hint="name a folder of a BERT-like model",
-        )
+        what = "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]"
+        hint = "name a folder of a BERT-like model"
+        raise ModelFolderError(what, where=str(loaded.folder), hint=hint)
     folder.mkdir(parents=True, exist_ok=True)
     graph = folder / GRAPH_FILE
     if dtype == "float16":

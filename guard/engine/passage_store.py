@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError, ModelFolderError, first_fault
-from ..files import open_regular
+from ..files import open_regular, unwritable
 from ..fingerprint import Fingerprint
 
 Floats = NDArray[np.float32]
@@ -107,9 +107,8 @@ class PassageStore:
             os.close(open_regular(self.path, links=True))
         except FileNotFoundError:
             hint = "write it with `knowgate index`"
-            raise ModelFolderError(
-                "is no store of passages", where=str(self.path.parent), hint=hint
-            ) from None
+            what = "is no store of passages"
+            raise ModelFolderError(what, where=str(self.path.parent), hint=hint) from None
         except OSError as error:
             raise _damaged(self.path, f"cannot be read ({error.strerror})") from None
         with self._reading() as connection:
@@ -235,16 +234,12 @@ class PassageWriter:
         except sqlite3.Error as error:
             folder = str(self._path.parent)
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise InputError(
-                    "another process is writing this store",
-                    where=folder,
-                    hint="wait for it, or choose another folder",
-                ) from None
+                what = "another process is writing this store"
+                hint = "wait for it, or choose another folder"
+                raise InputError(what, where=folder, hint=hint) from None
             if error.sqlite_errorcode in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _damaged(self._path, f"cannot be read ({error})") from None
-            raise InputError(
-                f"cannot be written ({error})", where=folder, hint="choose another place"
-            ) from None
+            raise unwritable(folder, error) from None
 
 
 def _prepare_folder(path: Path) -> None:
@@ -256,15 +251,11 @@ def _prepare_folder(path: Path) -> None:
         if STORE_FILE in files:
             os.close(open_regular(path, os.O_RDWR))
     except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(folder), hint="choose another place"
-        ) from None
+        raise unwritable(folder, error) from None
     if files and STORE_FILE not in files:
-        raise InputError(
-            "holds other files and no store of passages",
-            where=str(folder),
-            hint="name a new folder, or one that `knowgate index` wrote",
-        )
+        what = "holds other files and no store of passages"
+        hint = "name a new folder, or one that `knowgate index` wrote"
+        raise InputError(what, where=str(folder), hint=hint)
 
 
 def _require_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> None:
@@ -278,18 +269,13 @@ def _require_about(connection: sqlite3.Connection, encoder: Fingerprint, path: P
     except ValidationError as error:
         raise _damaged(path, first_fault(error)) from None
     if about.schema_version != STORE_VERSION:
-        raise ModelFolderError(
-            f"schema {about.schema_version} is not {STORE_VERSION}, the one known here",
-            where=str(path),
-            hint="upgrade knowgate, or " + _HINT,
-        )
+        what = f"schema {about.schema_version} is not {STORE_VERSION}, the one known here"
+        raise ModelFolderError(what, where=str(path), hint="upgrade knowgate, or " + _HINT)
     differences = about.encoder.differences(encoder)
     if differences:
-        raise ModelFolderError(
-            f"the passages were encoded by another scorer ({'; '.join(differences)})",
-            where=str(path.parent),
-            hint="encode them for this one with `knowgate index KB --scorer NAME --out DIR`",
-        )
+        what = f"the passages were encoded by another scorer ({'; '.join(differences)})"
+        hint = "encode them for this one with `knowgate index KB --scorer NAME --out DIR`"
+        raise ModelFolderError(what, where=str(path.parent), hint=hint)
 
 
 def _damaged(path: Path, what: str) -> ModelFolderError:

@@ -53,9 +53,8 @@ class PromptEncoder:
         self._lock = threading.Lock()
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if chat_template is True and not has_template:
-            raise InputError(
-                "the tokenizer has no chat template", where="chat_template", hint="use 'auto'"
-            )
+            what = "the tokenizer has no chat template"
+            raise InputError(what, where="chat_template", hint="use 'auto'")
         self.templated = has_template if chat_template == "auto" else bool(chat_template)
         # A tokenizer trained for encoders may close every text with the end token,
         # after which a language model would begin a new one.
@@ -81,9 +80,8 @@ class PromptEncoder:
                 list(messages), tokenize=False, add_generation_prompt=True
             )
         except jinja2.TemplateError as error:
-            raise LanguageModelError(
-                f"the chat template rejects these messages: {error}"
-            ) from error
+            what = f"the chat template rejects these messages: {error}"
+            raise LanguageModelError(what) from error
         return RenderedPrompt(text, special=False)
 
     def encode(self, prompts: Sequence[RenderedPrompt]) -> list[list[int]]:
@@ -171,6 +169,5 @@ def check_text(text: object, what: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise LanguageModelError(
-            f"{what} is not valid text: a lone surrogate at character {error.start}"
-        ) from error
+        fault = f"{what} is not valid text: a lone surrogate at character {error.start}"
+        raise LanguageModelError(fault) from error

@@ -53,10 +53,8 @@ class Prompt:
         """
         missing = self.slots - set(values)
         if missing:
-            raise InputError(
-                f"prompt {self.name!r} has slots without a value: {', '.join(sorted(missing))}",
-                hint=f"slots that are filled: {', '.join(sorted(values))}",
-            )
+            what = f"prompt {self.name!r} has slots without a value: {', '.join(sorted(missing))}"
+            raise InputError(what, hint=f"slots that are filled: {', '.join(sorted(values))}")
         # One pass, so that a value that looks like a slot is never filled in turn.
         return re.sub(r"\{(\w+)\}", lambda match: values[match.group(1)], self.text)
 

@@ -18,7 +18,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from knowgate.guard.engine.model_folder import ModelFolder, quiet_loading
+from knowgate.guard.engine.model_folder import quiet_loading, require_sound
 from knowgate.offline_eval.testbed import World, default_world
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from knowgate.offline_eval.testbed.entities import (
@@ -157,7 +157,7 @@ class Answerer:
     def __init__(self, path: Path) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        ModelFolder(path).require_sound(sorted(path.glob("*.safetensors")))
+        require_sound(path, sorted(path.glob("*.safetensors")))
         safe = {"local_files_only": True, "trust_remote_code": False}
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(path), **safe)
         with quiet_loading():

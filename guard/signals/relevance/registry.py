@@ -14,7 +14,7 @@ from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import ScorerOptions
 from ...engine.encoder import TokenEncoder, exported_as
-from ...engine.model_folder import ModelFolder
+from ...engine.model_folder import find_model
 from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint, read_loosely
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
@@ -302,7 +302,7 @@ def _options_of(wanted: Fingerprint) -> _LoadOptions:
 
 
 def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
-    found, reads_pairs = ModelFolder.find(name)
+    found, reads_pairs = find_model(name)
     name = os.fspath(found)
     exported = exported_as(name)
     if exported is not None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import Generation
-from knowgate.guard.errors import PromptTooLongError
+from knowgate.guard.errors import InputError, PromptTooLongError
 
 
 def texts(rows: list[list[Generation]]) -> list[list[str]]:
@@ -180,6 +180,8 @@ def test_streamed_pieces_join_to_the_generated_text(lm: HuggingFaceLM, prompts: 
         for options in ({}, {"stop": ["H", "\n"]}, {"temperature": 1.0, "seed": 2}):
             [[whole]] = lm.generate([prompt], **options)
             assert "".join(lm.stream(prompt, **options)) == whole.text
+    with pytest.raises(InputError, match="a stream has one answer"):
+        lm.stream(prompts[0], n=2)
 
 
 def test_a_stream_never_shows_the_beginning_of_a_stop_string(

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from knowgate.adapters.huggingface import HuggingFaceLM, LoadOptions
-from knowgate.adapters.huggingface._loading import choose_dtype, find_folder
+from knowgate.adapters.huggingface._loading import choose_dtype
+from knowgate.guard.engine.model_folder import model_folder
 from knowgate.guard.errors import ModelFolderError
 
 Copy = Callable[..., Path]
@@ -174,7 +175,7 @@ def test_a_hub_name_may_lack_its_owner_and_a_file_is_no_name(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.safetensors").touch()
 
-    assert find_folder("gpt2", local_files_only=False) == Path("downloaded/gpt2")
+    assert model_folder("gpt2", bare=True) == Path("downloaded/gpt2")
     for path in ("./gpt2", "model.safetensors"):
         with pytest.raises(ModelFolderError, match="neither a model folder nor a hub id"):
-            find_folder(path, local_files_only=False)
+            model_folder(path, bare=True)

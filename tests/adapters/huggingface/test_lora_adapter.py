@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from knowgate.guard.errors import ModelFolderError
 from tests.adapters.huggingface.conftest import build_model
 
 PROMPTS = ["Who runs it?", "the thing in the ring", "Where?\nthe"]
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 SETTINGS: dict[str, Any] = {"device": "cpu", "max_new_tokens": 12, "stop": ()}
 
 
@@ -135,35 +137,6 @@ def test_other_scalings_are_pefts_own(
     )
 
 
-def _absent(folder: Path) -> None:
-    shutil.rmtree(folder)
-
-
-def _no_config(folder: Path) -> None:
-    (folder / "adapter_config.json").unlink()
-
-
-def _a_model(folder: Path) -> None:
-    (folder / "adapter_config.json").rename(folder / "config.json")
-
-
-def _no_weights(folder: Path) -> None:
-    (folder / "adapter_model.safetensors").unlink()
-
-
-def _pickled(folder: Path) -> None:
-    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
-
-
-def _truncated(folder: Path) -> None:
-    path = folder / "adapter_model.safetensors"
-    path.write_bytes(path.read_bytes()[:500])
-
-
-def _not_json(folder: Path) -> None:
-    (folder / "adapter_config.json").write_text("{", encoding="utf-8")
-
-
 def _with_nan(folder: Path) -> None:
     path = folder / "adapter_model.safetensors"
     tensors = load_file(path)
@@ -187,22 +160,28 @@ def _of_other_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_absent, "no such adapter folder"),
-        (_no_config, "has no adapter_config.json"),
-        (_a_model, "holds a model, not an adapter"),
-        (_no_weights, "has no weights"),
-        (_pickled, "only pickled weights"),
-        (_truncated, "cannot be read as safetensors"),
-        (_not_json, "broken JSON"),
+        (shutil.rmtree, "no such adapter folder"),
+        (lambda folder: (folder / CONFIG).unlink(), "has no adapter_config.json"),
+        (
+            lambda folder: (folder / CONFIG).rename(folder / "config.json"),
+            "holds a model, not an adapter",
+        ),
+        (lambda folder: (folder / WEIGHTS).unlink(), "has no weights"),
+        (
+            lambda folder: (folder / WEIGHTS).rename(folder / "adapter_model.bin"),
+            "only pickled weights",
+        ),
+        (lambda folder: os.truncate(folder / WEIGHTS, 500), "cannot be read as safetensors"),
+        (lambda folder: (folder / CONFIG).write_text("{"), "broken JSON"),
         (_with_nan, "holds NaN or infinity"),
         (_incomplete, "weights and its configuration differ"),
         (_of_other_weights, "was trained on other weights"),
-        (lambda folder: change(folder, peft_type="IA3"), "does not describe a LoRA adapter"),
+        (lambda folder: change(folder, peft_type="IA3"), "a plain LoRA adapter .peft_type"),
         (lambda folder: change(folder, r=8), "does not fit this model"),
-        (lambda folder: change(folder, modules_to_save=["norm"]), "more than a LoRA adapter"),
+        (lambda folder: change(folder, modules_to_save=["norm"]), "a plain LoRA adapter"),
         (
             lambda folder: change(folder, megatron_config={"a": 1}, megatron_core="os"),
-            "more than a LoRA adapter",
+            "a plain LoRA adapter .megatron_config",
         ),
     ],
 )

@@ -251,8 +251,10 @@ async def test_labels_stay_few_whatever_is_asked() -> None:
         for number in range(50):
             await client.get(f"/v1/{number}")
             await client.post("/v1/decide", json={"question": f"q{number}", "passages": [GOOD]})
+        await client.post("/v1/chat/completions", json={})
         text = (await client.get("/metrics")).text
-    assert len([line for line in text.splitlines() if "http_responses_total{" in line]) == 2
+    assert len([line for line in text.splitlines() if "http_responses_total{" in line]) == 3
+    assert '{endpoint="/v1/chat/completions",status="404"} 1.0' in text
     assert 'knowgate_decisions_total{guard="default"' in text
     assert "q7" not in text
 

@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
 
+from knowgate.guard import Guard
 from knowgate.guard.testing import FakeScorer
 from tests.adapters.serve.service import BAD, GOOD, Model, client_of, make_app, make_guard
 
@@ -95,6 +96,17 @@ async def test_the_endpoints_are_described() -> None:
     async with client_of(make_app()) as client:
         described = (await client.get("/openapi.json")).json()
     assert set(described["paths"]) >= {"/v1/decide", "/v1/score", "/healthz", "/readyz", "/metrics"}
+    told = described["paths"]["/v1/decide"]["post"]["responses"]["504"]["description"]
+    assert "`signal_timeout`: A signal took longer than its deadline." in told
+
+
+async def test_a_policy_whose_threshold_costs_chose_is_ready() -> None:
+    scorer = FakeScorer({GOOD: 0.9})
+    plain = make_guard(scorer).policy
+    policy = plain.model_copy(update={"calibration_set_sha256": "0" * 64})
+    async with client_of(make_app(Guard(policy, scorer=scorer, metrics=False))) as client:
+        ready = await client.get("/readyz")
+    assert (ready.status_code, ready.json()["calibrated"]) == (200, "costs")
 
 
 async def test_a_guard_that_raises_gives_typed_errors() -> None:

@@ -382,9 +382,10 @@ async def test_a_stream_passes_through_as_it_arrives() -> None:
     sent = json.loads((await call.next())["body"].removeprefix(b"data: "))
     assert sent.pop("knowgate")["decision"]["route"] == "follow_context"
     assert sent == json.loads(first.removeprefix(b"data: "))
-    for piece in (chunk("nine.", {"model": "m"}), b"data: half", b" an event\n\n"):
-        model.pieces.put_nowait(piece)
-        assert (await call.next())["body"] == piece
+    for event in (chunk("nine.", {"model": "m"}), b"data: half an event\n\n"):
+        model.pieces.put_nowait(event[:10])
+        model.pieces.put_nowait(event[10:])
+        assert (await call.next())["body"] == event
     model.pieces.put_nowait(None)
     assert await call.next() == {"type": "http.response.body", "body": b"", "more_body": False}
     await asyncio.wait_for(call.task, 30)

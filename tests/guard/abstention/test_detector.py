@@ -249,7 +249,7 @@ def _labels(rows: list[dict[str, Any]]) -> list[bool]:
 def _matrix(rows: list[dict[str, Any]], with_citation: bool) -> np.ndarray[Any, Any]:
     found = [
         features(
-            read_reply(row["response"], row["citation"] if with_citation else Citation.UNKNOWN)
+            *read_reply(row["response"], row["citation"] if with_citation else Citation.UNKNOWN)
         )
         for row in rows
     ]
