@@ -21,7 +21,7 @@ from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
-from ._statement import say, stored_risk
+from ._statement import say
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
 from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings, strict_value
@@ -251,7 +251,7 @@ def _of_cascade(
         "statement": statement,
         "risks": (
             *guarantee.risks,
-            stored_risk(point.main).model_copy(update={"kind": "first_stage"}),
+            point.main.model_copy(update={"kind": "first_stage"}),
         ),
     }
     if guarantee.passages or guarantee.unanswerable_topics:

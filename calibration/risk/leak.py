@@ -25,15 +25,16 @@ from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
 from ..records import MISSING_CASES, lines_sha256
-from ..statistics import errors_allowed, numbered, questions_needed
-from ._statement import percent_of, say, stored_point, stored_risk
+from ..statistics import numbered, questions_needed
+from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
     PointResult,
-    TargetResult,
     binomial_p_values,
+    evidence_of,
     group_counts,
     hoeffding_bentkus_p_values,
+    known_p_values,
     sequence_certificate,
 )
 from .fit import Fit, FitSettings
@@ -248,7 +249,7 @@ def leak_guarantee(
             errors=errors,
             n=n,
         )
-        evidence = stored_risk(chosen.main).model_copy(update={"kind": say(f"{case}.kind")})
+        evidence = chosen.main.model_copy(update={"kind": say(f"{case}.kind")})
         more |= {"risks": (evidence,), "path": (stored_point(chosen),), "chosen": 0}
         if passages < n:
             counts = "passages" if case == "left_out" else "unanswerable_topics"
@@ -432,7 +433,7 @@ def certify_leak(
             PathPoint(calibrator.apply(float(thresholds[place])), None),
             {Route.ABSTAIN: n - wrong, Route.FOLLOW_CONTEXT: wrong, Route.ANSWER: 0},
             wrong,
-            (TargetResult(target, n, float(wrong), p_value),),
+            (evidence_of(target, n, float(wrong), p_value),),
         )
         for place, wrong, p_value in zip(
             shown.tolist(), errors[shown].tolist(), p_values.tolist(), strict=True
@@ -491,10 +492,8 @@ def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats
     test = LeakTest.of(sizes.tolist(), bound)
     if test.takes_long:
         return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
-    # Never more than where each passage passes as a whole or not at all, and one to be shown.
-    most = (2 + (errors_allowed(len(sizes), bound, delta) or 0)) * test.weights[-1]
-    known = np.append(test.p_values(most), 1.0)
-    return lambda shares: known[np.minimum(test.totals(shares), most + 1)]
+    known = known_p_values(test, delta)
+    return lambda shares: known[np.minimum(test.totals(shares), len(known) - 1)]
 
 
 def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floats:
