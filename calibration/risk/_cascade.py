@@ -27,10 +27,9 @@ from .costs import threshold_for_share
 from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings, strict_value
 from .leak import (
     LeftOut,
-    certified_calibrator,
     certify_leak,
     fit_leak,
-    leak_policy,
+    fit_population,
     populations_of,
     raw_relevance,
     thresholds_between,
@@ -210,19 +209,16 @@ def _at(
         strict = () if cascade.strict is None else (cascade.strict,)
         scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
         binding = replace(binding, scorer=scorer, aggregator="joint")
-    in_kb, left_out = raw_relevance(shown)
-    calibrator, certificate, raw = certified_calibrator(in_kb, left_out, thresholds, risk, level)
-    policy = leak_policy(
-        shown, calibrator, certificate, raw, risk, replace(settings, binding=binding)
-    )
+    bound_to_both = replace(settings, binding=binding)
+    fit, _ = fit_population(shown, risk, bound_to_both, level=level, thresholds=thresholds)
+    policy = fit.policy
     if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
         more = {
             "guarantee": _of_cascade(policy.guarantee, rule, first, band.doubts),
             "histograms": {**policy.histograms, **_asked_histograms(records, rule)},
         }
         policy = policy.model_copy(update=more)
-    path = tuple(tested.point for tested in certificate.points)
-    return Fit(policy, certificate, path, shown, risk, band)
+    return replace(fit, policy=policy, cascade=band)
 
 
 def _of_cascade(

@@ -6,7 +6,7 @@ raw relevance of what may pass, and of what must not ─► a candidate in each 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from .certificate import Certificate
 from .fit import Fit, FitSettings
 from .leak import (
     LeftOut,
+    by_population,
     order_keeping,
     populations_of,
     raw_relevance,
@@ -153,8 +154,13 @@ class LeakFold:
             return cls(fit.records, best_threshold(fit.records, fit.risk))
         if fit.certificate.chosen is None:
             return cls(fit.records, None)
-        shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
-        return cls(fit.records, _threshold_for(fit.records, shares))
+        found = [
+            threshold_for_share(part, _share_passing(fit, case))
+            for case, part in by_population(fit.records).items()
+        ]
+        # The laxest threshold at which no more than its share of each kind passes.
+        known = [threshold for threshold in found if threshold is not None]
+        return cls(fit.records, max(known) if len(known) == len(found) else None)
 
     @staticmethod
     def chosen(candidates: Sequence[tuple[LeakFold, ...]]) -> tuple[LeakFold, ...]:
@@ -193,18 +199,6 @@ def _share_passing(fit: Fit, case: str) -> float:
     measured = [r for r in fit.records if r.case == case and r.relevance is not None]
     passing = [calibrator.apply(r.relevance or 0.0) >= threshold for r in measured]
     return float(LeftOut.of(measured).weights[passing].sum())
-
-
-def _threshold_for(
-    records: Sequence[CalibrationRecord], shares: Mapping[str, float]
-) -> float | None:
-    """The laxest threshold at which no more than its share of each kind passes."""
-    found = [
-        threshold_for_share([r for r in records if not r.is_missing or r.case == case], share)
-        for case, share in shares.items()
-    ]
-    known = [threshold for threshold in found if threshold is not None]
-    return max(known) if len(known) == len(found) else None
 
 
 def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> float | None:

@@ -60,10 +60,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     promise holds for both together.
     """
     found = {
-        case: _fit_population(
-            [r for r in records if not r.is_missing or r.case == case], risk, settings
-        )
-        for case in populations_of(records)
+        case: fit_population(part, risk, settings) for case, part in by_population(records).items()
     }
     fit, raw = max(found.values(), key=lambda one: math.inf if one[1] is None else one[1])
     if len(found) == 1:
@@ -84,16 +81,42 @@ def populations_of(records: Sequence[CalibrationRecord]) -> list[str]:
     return [case for case in MISSING_CASES if case in measured] or [MISSING_CASES[0]]
 
 
-def _fit_population(
-    records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings
+def by_population(
+    records: Sequence[CalibrationRecord],
+) -> dict[str, list[CalibrationRecord]]:
+    """Per kind of cases that must not pass the records of these, and of what may pass."""
+    return {
+        case: [r for r in records if not r.is_missing or r.case == case]
+        for case in populations_of(records)
+    }
+
+
+def fit_population(
+    records: Sequence[CalibrationRecord],
+    risk: Leak,
+    settings: FitSettings,
+    *,
+    level: float | None = None,
+    thresholds: Floats | None = None,
 ) -> tuple[Fit, float | None]:
-    """Fit to one kind of cases that must not pass; also the raw threshold."""
+    """Fit to one kind of cases that must not pass; also the raw threshold.
+
+    Args:
+        records: whose cases that must not pass are of one kind.
+        risk: the bound.
+        settings: of the fit.
+        level: of the test; that of the settings by default.
+        thresholds: to test, from strict to lax; one above each score that must not pass by default.
+    """
     in_kb, missing = raw_relevance(records)
-    thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
-    calibrator, certificate, raw = certified_calibrator(
-        in_kb, missing, thresholds, risk, settings.level
+    if thresholds is None:
+        thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
+    calibrator, certificate, raw = _certified_calibrator(
+        in_kb, missing, thresholds, risk, level or settings.level
     )
-    policy = leak_policy(records, calibrator, certificate, raw, risk, settings)
+    guarantee = _guarantee(records, populations_of(records)[0], certificate, raw, risk, settings)
+    policy = threshold_policy(records, calibrator, raw, settings)
+    policy = policy.model_copy(update={"guarantee": guarantee})
     path = tuple(tested.point for tested in certificate.points)
     return Fit(policy, certificate, path, tuple(records), risk), raw
 
@@ -103,13 +126,12 @@ def _of_both(
 ) -> Guarantee:
     """The guarantee of the stricter threshold, for both kinds of cases that must not pass."""
     found = {}
-    for case in populations_of(records):
-        missing = raw_relevance([r for r in records if r.case == case])[1]
+    for case, part in by_population(records).items():
+        missing = raw_relevance(part)[1]
         certificate, _ = certify_leak(
             missing, np.asarray([raw]), fit.policy.relevance_calibrator, risk.target, settings.level
         )
-        guarantee = leak_guarantee(case, certificate, raw, missing, risk, settings)
-        found[case] = _with_reviews(case, guarantee, records)
+        found[case] = _guarantee(part, case, certificate, raw, risk, settings)
     main, other = (found[case] for case in MISSING_CASES)
     point = main.path[0]
     more = {
@@ -127,24 +149,6 @@ def _of_both(
     return main.model_copy(update=more)
 
 
-def leak_policy(
-    records: Sequence[CalibrationRecord],
-    calibrator: Calibrator,
-    certificate: Certificate,
-    raw: float | None,
-    risk: Leak,
-    settings: FitSettings,
-) -> Policy:
-    """Make the policy with this raw threshold; None: it always abstains."""
-    case = populations_of(records)[0]
-    left_out = raw_relevance(records)[1]
-    guarantee = _with_reviews(
-        case, leak_guarantee(case, certificate, raw, left_out, risk, settings), records
-    )
-    policy = threshold_policy(records, calibrator, raw, settings)
-    return policy.model_copy(update={"guarantee": guarantee})
-
-
 def threshold_policy(
     records: Sequence[CalibrationRecord],
     calibrator: Calibrator,
@@ -152,8 +156,8 @@ def threshold_policy(
     settings: FitSettings,
 ) -> Policy:
     """Make the policy with this raw threshold, without a guarantee."""
-    case = populations_of(records)[0]
-    in_kb, missing = raw_relevance([r for r in records if not r.is_missing or r.case == case])
+    case, part = next(iter(by_population(records).items()))
+    in_kb, missing = raw_relevance(part)
     return Policy(
         created_by=settings.binding.created_by,
         scorer=settings.binding.scorer,
@@ -173,7 +177,7 @@ def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], Le
     return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
 
 
-def certified_calibrator(
+def _certified_calibrator(
     in_kb: Sequence[float], left_out: LeftOut, thresholds: Floats, risk: Leak, level: float
 ) -> tuple[Calibrator, Certificate, float | None]:
     """Fit a calibrator, and test thresholds, which it may rename but not move.
@@ -217,15 +221,16 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
-def leak_guarantee(
+def _guarantee(
+    records: Sequence[CalibrationRecord],
     case: str,
     certificate: Certificate,
     threshold: float | None,
-    left_out: LeftOut,
     risk: Leak,
     settings: FitSettings,
 ) -> Guarantee:
     """State what was certified of the cases of one kind, and the counts that it follows from."""
+    left_out = raw_relevance(records)[1]
     n, passages = certificate.questions, len(left_out.sizes)
     # What says nothing stays out of the file.
     more: dict[str, Any] = {"method": say("leak.method")} if passages < n else {}
@@ -254,7 +259,7 @@ def leak_guarantee(
         if passages < n:
             counts = "passages" if case == "left_out" else "unanswerable_topics"
             more[counts] = left_out.counts(threshold)
-    return Guarantee(
+    guarantee = Guarantee(
         statement=statement,
         risk=risk.bound,
         delta=settings.delta,
@@ -265,11 +270,10 @@ def leak_guarantee(
         attempt=settings.attempt,
         **more,
     )
+    return _with_reviews(guarantee, records) if case == "left_out" else guarantee
 
 
-def _with_reviews(
-    case: str, guarantee: Guarantee, records: Sequence[CalibrationRecord]
-) -> Guarantee:
+def _with_reviews(guarantee: Guarantee, records: Sequence[CalibrationRecord]) -> Guarantee:
     """State what review found, where it found any left-out question answered.
 
     If all left-out questions were reviewed without error, each threshold would be tested on the
@@ -281,7 +285,7 @@ def _with_reviews(
     cases were reviewed, by whatever they were chosen, and after however many calibrations.
     """
     answered = sum(r.case == r.ELSEWHERE and r.relevance is not None for r in records)
-    if not answered or case != "left_out":
+    if not answered:
         return guarantee
     more = {
         "statement": say(
