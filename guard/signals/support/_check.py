@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..._byte_cache import ByteCache, content_key
 from ...abstention.reading import says_nothing
@@ -18,6 +18,7 @@ from ...errors import InputError, SignalValueError
 from ...fingerprint import Fingerprint
 from ...language import compiled, listed
 from ...text import passage_text
+from ..conflict._detectors import probability_of
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
 from .reading import EMPTY, MOST_CHARACTERS, Item, Sentence, folded, read_sentences
@@ -171,7 +172,9 @@ class SupportCheck:
         if missing:
             support = min(support, _FAULT)
         elif self._entailment is not None and sources.texts:
-            support = (support + self._entailed(sentence.text, sources.texts[passage])) / 2.0
+            told = sources.texts[passage]
+            entailed = probability_of(self._entailment, told, sentence.text, signal="support")
+            support = (support + entailed) / 2.0
         found = replace(nothing, support=support, missing=missing)
         if best is None or share <= 0.0:
             return found
@@ -181,14 +184,6 @@ class SupportCheck:
             passage_start=best.sentence.start,
             passage_end=best.sentence.end,
         )
-
-    def _entailed(self, sentence: str, passage: str) -> float:
-        model: Any = self._entailment
-        found: Any = model.entails(passage, sentence)
-        found = found.item() if getattr(found, "ndim", None) == 0 else found
-        if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
-            raise SignalValueError("support", "the entailment is neither a bool nor a probability")
-        return float(found)
 
 
 @dataclass(frozen=True)
