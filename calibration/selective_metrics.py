@@ -272,8 +272,6 @@ class SelectiveCurve:
             >>> found.value, round(found.low, 3), found.high
             (1.0, 0.722, 1.0)
         """
-        if resamples < 1:
-            raise ValueError("there must be a resample")
         positives = np.asarray([s for p, _ in questions for s in p], dtype=np.float64)
         negatives = np.asarray([s for _, n in questions for s in n], dtype=np.float64)
         value = SelectiveCurve.auroc(positives.tolist(), negatives.tolist())
@@ -380,18 +378,6 @@ class PairedScores:
     clusters: tuple[Sequence[Hashable], Sequence[Hashable]]
     resamples: int = 4000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.positives.keys() != self.negatives.keys():
-            raise ValueError("positives and negatives are of different scorers")
-        sides = zip((self.positives, self.negatives), self.clusters, strict=True)
-        for name, values, owners in (
-            (name, values, owners) for scores, owners in sides for name, values in scores.items()
-        ):
-            if len(values) != len(owners):
-                raise ValueError(f"{name}: {len(values)} scores for {len(owners)} cases")
-            if np.isnan(np.asarray(values, dtype=np.float64)).any():
-                raise ValueError(f"{name}: scores must not be NaN")
 
     @property
     def count(self) -> int:

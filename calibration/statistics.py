@@ -277,8 +277,6 @@ class Interval:
             >>> found.value, found.low, found.high
             (0.5, 0.16666666666666666, 0.8333333333333334)
         """
-        if resamples < 1:
-            raise ValueError("there must be a resample")
         above = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
         if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
             raise ValueError("pairs and groups must be equally many")
@@ -433,13 +431,12 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     """
     if any(math.isnan(value) or not 0.0 <= value <= 1.0 for value in p_values):
         raise ValueError("a p-value is out of [0, 1]")
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    reached = 0.0
-    for rank, index in enumerate(order):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = reached
-    return adjusted
+    given, count = np.asarray(p_values, dtype=np.float64), len(p_values)
+    order = np.argsort(given, kind="stable")
+    larger = np.minimum(1.0, np.arange(count, 0, -1) * given[order])
+    adjusted = np.empty(count)
+    adjusted[order] = np.maximum.accumulate(larger)
+    return list(map(float, adjusted))
 
 
 def scored_cases(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
@@ -515,8 +512,6 @@ class QuestionResamples:
     """
 
     def __init__(self, questions: Sequence[Hashable], *, resamples: int, seed: int) -> None:
-        if resamples < 1:
-            raise ValueError(f"there must be a resample, not {resamples}")
         self._position = {key: index for index, key in enumerate(questions)}
         self._weights = _weights(len(self._position), resamples, seed)
 

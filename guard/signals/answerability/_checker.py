@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ..._signal import Veto, plain
 from ...contracts import Answerability, Premise, PremiseFault
@@ -307,6 +309,13 @@ def _contains(text: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return sought in joined
 
 
+_Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+_Index = Annotated[int, Field(ge=0, strict=True)]
+_VERDICT: TypeAdapter[Any] = TypeAdapter(
+    tuple[Premise, PremiseFault | None, _Share | None, list[_Index]]
+)
+
+
 class AnswerabilityVeto(Veto[Answerability]):
     """Abstains from questions that nothing in the passages can satisfy.
 
@@ -338,27 +347,16 @@ class AnswerabilityVeto(Veto[Answerability]):
         Raises:
             SignalValueError: another type, or values that it cannot have.
         """
-        if not isinstance(value, Answerability):
-            raise self._wrong(f"the detector returned {type(value).__name__}")
         try:
-            premise = Premise(value.premise)
-            fault = None if value.fault is None else PremiseFault(value.fault)
-        except ValueError:
-            raise self._wrong("the detector returned an unknown verdict") from None
+            passages = list(map(plain, value.passages))
+            given = [value.premise, value.fault, plain(value.probability), passages]
+            premise, fault, probability, indices = _VERDICT.validate_python(given)
+        except (AttributeError, TypeError, ValidationError):
+            raise self._wrong(f"the detector returned no verdict: {type(value).__name__}") from None
         if fault is not None and premise is not Premise.UNANSWERABLE:
             raise self._wrong(f"the detector found a fault and {premise.value}")
-        probability = plain(value.probability)
-        if probability is not None:
-            is_number = isinstance(probability, int | float) and not isinstance(probability, bool)
-            if not is_number or not 0.0 <= probability <= 1.0:
-                raise self._wrong("the probability is not in [0, 1]")
-            probability = float(probability)
-        if not isinstance(value.passages, Iterable):
-            raise self._wrong("the passages are not indices")
-        count = len(request.passages)
-        indices: list[Any] = [plain(index) for index in value.passages]
-        if not all(type(index) is int and 0 <= index < count for index in indices):
-            raise self._wrong(f"a passage beyond the {count} given")
+        if any(index >= len(request.passages) for index in indices):
+            raise self._wrong(f"a passage beyond the {len(request.passages)} given")
         return Answerability(premise, fault, probability, tuple(sorted(set(indices))))
 
     def strength(self, value: Answerability) -> float:
