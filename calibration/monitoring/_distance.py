@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,22 +86,6 @@ def largest_gap(expected: Counts, observed: Counts) -> Counts:
 _EDGES = tuple(i / 20 for i in range(21))
 
 
-class MeasuredSignals(Protocol):
-    """Calibrated signals of one question; a `CalibrationRecord` and a `Decision` have them."""
-
-    @property
-    def relevance(self) -> float | None:
-        """In [0, 1], None where it was not measured."""
-
-    @property
-    def confidence(self) -> float | None:
-        """In [0, 1], None likewise."""
-
-    @property
-    def conflict(self) -> bool | None:
-        """Whether answers differ, None likewise."""
-
-
 def is_measured(value: float | None) -> TypeGuard[float]:
     """Whether there is a value: NaN and infinity stand for a signal that failed."""
     return value is not None and math.isfinite(value)
@@ -125,14 +109,13 @@ def binned(edges: Sequence[float], values: Iterable[float]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def calibration_histograms(
-    policy: Policy, questions: Iterable[MeasuredSignals]
-) -> dict[str, Histogram]:
+def calibration_histograms(policy: Policy, questions: Iterable[Any]) -> dict[str, Histogram]:
     """What live traffic is compared with: the histograms to keep in `policy`.
 
     Args:
         policy: thresholds and allowed routes as they will serve.
-        questions: the calibration questions, one entry each, as they would arrive live.
+        questions: the calibration questions, one entry each, as they would arrive live; with
+            `relevance`, `confidence` and `conflict` as a `CalibrationRecord` has them.
 
     Returns:
         `relevance` and `confidence` of all questions that have them; `confidence.asked` of

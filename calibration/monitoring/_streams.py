@@ -105,6 +105,7 @@ def confidence_sequence(
 
 
 _LONGEST = 10**15
+RunLength = Annotated[float, Field(strict=True, gt=1, le=_LONGEST)]
 # That the range of a baseline holds its true rate.
 _CONFIDENCE = 0.95
 
@@ -170,7 +171,7 @@ class RateChangeDetector(CheckedSettings):
     low: _Share
     high: _Share
     _: KW_ONLY
-    run_length: Annotated[float, Field(strict=True, gt=1, le=_LONGEST)] = 100_000
+    run_length: RunLength = 100_000
     kind: Literal["rate_change_detector"] = "rate_change_detector"
     steps: Count = 0
     capital: _Capital = field(default_factory=lambda: np.zeros((2, len(_CHANGE_STAKES))))

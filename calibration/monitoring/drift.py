@@ -16,7 +16,6 @@ from ...guard.policy import Policy
 from ._distance import (
     DRAWS,
     Distance,
-    MeasuredSignals,
     bin_of,
     compare,
     compare_with_mixture,
@@ -114,7 +113,7 @@ class DriftReport:
     def of(
         cls,
         policy: Policy,
-        decisions: Iterable[MeasuredSignals],
+        decisions: Iterable[Any],
         *,
         alpha: float = 0.05,
         least: int = LEAST_VALUES,
@@ -195,7 +194,7 @@ class SignalCounter:
         self.counts = counts
         return self
 
-    def add(self, decision: MeasuredSignals) -> None:
+    def add(self, decision: Any) -> None:
         """Count one decision; a signal that is None, or NaN, was not measured."""
         self.decisions += 1
         self.abstained += getattr(decision, "route", None) is Route.ABSTAIN
