@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from ..._model_steps import HiddenState, Steps
 from ...contracts import Confidence, Cost, Generation, HiddenStateLanguageModel, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
-from ...files import read_json, write_text
+from ...files import write_text
 from ...fingerprint import Fingerprint
 from ...prompts import Prompt
-from ...read_models import check_model
+from ...read_models import read_model
 from ._driver import ClosedBookEstimator
 
 PROBE_SCHEMA_VERSION = 1
@@ -50,7 +50,7 @@ class FittedProbe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: int = PROBE_SCHEMA_VERSION
+    schema_version: Annotated[int, Field(le=PROBE_SCHEMA_VERSION)] = PROBE_SCHEMA_VERSION
     created_by: str = ""
     language_model: str
     prompt_sha256: str
@@ -95,16 +95,8 @@ class FittedProbe(BaseModel):
             InputError: the file is missing, not JSON, written by a newer knowgate, or a
                 field is missing, unknown or out of range.
         """
-        value = read_json(path)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version > PROBE_SCHEMA_VERSION:
-            raise InputError(
-                f"probe schema {version} is newer than {PROBE_SCHEMA_VERSION}",
-                where=os.fspath(path),
-                hint="upgrade knowgate or fit it anew",
-            )
-        hint = "write it with knowgate.calibration.fit_hidden_state_probe"
-        return check_model(cls, value, where=os.fspath(path), hint=hint)
+        hint = "upgrade knowgate, or write it with knowgate.calibration.fit_hidden_state_probe"
+        return read_model(path, cls, hint=hint)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the probe's JSON file atomically."""

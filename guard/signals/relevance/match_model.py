@@ -116,7 +116,7 @@ class MatchModel(_Artefact):
 
     all_features: ClassVar[tuple[str, ...]] = FEATURES
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Annotated[int, Field(le=SCHEMA_VERSION)] = SCHEMA_VERSION
     features: tuple[str, ...]
     length_penalty: Annotated[float, Field(ge=0, le=1)]
     single: SingleMix
@@ -205,20 +205,11 @@ class MatchModel(_Artefact):
             ModelFolderError: a newer version wrote it, or a field is missing or wrong.
             InputError: the file is missing or not JSON.
         """
-        value, where = read_json(path), os.fspath(path)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            raise ModelFolderError(
-                f"schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
-                where=where,
-                hint="upgrade knowgate or tune anew",
-            )
         try:
-            return check_model(cls, value, where=where)
+            return check_model(cls, read_json(path), where=os.fspath(path))
         except InputError as error:
-            raise ModelFolderError(
-                error.what, where=where, hint="write it with `knowgate tune relevance`"
-            ) from None
+            hint = "upgrade knowgate, or write it with `knowgate tune relevance`"
+            raise ModelFolderError(error.what, where=os.fspath(path), hint=hint) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file atomically."""
