@@ -161,7 +161,7 @@ def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answe
     """Whether two values are asked for, as by "what is the height of A and also of B"."""
     if any(_QUANTITY.match(name) for found in answers for name in found.names):
         return True
-    asked = [{word.text for word in half.words if not word.named} for half in halves]
+    asked = [set(half.texts) - half.names for half in halves]
     return bool(_asks("its_value", question) and asked[0] and asked[0] == asked[1])
 
 
@@ -170,12 +170,11 @@ _QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
 
 def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence names what meets one condition beside what the other is about."""
-    about = {word.text for word in half.words if word.named}
-    if not about:
-        return False
     answers = [set(words_of(name)) for name in names]
     sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
-    return any(about <= words and any(name <= words for name in answers) for words in sentences)
+    return bool(half.names) and any(
+        half.names <= words and any(name <= words for name in answers) for words in sentences
+    )
 
 
 def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:
@@ -187,10 +186,7 @@ def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> b
 
 
 def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
-    names = [word.text for word in half.words if word.named]
-    if names:
-        return all(name in words for name in names)
-    return any(text in words for text in half.texts)
+    return half.names <= words if half.names else not words.isdisjoint(half.texts)
 
 
 _COMMA = re.compile(r"[,，:：] ?")
