@@ -139,16 +139,21 @@ def _width(
 def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:
     """Share in the band; cases with and without their answer count the same."""
     rule = CascadeRule(threshold=threshold, reach=reach)
-    shares = []
-    for answerable in (True, False):
-        asked = [
-            rule.asks(record.relevance, strict_value(record))
-            for record in records
-            if record.relevance is not None and (record.case == "in_kb") is answerable
-        ]
-        if asked:
-            shares.append(sum(asked) / len(asked))
+    shares = [
+        sum(asked) / len(asked)
+        for answerable in (True, False)
+        if (asked := _which_ask([r for r in records if (r.case == "in_kb") is answerable], rule))
+    ]
     return float(np.mean(shares)) if shares else 0.0
+
+
+def _which_ask(records: Sequence[CalibrationRecord], rule: CascadeRule) -> list[bool]:
+    """Whether the costly scorer is asked, of each record that was measured."""
+    return [
+        rule.asks(record.relevance, strict_value(record))
+        for record in records
+        if record.relevance is not None
+    ]
 
 
 # -- the place, with a guarantee ------------------------------------------------------
@@ -228,30 +233,27 @@ def _of_cascade(
     doubts: bool,
 ) -> Guarantee:
     """The guarantee, with what it says of two stages."""
-    if first is None or rule.fallback is None:
-        failing = say("leak.cascade_abstains")
-    else:
-        name = "leak.cascade_cheap_doubts" if doubts else "leak.cascade_cheap"
-        failing = say(name, fallback=rule.fallback, wrong=first[0].wrong, n=guarantee.n)
-    statement = say(
-        "leak.cascade_doubts" if doubts else "leak.cascade",
+    suffix, more = "_doubts" if doubts else "", dict[str, object]()
+    failing = say("leak.cascade_abstains")
+    if first is not None and rule.fallback is not None:
+        point, left_out = first
+        failing = say(
+            f"leak.cascade_cheap{suffix}",
+            fallback=rule.fallback,
+            wrong=point.wrong,
+            n=guarantee.n,
+        )
+        evidence = point.main.model_copy(update={"kind": "first_stage"})
+        more["risks"] = (*guarantee.risks, evidence)
+        if guarantee.passages or guarantee.unanswerable_topics:
+            more["first_stage_passages"] = left_out.counts(rule.fallback)
+    more["statement"] = say(
+        f"leak.cascade{suffix}",
         statement=guarantee.statement,
         low=rule.threshold,
         high=rule.threshold + rule.reach,
         failing=failing,
     )
-    if first is None or rule.fallback is None:
-        return guarantee.model_copy(update={"statement": statement})
-    point, left_out = first
-    more: dict[str, object] = {
-        "statement": statement,
-        "risks": (
-            *guarantee.risks,
-            point.main.model_copy(update={"kind": "first_stage"}),
-        ),
-    }
-    if guarantee.passages or guarantee.unanswerable_topics:
-        more["first_stage_passages"] = left_out.counts(rule.fallback)
     return guarantee.model_copy(update=more)
 
 
@@ -261,11 +263,7 @@ def _asked_histograms(
     """How many questions the costly scorer is asked about, as drift compares it."""
     found = {}
     for case in ("in_kb", populations_of(records)[0]):
-        asked = [
-            rule.asks(record.relevance, strict_value(record))
-            for record in records
-            if record.case == case and record.relevance is not None
-        ]
+        asked = _which_ask([record for record in records if record.case == case], rule)
         counts = (asked.count(False), asked.count(True))
         found[f"asked.{case}"] = Histogram(edges=(0.0, 0.5, 1.0), counts=counts)
     return found

@@ -158,14 +158,15 @@ def threshold_policy(
     """Make the policy with this raw threshold, without a guarantee."""
     case, part = next(iter(by_population(records).items()))
     in_kb, missing = raw_relevance(part)
+    binding = settings.binding
     return Policy(
-        created_by=settings.binding.created_by,
-        scorer=settings.binding.scorer,
-        aggregator=settings.binding.aggregator,
+        created_by=binding.created_by,
+        scorer=binding.scorer,
+        aggregator=binding.aggregator,
+        retrieval=binding.retrieval,
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, case, in_kb, missing.scores.tolist()),
     )
@@ -339,17 +340,13 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
 def _histograms(
     calibrator: Calibrator, case: str, in_kb: Sequence[float], missing: Sequence[float]
 ) -> dict[str, Histogram]:
-    edges = tuple(float(edge) for edge in np.linspace(0.0, 1.0, 21))
+    edges = np.linspace(0.0, 1.0, 21)
     names = {"relevance.in_kb": in_kb, f"relevance.{case}": missing}
-    return {
-        name: Histogram(
-            edges=edges,
-            counts=tuple(
-                int(c) for c in np.histogram([calibrator.apply(s) for s in scores], edges)[0]
-            ),
-        )
-        for name, scores in names.items()
-    }
+    found = {}
+    for name, scores in names.items():
+        counts = np.histogram([calibrator.apply(score) for score in scores], edges)[0]
+        found[name] = Histogram(edges=tuple(edges.tolist()), counts=tuple(counts.tolist()))
+    return found
 
 
 # Points of a long path that a certificate shows.
