@@ -225,17 +225,13 @@ class SelectiveCurve:
         """
         if not 0.0 <= leak <= 1.0:
             raise ValueError(f"leak must be between 0 and 1, not {leak}")
-        good = np.asarray(positives, dtype=np.float64)
-        bad = np.sort(np.asarray(negatives, dtype=np.float64))[::-1]
-        if np.isnan(good).any() or np.isnan(bad).any():
+        sides = [np.asarray(side, dtype=np.float64) for side in (positives, negatives)]
+        if any(np.isnan(side).any() for side in sides):
             raise ValueError("scores must not be NaN")
-        if not len(good) or not len(bad):
+        if not all(map(len, sides)):
             return None
-        may_pass = math.floor(leak * len(bad) + ROUNDING)
-        if may_pass >= len(bad):
-            return 0.0
-        # The best negative that must not pass: the threshold is the next score above it.
-        return float(np.mean(good <= bad[may_pass]))
+        each_once = (np.ones((1, len(side))) for side in sides)
+        return float(_false_abstentions(*sides, *each_once, leak)[0])
 
     @staticmethod
     def bootstrap_auroc(

@@ -320,34 +320,27 @@ def _expected_risk(
     w = learned.weights
     total = max(float(w.sum()), 1e-12)
     follow, answer = codes == 1, codes == 2
-    wrong_follow = follow @ (w * (1.0 - context))
-    wrong_answer = answer @ (w * (1.0 - memory))
     opens_follow = np.asarray([point.relevance is not None for point in points])
     opens_answer = np.asarray([point.confidence is not None for point in points])
     fails = (1.0 - opens_follow[:, None] * context) * (1.0 - opens_answer[:, None] * memory)
     missed = ((codes == 0) * (1.0 - fails)) @ w
+    # What a target counts of questions that are let through, and where its route is closed.
+    through, closed = {
+        "follow": (follow, ~opens_follow),
+        "answer": (answer, ~opens_answer),
+    }.get(target.kind, (follow | answer, np.zeros(len(points), dtype=np.bool_)))
+    wrong_follow = (follow & through) @ (w * (1.0 - context))
+    wrong_answer = (answer & through) @ (w * (1.0 - memory))
     if target.kind == "cost":
         table = target.losses
-        cost = (
-            table.wrong_follow * wrong_follow
-            + table.wrong_answer * wrong_answer
-            + table.false_abstention * missed
-        )
-        return np.ones(len(points)), cost / total
-    closed = np.zeros(len(points), dtype=np.bool_)
-    if target.kind == "selective":
-        wrong, counted = wrong_follow + wrong_answer, (codes != 0) @ w
-    elif target.kind == "follow":
-        wrong, counted, closed = wrong_follow, follow @ w, ~opens_follow
-    elif target.kind == "answer":
-        wrong, counted, closed = wrong_answer, answer @ w, ~opens_answer
-    else:
+        cost = table.wrong_follow * wrong_follow + table.wrong_answer * wrong_answer
+        return np.ones(len(points)), (cost + table.false_abstention * missed) / total
+    wrong, counted = wrong_follow + wrong_answer, through @ w
+    if target.kind == "false_abstention":
         wrong, counted = missed, (1.0 - fails) @ w
     risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
     if target.kind != "false_abstention":
-        seen = let_through_wrongly(learned.evidence, codes)
-        if target.kind != "selective":
-            seen &= follow if target.kind == "follow" else answer
+        seen = let_through_wrongly(learned.evidence, codes) & through
         risk = _corrected(risk, seen @ w, counted)
     return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
 

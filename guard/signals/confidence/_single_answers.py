@@ -80,6 +80,7 @@ class TokenProbability(ClosedBookEstimator):
     """
 
     kind = "token_probability"
+    cost = Cost(greedy_calls=1)
 
     def __init__(
         self,
@@ -91,11 +92,6 @@ class TokenProbability(ClosedBookEstimator):
         super().__init__(language_model, prompt)
         require_known(statistic, get_args(Statistic), "statistic")
         self._statistic: Statistic = statistic
-
-    @property
-    def cost(self) -> Cost:
-        """One greedy answer."""
-        return Cost(greedy_calls=1)
 
     def _settings(self) -> Mapping[str, str]:
         return {"statistic": self._statistic, "prompt_sha256": self._prompt.sha256}
@@ -269,6 +265,7 @@ class Verbalized(ClosedBookEstimator):
     """
 
     kind = "verbalized"
+    cost = Cost(greedy_calls=1, other_calls=1)
 
     def __init__(
         self,
@@ -279,11 +276,6 @@ class Verbalized(ClosedBookEstimator):
     ) -> None:
         super().__init__(language_model, prompt)
         self._asking = asking or Prompt.bundled("verbalized")
-
-    @property
-    def cost(self) -> Cost:
-        """One greedy answer and one number."""
-        return Cost(greedy_calls=1, other_calls=1)
 
     def _settings(self) -> Mapping[str, str]:
         return {"prompt_sha256": self._prompt.sha256, "asking_sha256": self._asking.sha256}

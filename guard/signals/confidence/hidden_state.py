@@ -132,6 +132,7 @@ class HiddenStateProbe(ClosedBookEstimator):
     """
 
     kind = "hidden_state_probe"
+    cost = Cost(greedy_calls=1, forward_passes=1)
 
     def __init__(
         self,
@@ -157,11 +158,6 @@ class HiddenStateProbe(ClosedBookEstimator):
                     f"the probe was fitted on another {what} ({fitted!r} against {found!r})",
                     hint=f"use the {what} it was fitted on, or fit it again with this one",
                 )
-
-    @property
-    def cost(self) -> Cost:
-        """The greedy answer and one forward pass."""
-        return Cost(greedy_calls=1, forward_passes=1)
 
     @property
     def fingerprint(self) -> Fingerprint:

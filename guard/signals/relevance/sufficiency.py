@@ -120,6 +120,10 @@ class SufficiencyScorer(TokenScorer):
         strictness: added to the log-odds from which on a sentence with the question's words
             tells something; see `strict`. Above 0, text that asks counts for nothing.
 
+    Attributes:
+        folder: where the adapter and the mix lie.
+        model: the fitted mix.
+
     Raises:
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there.
@@ -139,14 +143,14 @@ class SufficiencyScorer(TokenScorer):
         strictness: float = 0.0,
     ) -> None:
         self._strictness = strictness
-        self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
+        self.folder = BUNDLED_FOLDER if folder is None else Path(folder)
         if folder is None:
-            require_files(self._folder, BUNDLED_SHA256)
-        self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
+            require_files(self.folder, BUNDLED_SHA256)
+        self.model = model or MatchModel.load(self.folder / SUFFICIENCY_FILE)
         super().__init__(
             encoder
             or TokenEncoder(
-                device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self._folder
+                device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self.folder
             )
         )
         idf = word_piece_idf(self.encoder)
@@ -161,16 +165,6 @@ class SufficiencyScorer(TokenScorer):
         self._adapter_sha256 = self._adapter_hash()
 
     @property
-    def model(self) -> MatchModel:
-        """The fitted mix."""
-        return self._model
-
-    @property
-    def folder(self) -> Path:
-        """Where the adapter and the mix lie."""
-        return self._folder
-
-    @property
     def strict(self) -> SufficiencyScorer | None:
         """The same scorer in a strict reading: only what is surely told counts.
 
@@ -182,7 +176,7 @@ class SufficiencyScorer(TokenScorer):
         if type(self) is not SufficiencyScorer:
             return None
         return SufficiencyScorer(
-            self._folder, encoder=self.encoder, model=self._model, strictness=STRICT
+            self.folder, encoder=self.encoder, model=self.model, strictness=STRICT
         )
 
     @property
@@ -228,18 +222,18 @@ class SufficiencyScorer(TokenScorer):
 
     @cached_property
     def _tuned_on(self) -> frozenset[str]:
-        path = self._folder / TUNED_ON_FILE
+        path = self.folder / TUNED_ON_FILE
         if not path.is_file():
             return frozenset()
         hint = "tune it again with `knowgate tune relevance`"
         return frozenset(read_model(path, _TunedOn, hint=hint).questions)
 
     def _mix_hash(self) -> str:
-        return _sha256_of([self._model.model_dump_json()])
+        return _sha256_of([self.model.model_dump_json()])
 
     def _adapter_hash(self) -> str:
         return _sha256_of(
-            file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+            file_sha256(self.folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
         )
 
     def _judged(
@@ -302,7 +296,7 @@ class SufficiencyScorer(TokenScorer):
         self, parts: Sequence[StatedText], tokens: QuestionTokens, matches: list[PartMatches]
     ) -> _ReadSet:
         """Read one question's passages, text that asks counted in part."""
-        model = self._model
+        model = self.model
 
         def vector(one: PassageMatch) -> list[float]:
             return model.vector(match_values(tokens, one, model.length_penalty))
@@ -335,7 +329,7 @@ class SufficiencyScorer(TokenScorer):
                 return 1.0
             if self._strictness or part.replied == "":  # the question is the last that it says
                 return 0.0
-            return self._model.told.share(beyond(told_values(tokens, replied), others))
+            return self.model.told.share(beyond(told_values(tokens, replied), others))
 
         replies = [(part, replied) for part, (_, _, replied) in zip(parts, matches, strict=True)]
         return [share(part, replied, []) for part, replied in replies], [
