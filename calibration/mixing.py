@@ -83,7 +83,10 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         )
         held_out[own] = intercept + features[own] @ weights
     values = features[:, ::2]
-    areas = [_auroc(values[:, part], labels) for part in range(values.shape[1])]
+    areas = [
+        SelectiveCurve.auroc(one[labels == 1].tolist(), one[labels == 0].tolist()) or 0.0
+        for one in values.T
+    ]
     best = int(np.argmax(areas))
     compared = _paired({_MIX: held_out, _ALONE: values[:, best]}, labels, owners, seed)
     intercept, weights = logistic_regression(features, labels, penalty=1.0, rising=True)
@@ -99,11 +102,6 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         cases=len(cases),
         units=len(units),
     )
-
-
-def _auroc(values: Floats, labels: Floats) -> float:
-    found = SelectiveCurve.auroc(values[labels == 1].tolist(), values[labels == 0].tolist())
-    return 0.0 if found is None else found
 
 
 def _paired(

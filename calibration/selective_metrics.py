@@ -328,21 +328,20 @@ def weighted_auroc(
     if np.isnan(positives).any() or np.isnan(negatives).any():
         raise ValueError("scores must not be NaN")
     order = np.argsort(negatives, kind="stable")
-    ranked = negatives[order]
-    below = np.searchsorted(ranked, positives, side="left")
-    up_to = np.searchsorted(ranked, positives, side="right")
-    cumulative = np.concatenate(
-        [
-            np.zeros((len(negative_weights), 1)),
-            np.cumsum(negative_weights[:, order], axis=1, dtype=np.float64),
-        ],
-        axis=1,
+    below, up_to = (
+        np.searchsorted(negatives[order], positives, side=side) for side in ("left", "right")
     )
+    cumulative = _cumulated(negative_weights[:, order])
     beaten = (cumulative[:, below] + cumulative[:, up_to]) / 2
     total = positive_weights.sum(axis=1) * cumulative[:, -1]
     with np.errstate(invalid="ignore", divide="ignore"):
         result: NDArray[np.float64] = (beaten * positive_weights).sum(axis=1) / total
     return result
+
+
+def _cumulated(weights: NDArray[np.floating | np.integer]) -> Floats:
+    """Sums of the first 0, 1, … columns."""
+    return np.pad(np.cumsum(weights, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
 
 
 @dataclass(frozen=True)
@@ -480,8 +479,7 @@ def _false_abstentions(
     bar = np.append(bad[order], -np.inf)[first]
     ranked = np.argsort(good, kind="stable")
     below = np.searchsorted(good[ranked], bar, side="right")
-    summed = np.cumsum(good_weights[:, ranked], axis=1)
-    padded = np.concatenate([np.zeros((len(summed), 1)), summed], axis=1)
+    summed = _cumulated(good_weights[:, ranked])
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares: Floats = padded[np.arange(len(padded)), below] / summed[:, -1]
+        shares: Floats = summed[np.arange(len(summed)), below] / summed[:, -1]
     return np.where(passing[:, -1] > 0, shares, np.nan)

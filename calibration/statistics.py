@@ -407,8 +407,7 @@ def _drawn_means(
     """Mean over all pairs of the groups that each draw picked; shape (resamples,)."""
     means = []
     for start in range(0, resamples, _CHUNK):
-        shape = (min(_CHUNK, resamples - start), len(sums))
-        picked = rng.integers(0, len(sums), shape)
+        picked = rng.integers(0, len(sums), (min(_CHUNK, resamples - start), len(sums)))
         means.append(sums[picked].sum(axis=1) / sizes[picked].sum(axis=1))
     return np.concatenate(means)
 
