@@ -325,16 +325,6 @@ def _cleaned(raw: str | bytes, most: int, what: str, limit: str) -> tuple[str, i
     Raises:
         InputTooLargeError: there are more than `most`.
     """
-    if type(raw) is str and "\x00" not in raw and len(raw) <= most:
-        # Nearly always, and quicker.
-        if raw.isascii():
-            return raw, len(raw)
-        try:
-            size = len(raw.encode("utf-8"))
-        except UnicodeEncodeError:
-            size = most + 1
-        if size <= most:
-            return raw, size
     # Before anything is done with it, and on the base class, since subclasses may raise.
     size = bytes.__len__(raw) if isinstance(raw, bytes) else str.__len__(raw)
     if size <= most:

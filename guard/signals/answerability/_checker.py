@@ -114,17 +114,15 @@ def check_halves(
     # A place may meet two conditions that two places in it meet: "where was A born, and also B?"
     if not (asks_for_a_thing(question) or (closed_world and _asks("where", question))):
         return None
-    found = Answerability(Premise.UNDECIDED)
     cut_at = LONGEST_LIST if closed_world else _SELECTION
-    asked = False
-    for parts in half_splits(question):
-        asked = True
+    splits = list(half_splits(question))
+    found = Answerability(Premise.UNDECIDED) if splits else None
+    for parts in splits:
         halves = [read_phrase(part) for part in parts]
-        both = [
-            find_answers(read_phrase(part), statements, closed_world=closed_world, cut_at=cut_at)
-            for part in parts
-        ]
-        first, second = both
+        first, second = (
+            find_answers(half, statements, closed_world=closed_world, cut_at=cut_at)
+            for half in halves
+        )
         if first is None or second is None:
             continue
         passages = tuple(sorted({*first.passages, *second.passages}))
@@ -148,7 +146,7 @@ def check_halves(
             found = Answerability(
                 Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, passages=passages
             )
-    return found if asked else None
+    return found
 
 
 def _is_definite(part: str) -> bool:
@@ -228,29 +226,26 @@ def check_options(
         statements: of all passages.
         closed_world: see `find_answers`.
     """
+    splits = list(option_splits(question))
+    if not splits:
+        return None
     seen: list[tuple[Answers, Likeness, Likeness]] = []
-    offered = left_open = False
-    for stem, first, second in option_splits(question):
-        offered = True
+    left_open = False
+    for stem, *options in splits:
         # "Is it open, mornings or evenings?" may be answered in any words.
-        left_open = left_open or _asks("how", stem) or not asks_openly(stem)
-        left_open = left_open or not (closed_world or asks_for_a_thing(stem))
+        left_open |= _asks("how", stem) or not asks_openly(stem)
+        left_open |= not (closed_world or asks_for_a_thing(stem))
         answers = find_answers(read_phrase(stem), statements, closed_world=closed_world)
         if answers is None:
             continue
-        options = (first, second)
         # A sentence that has one of them may say so in words not understood.
         left_open = left_open or (not answers.one_source and _spoken_of(options, statements))
         left_open = left_open or not (closed_world or _tells(question, options, answers))
         one_source = closed_world and answers.one_source
-        is_first = _stands(first, answers, one_source=one_source)
-        seen.append((answers, is_first, _stands(second, answers, one_source=one_source)))
-    if not offered:
-        return None
-    if not seen:
-        return Answerability(Premise.UNDECIDED)
+        first, second = (_stands(one, answers, one_source=one_source) for one in options)
+        seen.append((answers, first, second))
     passages = tuple(sorted({index for answers, _, _ in seen for index in answers.passages}))
-    unlike = all(first is second is Likeness.DIFFERENT for _, first, second in seen)
+    unlike = seen and all(first is second is Likeness.DIFFERENT for _, first, second in seen)
     if unlike and not left_open and all(answers.complete for answers, _, _ in seen):
         return Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=passages)
     if any({first, second} == {Likeness.SAME, Likeness.DIFFERENT} for _, first, second in seen):
@@ -258,7 +253,7 @@ def check_options(
     return Answerability(Premise.UNDECIDED)
 
 
-def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> bool:
+def _spoken_of(options: Sequence[str], statements: Sequence[Statement]) -> bool:
     passages = words_by_passage(statements).values()
     return any(
         words_of(option) and words >= set(words_of(option))
@@ -267,7 +262,7 @@ def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> boo
     )
 
 
-def _tells(question: str, options: tuple[str, str], answers: Answers) -> bool:
+def _tells(question: str, options: Sequence[str], answers: Answers) -> bool:
     """Whether what is told in any words can rule two options out.
 
     Not a place, which may lie in another; not what goes by many words, as common things do
@@ -431,18 +426,15 @@ class PremiseChecker(AnswerabilityVeto):
     def _judged(self, question: str, statements: Sequence[Statement]) -> Answerability:
         if not statements:
             return Answerability(Premise.UNDECIDED)
-        answerable = None
         closed = self._closed_world
-        for found in (
+        found = (
             check_options(question, statements, closed_world=closed),
             check_time(question, statements, closed_world=closed, now=self._now),
             check_halves(question, statements, closed_world=closed),
-        ):
-            if found is not None and found.premise is Premise.UNANSWERABLE:
-                return found
-            if found is not None and found.premise is Premise.ANSWERABLE:
-                answerable = answerable or found
-        return answerable or Answerability(Premise.UNDECIDED)
+        )
+        by_premise = {one.premise: one for one in reversed(found) if one is not None}
+        decided = by_premise.get(Premise.UNANSWERABLE) or by_premise.get(Premise.ANSWERABLE)
+        return decided or Answerability(Premise.UNDECIDED)
 
 
 def _sought(question: str) -> frozenset[str]:

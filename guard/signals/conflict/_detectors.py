@@ -259,6 +259,21 @@ class CrossEncoderEntailment:
         return 0.5 * (1.0 + math.tanh(log_odds / 2.0))
 
 
+def checked_entailment(model: EntailmentModel | None, where: str) -> EntailmentModel | None:
+    """The entailment model, if there is one.
+
+    Raises:
+        InputError: it has no `entails`.
+    """
+    if model is None or isinstance(model, EntailmentModel):
+        return model
+    raise InputError(
+        f"a {type(model).__name__} has no entails(premise, hypothesis)",
+        where=where,
+        hint="give a CrossEncoderEntailment, or a class of your own with that method",
+    )
+
+
 def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, signal: str) -> float:
     """Probability in [0, 1] that an entailment model gives; 1.0 and 0.0 for a bare yes and no.
 
@@ -328,15 +343,9 @@ class SameMeaning:
                 where="embedder",
                 hint='give an object with embed(texts), "bi_encoder", or None',
             )
-        if not (nli is None or isinstance(nli, EntailmentModel)):
-            raise InputError(
-                f"a {type(nli).__name__} has no entails(premise, hypothesis)",
-                where="nli",
-                hint="give a CrossEncoderEntailment, or a class of your own with that method",
-            )
+        self._nli = checked_entailment(nli, "nli")
         self._embedder = embedder
         self._by_name = embedder == "bi_encoder"
-        self._nli = nli
         if isinstance(threshold, bool) or not -1.0 <= threshold <= 1.0:
             raise InputError("must be a number from -1 to 1", where="threshold")
         self._threshold = threshold

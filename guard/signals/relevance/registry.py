@@ -62,11 +62,8 @@ _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "sufficiency_cross": CrossSufficiencyScorer,
 }
 # Scorers that an exported folder may hold.
-_EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
-    "bi_encoder": BiEncoderScorer,
-    "cross_encoder": CrossEncoderScorer,
-    "late_interaction": _late_interaction,
-}
+_EXPORTED = {name: _ENCODER_SCORERS[name] for name in ("bi_encoder", "late_interaction")}
+_EXPORTED["cross_encoder"] = CrossEncoderScorer
 # Those whose names end in a colon are made from what follows it.
 _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
     "a scorer",

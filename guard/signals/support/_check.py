@@ -14,11 +14,11 @@ from ..._byte_cache import ByteCache, content_key
 from ...abstention.reading import says_nothing
 from ...contracts import EntailmentModel
 from ...deadlines import check_deadline
-from ...errors import InputError, SignalValueError
+from ...errors import SignalValueError
 from ...fingerprint import Fingerprint
 from ...language import compiled, listed
 from ...text import passage_text
-from ..conflict._detectors import probability_of
+from ..conflict._detectors import checked_entailment, probability_of
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
 from .reading import EMPTY, MOST_CHARACTERS, Item, Sentence, folded, read_sentences
@@ -125,12 +125,7 @@ class SupportCheck:
     VERSION: ClassVar = 2
 
     def __init__(self, entailment: EntailmentModel | None = None) -> None:
-        if not (entailment is None or isinstance(entailment, EntailmentModel)):
-            raise InputError(
-                f"a {type(entailment).__name__} has no entails(premise, hypothesis)",
-                where="entailment",
-            )
-        self._entailment = entailment
+        self._entailment = checked_entailment(entailment, "entailment")
 
     @property
     def fingerprint(self) -> Fingerprint:
