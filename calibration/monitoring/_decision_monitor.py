@@ -299,9 +299,8 @@ class DecisionMonitor(Collector):
                 hint="give window, risk, delta and alarms as then",
             )
         block, last = found.block.bound_to(self._policy), found.last
-        if last is not None:
-            last.bound_to(self._policy)
-        if block.decisions >= self._window or (last and last.decisions != self._window):
+        full = None if last is None else last.bound_to(self._policy).decisions
+        if block.decisions >= self._window or full not in (None, self._window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
             self._risks, self._detector = found.risks, found.detector

@@ -342,15 +342,12 @@ class RiskMonitor(CheckedSettings):
             InputError: the rate is not within [`least_rate`, 1], or is 1 without a label;
                 more than 64 different rates.
         """
-        if not is_number(rate) or not self.least_rate <= rate <= 1:
+        certain = wrong is None and rate == 1
+        if certain or not is_number(rate) or not self.least_rate <= rate <= 1:
             raise InputError(
-                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
+                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]"
+                + (", below 1 without a label" if certain else ""),
                 hint="declare least_rate=… when the monitor is made",
-            )
-        if wrong is None and rate == 1:
-            raise InputError(
-                "a reply that was certain to be picked has no label",
-                hint="leave it out, or tell the rate at which such replies are picked",
             )
         weight = 1 / float(rate) if wrong else 0.0
         if weight not in self.counts and len(self.counts) > _MOST_RATES:
@@ -430,9 +427,8 @@ def risk_monitors(
     bounds = promised_bounds(policy) if risk is None else {ALL: risk}
     if delta is None:
         delta = 0.1 if policy.guarantee is None else policy.guarantee.delta
-    RiskMonitor(
-        0.5, delta, least_rate=least_rate
-    )  # also where nothing is watched: to find a bad number now
+    # Also where nothing is watched: to find a bad number now.
+    RiskMonitor(0.5, delta, least_rate=least_rate)
     found = {}
     for name in _NAMES:
         bound = bounds.get(name, bounds.get(ALL))
