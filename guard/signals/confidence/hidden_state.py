@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from ..._model_steps import HiddenState, Steps
 from ...contracts import Confidence, Cost, Generation, HiddenStateLanguageModel, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
 from ...files import write_text
-from ...fingerprint import Fingerprint
+from ...fingerprint import Artefact, Fingerprint
 from ...prompts import Prompt
 from ...read_models import read_model
 from ._driver import ClosedBookEstimator
@@ -29,7 +29,7 @@ _Vector = tuple[FiniteFloat, ...]
 _FOR_THE_RECORD = {"schema_version", "created_by", "penalty", "questions", "auroc"}
 
 
-class FittedProbe(BaseModel):
+class FittedProbe(Artefact):
     """A logistic regression on one hidden state: p = σ(w · (x − mean) / scale + bias).
 
     Attributes:
@@ -47,8 +47,6 @@ class FittedProbe(BaseModel):
         questions: how many it was fitted on.
         auroc: cross-validated, None where it could not be measured.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Annotated[int, Field(le=PROBE_SCHEMA_VERSION)] = PROBE_SCHEMA_VERSION
     created_by: str = ""

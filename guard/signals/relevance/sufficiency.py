@@ -182,12 +182,10 @@ class SufficiencyScorer(TokenScorer):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        kind = strict_kind("sufficiency") if self._strictness else "sufficiency"
-        more = (
-            {"strictness": self._strictness, "strict_reading": STRICT_VERSION}
-            if self._strictness
-            else {}
-        )
+        kind, more = "sufficiency", dict[str, float]()
+        if self._strictness:
+            kind = strict_kind(kind)
+            more = {"strictness": self._strictness, "strict_reading": STRICT_VERSION}
         return self.encoder.fingerprint(
             kind,
             adapter_sha256=self._adapter_sha256,
