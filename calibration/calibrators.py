@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..guard.errors import optional_import
 from ..guard.policy import IdentityCalibrator
 from ..guard.routing import Calibrator, PlattCalibrator, StepCalibrator, TemperatureCalibrator
-from .statistics import Floats, Numbers, Outcomes, scored_cases, stated_cases, units_of
+from .statistics import Floats, Numbers, Outcomes, middles, scored_cases, stated_cases, units_of
 
 Indices = NDArray[np.int64]
 
@@ -191,7 +191,7 @@ def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
 
     fitted = np.asarray(isotonic_regression(trues / counts, sample_weight=counts), dtype=np.float64)
     values, first = np.unique(fitted, return_index=True)
-    edges = tuple(_middle(distinct[i - 1], distinct[i]) for i in first[1:].tolist())
+    edges = tuple(middles(distinct[first[1:] - 1], distinct[first[1:]]).tolist())
     cases = np.add.reduceat(counts, first)
     return _merged(edges, _without_certainty(values, cases))
 
@@ -201,12 +201,6 @@ def _by_level(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Indices, Ind
     numbers, came_true = scored_cases(scores, outcomes)
     distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     return distinct, np.bincount(level, weights=came_true).astype(np.int64), counts
-
-
-def _middle(below: float, above: float) -> float:
-    # Halved first: the sum of two huge scores would be infinite.
-    middle = float(below) / 2 + float(above) / 2
-    return middle if below < middle <= above else float(above)
 
 
 def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:

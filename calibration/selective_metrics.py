@@ -225,13 +225,13 @@ class SelectiveCurve:
         """
         if not 0.0 <= leak <= 1.0:
             raise ValueError(f"leak must be between 0 and 1, not {leak}")
-        sides = [np.asarray(side, dtype=np.float64) for side in (positives, negatives)]
-        if any(np.isnan(side).any() for side in sides):
+        good, bad = (np.asarray(side, dtype=np.float64) for side in (positives, negatives))
+        if np.isnan(good).any() or np.isnan(bad).any():
             raise ValueError("scores must not be NaN")
-        if not all(map(len, sides)):
+        if not len(good) or not len(bad):
             return None
-        each_once = (np.ones((1, len(side))) for side in sides)
-        return float(_false_abstentions(*sides, *each_once, leak)[0])
+        once = np.ones((1, len(good))), np.ones((1, len(bad)))
+        return float(_false_abstentions(good, bad, *once, leak)[0])
 
     @staticmethod
     def bootstrap_auroc(

@@ -438,6 +438,20 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     return list(map(float, adjusted))
 
 
+def middles(below: Floats, above: Floats) -> Floats:
+    """The middle of each gap, or its upper end where floats have nothing in between.
+
+    So the last bit of a score never decides.
+
+    Example:
+        >>> middles(np.array([0.0, 1.0]), np.array([1.0, 3.0])).tolist()
+        [0.5, 2.0]
+    """
+    # Halved first: the sum of two huge scores would be infinite.
+    middle = below / 2 + above / 2
+    return np.where((below < middle) & (middle <= above), middle, above)
+
+
 def scored_cases(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
     """Finite scores and their outcomes as 0.0 and 1.0.
 

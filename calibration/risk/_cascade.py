@@ -120,17 +120,15 @@ def _width(
     """What a band of this width would do, where as many can be answered as cannot."""
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(learning, reach, worst)
+    answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
     asked, abstained = [], []
     for share in _LEAKS:
         threshold = threshold_for_share(strictest, share * leak)
-        if threshold is None:
-            asked.append(0.0)
-            abstained.append(1.0)
-            continue
-        asked.append(_asked(learning, threshold, reach))
-        answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
-        failing = sum(value < threshold for value in answerable)
-        abstained.append(failing / len(answerable) if answerable else 1.0)
+        failing = 1.0
+        if threshold is not None and answerable:
+            failing = sum(value < threshold for value in answerable) / len(answerable)
+        asked.append(0.0 if threshold is None else _asked(learning, threshold, reach))
+        abstained.append(failing)
     share_asked, false_abstention = float(np.mean(asked)), float(np.mean(abstained))
     cost = 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
     return reach, share_asked, false_abstention, cost

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
+from ..statistics import middles
 from .certificate import Certificate
 from .fit import Fit, FitSettings
 from .leak import (
@@ -70,10 +71,7 @@ def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> f
     if not len(in_kb) or not missing:
         return None
     levels = np.unique([*in_kb, *(r.relevance for r in missing)])
-    # Halved first, because the sum of two huge scores would be infinite.
-    middle = levels[:-1] / 2 + levels[1:] / 2
-    middle = np.where((levels[:-1] < middle) & (middle <= levels[1:]), middle, levels[1:])
-    thresholds = np.concatenate([levels[:1], middle, [math.inf]])
+    thresholds = np.concatenate([levels[:1], middles(levels[:-1], levels[1:]), [math.inf]])
     abstained = np.searchsorted(in_kb, thresholds)
     if isinstance(risk, Costs):
         of_leak, of_abstention = risk.weights

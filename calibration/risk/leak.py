@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,7 @@ from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
 from ..records import MISSING_CASES, lines_sha256
-from ..statistics import numbered, questions_needed
+from ..statistics import middles, numbered, questions_needed
 from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
@@ -462,17 +463,13 @@ def _leak_p_values(
     def p_values_at(places: NDArray[np.intp]) -> Floats:
         return of_shares(left_out.shares(thresholds[places]))
 
-    passed, fails = -1, len(thresholds)
-    while fails - passed > 1:
-        middle = (passed + fails) // 2
-        if p_values_at(np.asarray([middle]))[0] <= delta:
-            passed = middle
-        else:
-            fails = middle
+    fails = bisect_left(
+        range(len(thresholds)), True, key=lambda place: p_values_at(np.asarray([place]))[0] > delta
+    )
     last = min(fails, len(thresholds) - 1)
     # The path of many questions is shown in steps; the points on both sides of the end are.
     steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
-    shown = np.union1d(steps, [max(0, passed), last])[: len(thresholds)]
+    shown = np.union1d(steps, [max(0, fails - 1), last])[: len(thresholds)]
     return shown, p_values_at(shown)
 
 
@@ -520,8 +517,5 @@ def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floa
     above = levels[np.searchsorted(levels, below, side="right")]
     with np.errstate(over="ignore"):
         above = np.where(np.isinf(above), np.nextafter(below, math.inf), above)
-    # The middle of the gap, so that the last bit of a score never decides; halved first,
-    # because the sum of two huge scores would be infinite.
-    middle = below / 2 + above / 2
-    found = np.where((below < middle) & (middle <= above), middle, above)
+    found = middles(below, above)
     return np.asarray(found[np.isfinite(found)])
