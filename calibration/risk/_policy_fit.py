@@ -45,7 +45,7 @@ from .certificate import (
 )
 from .costs import fit_by_costs
 from .fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
-from .leak import fit_leak
+from .leak import fit_leak, populations_of
 from .learned_path import Forecast, forecast_path, from_surest
 from .risks import (
     LEARN_PATH,
@@ -121,6 +121,8 @@ def fit_policy(
     if bound.candidates > 1 and not isinstance(risk, Leak):
         raise ValueError("one of several scorers is chosen for a Leak")
     found = as_calibration_records(records, raw=isinstance(risk, Leak | Uncertified))
+    if bound.cascade is not None and len(populations_of(found)) > 1:
+        raise ValueError("a cascade is fitted to one kind of missing answers")
     if isinstance(risk, Leak | Coverage | Uncertified):
         if path is not None:
             raise ValueError("path does not go with Coverage or Leak, which declare their own")
