@@ -17,6 +17,7 @@ from ..._model_steps import (
     score_yes,
     verdicts_of,
 )
+from ...artefacts import binomial_tail
 from ...contracts import (
     Confidence,
     Cost,
@@ -149,17 +150,10 @@ def settled_by_greedy(greedy: Generation, n: int, threshold: float, least: float
     probability = math.exp(min(0.0, total))
     if probability < least:
         return None
-    otherwise = _fewer(matches_needed(n, threshold), n, probability)
+    if probability == 1.0:
+        return probability
+    otherwise = binomial_tail(matches_needed(n, threshold) - 1, n, probability)
     return probability if otherwise <= _MOST_OTHERWISE else None
-
-
-def _fewer(needed: int, n: int, p: float) -> float:
-    """P(X < needed) for n draws of probability p."""
-    if p == 1.0:
-        return 0.0
-    log_p, log_q = math.log(p), math.log1p(-p)
-    logs = (math.log(math.comb(n, i)) + i * log_p + (n - i) * log_q for i in range(needed))
-    return math.fsum(map(math.exp, logs))
 
 
 _RULE = compiled("spoken", "numbers")
