@@ -26,7 +26,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import CheckedSettings
 from .. import Interval
-from ..distributions import beta_quantile, root
+from ..distributions import binomial_upper_bound, root
 
 Array = NDArray[np.float64]
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -202,8 +202,8 @@ class RateChangeDetector(CheckedSettings):
                 f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
             )
         tail = (1 - _CONFIDENCE) / 2
-        low = 0.0 if events == 0 else beta_quantile(tail, events, trials - events + 1)
-        high = 1.0 if events == trials else beta_quantile(1 - tail, events + 1, trials - events)
+        low = 1.0 - binomial_upper_bound(trials - events, trials, tail)
+        high = binomial_upper_bound(events, trials, tail)
         return cls(low, high, run_length=run_length)
 
     def reset(self) -> None:
