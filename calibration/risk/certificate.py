@@ -329,18 +329,7 @@ def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Flo
     Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets;
     Angelopoulos et al. 2021, Learn then Test.
     """
-    from scipy.special import rel_entr
-
-    if n == 0:
-        return np.ones_like(total_losses)
-    # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
-    whole = np.minimum(n, np.ceil(total_losses - 1e-9))
-    bentkus = math.e * binomial_p_values(whole, np.full(whole.shape, n), risk)
-    mean = np.minimum(total_losses / n, risk)
-    # Of coins with this mean against one with `risk`; 0 log 0 is 0.
-    entropy = np.maximum(0.0, rel_entr(mean, risk) + rel_entr(1.0 - mean, 1.0 - risk))
-    hoeffding = np.exp(-n * entropy)
-    return np.asarray(np.minimum(1.0, np.minimum(bentkus, hoeffding)))
+    return np.asarray([hoeffding_bentkus(total, n, risk) for total in total_losses.tolist()])
 
 
 def binomial_p_values(errors: Floats, n: NDArray[np.int64], risk: float) -> Floats:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.contracts import ConflictBetween
 from .. import CalibrationRecord
+from ..statistics import errors_allowed_up_to
 from .certificate import Evidence, let_through_wrongly
 from .risks import ConflictRule, PathPoint, RiskTarget, as_targets
 
@@ -382,19 +382,7 @@ def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -
     delta, questions = learned.delta, learned.questions
     level = delta if exact else delta / math.e
     n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
-    allowed = _errors_allowed(questions, target.bound, level)[n]
+    allowed = errors_allowed_up_to(questions, target.bound, level)[n]
     # With few learning questions a forecast of no risk at all is worth little.
     forecast = np.minimum(1.0, np.maximum(risk, 0.5 / max(questions, 1)))
     return np.where(allowed < 0, 0.0, bdtr(np.maximum(allowed, 0), np.maximum(n, 1), forecast))
-
-
-@lru_cache(maxsize=256)
-def _errors_allowed(most: int, risk: float, delta: float) -> NDArray[np.int64]:
-    """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
-    from scipy.stats import binom
-
-    n = np.arange(most + 1)
-    first = np.asarray(binom.ppf(delta, n, risk)).astype(np.int64)
-    allowed = np.where(binom.cdf(first, n, risk) <= delta, first, first - 1)
-    allowed[0] = -1
-    return np.asarray(allowed, dtype=np.int64)
