@@ -45,9 +45,9 @@ class TrainingQuestion:
 
 
 def grouped(
-    questions: Sequence[TrainingQuestion], field: Literal["topic", "source"]
+    questions: Sequence[TrainingQuestion], field: Literal["topic", "source", "passage"]
 ) -> dict[str, list[TrainingQuestion]]:
-    """The questions of each topic or source."""
+    """The questions of each topic, source or passage."""
     found: dict[str, list[TrainingQuestion]] = defaultdict(list)
     for question in questions:
         found[getattr(question, field)].append(question)
@@ -222,9 +222,6 @@ def _fit(
     return [round(bias, 5), *(round(float(v), 5) for v in weights)]
 
 
-_ROUND = 16
-
-
 def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[MixExample]:
     """The features of each case.
 
@@ -232,22 +229,18 @@ def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[Mi
         scorer: computes the features of its model.
         cases: sets with labels.
     """
-    found: list[MixExample] = []
-    for start in range(0, len(cases), _ROUND):
-        part = cases[start : start + _ROUND]
-        rows = scorer.match_features(
-            [case.question for case in part], [case.passages for case in part]
+    rows = scorer.match_features(
+        [case.question for case in cases], [case.passages for case in cases]
+    )
+    return [
+        MixExample(
+            tuple(map(tuple, vectors)),
+            tuple(joined),
+            case.sufficient,
+            whole=not case.compound,
         )
-        found += [
-            MixExample(
-                tuple(map(tuple, vectors)),
-                tuple(joined),
-                case.sufficient,
-                whole=not case.compound,
-            )
-            for case, (vectors, joined) in zip(part, rows, strict=True)
-        ]
-    return found
+        for case, (vectors, joined) in zip(cases, rows, strict=True)
+    ]
 
 
 # Fewer passages than this make no batch: the topic then borrows from its whole source.
