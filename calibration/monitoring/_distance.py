@@ -65,6 +65,10 @@ def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Coun
 def stability_index(expected: Counts, observed: Counts, occupied: NDArray[np.bool_]) -> Counts:
     """PSI of counts of shape (..., bins), half a question added to every occupied bin."""
     p, q = smoothed_shares(expected, occupied), smoothed_shares(observed, occupied)
+    return _index_of_shares(p, q, occupied)
+
+
+def _index_of_shares(p: Counts, q: Counts, occupied: NDArray[np.bool_]) -> Counts:
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(occupied, (q - p) * np.log(q / p), 0.0)
     return np.asarray(parts.sum(axis=-1))
@@ -248,10 +252,7 @@ def _fitted(
         low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
     share = np.asarray((low + high) / 2)
     weight = share[..., None]
-    q = smoothed_shares(live, occupied)
-    p = np.where(occupied, weight * p_a + (1 - weight) * p_b, 1.0)
-    psi = np.sum(np.where(occupied, (q - p) * np.log(np.where(occupied, q, 1.0) / p), 0.0), axis=-1)
-    raw = weight * a / a.sum(axis=-1, keepdims=True) + (1 - weight) * b / b.sum(
-        axis=-1, keepdims=True
-    )
-    return share, np.asarray(psi), largest_gap(raw, live)
+    mixed = weight * p_a + (1 - weight) * p_b
+    psi = _index_of_shares(mixed, smoothed_shares(live, occupied), occupied)
+    of_a, of_b = (side / side.sum(axis=-1, keepdims=True) for side in (a, b))
+    return share, psi, largest_gap(weight * of_a + (1 - weight) * of_b, live)

@@ -24,7 +24,15 @@ from .. import CalibrationRecord
 from ._statement import say
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
-from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings, strict_value
+from .fit import (
+    BandWidth,
+    Cascade,
+    CascadeBand,
+    Fit,
+    FitSettings,
+    strict_value,
+    with_relevance,
+)
 from .leak import (
     LeftOut,
     certify_leak,
@@ -81,7 +89,7 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
         band = replace(band, asked=_asked(testing, threshold, reach))
     fit = _at(testing, band, risk, settings, main, first)
     # Whoever judges questions by thresholds from others moves the whole band.
-    return replace(fit, records=tuple(strictest))
+    return replace(fit, records=strictest)
 
 
 # -- the width, by cost ---------------------------------------------------------------
@@ -159,7 +167,7 @@ def _which_ask(records: Sequence[CalibrationRecord], rule: CascadeRule) -> list[
 
 def _with_strictest(
     records: Sequence[CalibrationRecord], reach: float, worst: float
-) -> list[CalibrationRecord]:
+) -> tuple[CalibrationRecord, ...]:
     """The records, with the highest lower edge of the band at which each passes as relevance.
 
     Args:
@@ -167,20 +175,12 @@ def _with_strictest(
         reach: width of the band.
         worst: the verdict of a question without one.
     """
-    return [
-        record
-        if record.relevance is None
-        else replace(
-            record,
-            relevance=CascadeRule.strictest(
-                record.relevance,
-                worst if record.verdict is None else record.verdict,
-                reach,
-                strict_value(record),
-            ),
-        )
-        for record in records
-    ]
+
+    def edge(record: CalibrationRecord, cheap: float) -> float:
+        verdict = worst if record.verdict is None else record.verdict
+        return CascadeRule.strictest(cheap, verdict, reach, strict_value(record))
+
+    return with_relevance(records, edge)
 
 
 def _certified(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
@@ -192,15 +192,22 @@ class CascadeBand:
     def applied(self, records: Sequence[CalibrationRecord]) -> tuple[CalibrationRecord, ...]:
         """The records with the relevance that the cascade gives them."""
         rule = self.rule
-        return tuple(
-            record
-            if record.relevance is None or rule is None
-            else replace(
-                record,
-                relevance=rule.value(record.relevance, record.verdict, strict_value(record)),
-            )
-            for record in records
+        if rule is None:
+            return tuple(records)
+        return with_relevance(
+            records,
+            lambda one, cheap: rule.value(cheap, one.verdict, strict_value(one)),
         )
+
+
+def with_relevance(
+    records: Sequence[CalibrationRecord], given: Callable[[CalibrationRecord, float], float]
+) -> tuple[CalibrationRecord, ...]:
+    """The records with another relevance, made of each that was measured."""
+    return tuple(
+        one if one.relevance is None else replace(one, relevance=given(one, one.relevance))
+        for one in records
+    )
 
 
 def strict_value(record: CalibrationRecord) -> float:
