@@ -173,12 +173,8 @@ class SupportCheck:
         found = replace(nothing, support=support, missing=missing)
         if best is None or share <= 0.0:
             return found
-        return replace(
-            found,
-            passage=passage,
-            passage_start=best.sentence.start,
-            passage_end=best.sentence.end,
-        )
+        start, end = best.sentence.start, best.sentence.end
+        return replace(found, passage=passage, passage_start=start, passage_end=end)
 
 
 @dataclass(frozen=True)
@@ -460,10 +456,9 @@ def _has_name(item: Item, sources: _Sources) -> bool:
 def _has_number(item: Item, sentence: Sentence, near: Sequence[_Window], sources: _Sources) -> bool:
     if item.text in sources.asked and item.text not in sources.everything:
         return True  # it repeats the question
-    for window in near:
-        units = window.units.get(item.text)
-        if units is not None and (not item.unit or item.unit in units or units == {""}):
-            return True
+    told = (window.units[item.text] for window in near if item.text in window.units)
+    if any(not item.unit or item.unit in units or units == {""} for units in told):
+        return True
     return _is_computed(_value(item.text), set(sentence.reading.content), near)
 
 
