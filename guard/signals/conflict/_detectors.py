@@ -19,7 +19,9 @@ from ...contracts import (
     LanguageModel,
     TextEmbedder,
     View,
+    checked_entailment,
     checked_language_model,
+    probability_of,
 )
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
@@ -257,34 +259,6 @@ class CrossEncoderEntailment:
         pair = (hypothesis, premise) if self._swapped else (premise, hypothesis)
         [log_odds] = self._scorer.score_pairs([pair]).tolist()
         return 0.5 * (1.0 + math.tanh(log_odds / 2.0))
-
-
-def checked_entailment(model: EntailmentModel | None, where: str) -> EntailmentModel | None:
-    """The entailment model, if there is one.
-
-    Raises:
-        InputError: it has no `entails`.
-    """
-    if model is None or isinstance(model, EntailmentModel):
-        return model
-    raise InputError(
-        f"a {type(model).__name__} has no entails(premise, hypothesis)",
-        where=where,
-        hint="give a CrossEncoderEntailment, or a class of your own with that method",
-    )
-
-
-def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, signal: str) -> float:
-    """Probability in [0, 1] that an entailment model gives; 1.0 and 0.0 for a bare yes and no.
-
-    Raises:
-        SignalValueError: it is neither; names the signal that asked.
-    """
-    found: Any = model.entails(premise, hypothesis)
-    found = found.item() if getattr(found, "ndim", None) == 0 else found
-    if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
-        raise SignalValueError(signal, "the entailment is neither a bool nor a probability")
-    return float(found)
 
 
 # Chosen by `benchmarks/same_meaning.py`: the lowest at which the embedded bi-encoder takes at

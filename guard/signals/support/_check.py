@@ -12,13 +12,12 @@ from typing import ClassVar
 
 from ..._byte_cache import ByteCache, content_key
 from ...abstention.reading import says_nothing
-from ...contracts import EntailmentModel
+from ...contracts import EntailmentModel, checked_entailment, probability_of
 from ...deadlines import check_deadline
 from ...errors import SignalValueError
 from ...fingerprint import Fingerprint
 from ...language import compiled, listed
 from ...text import passage_text
-from ..conflict._detectors import checked_entailment, probability_of
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
 from .reading import EMPTY, MOST_CHARACTERS, Item, Sentence, folded, read_sentences
