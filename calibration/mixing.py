@@ -88,7 +88,13 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         for one in values.T
     ]
     best = int(np.argmax(areas))
-    compared = _paired({_MIX: held_out, _ALONE: values[:, best]}, labels, owners, seed)
+    scores, good = {_MIX: held_out, _ALONE: values[:, best]}, labels == 1
+    compared = PairedScores(
+        {name: one[good].tolist() for name, one in scores.items()},
+        {name: one[~good].tolist() for name, one in scores.items()},
+        (owners[good].tolist(), owners[~good].tolist()),
+        seed=seed,
+    )
     intercept, weights = logistic_regression(features, labels, penalty=1.0, rising=True)
     rounded = [float(f"{number:.{_DIGITS}g}") for number in (intercept, *weights)]
     return MixFit(
@@ -101,16 +107,4 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         difference=compared.auroc_difference(_MIX, _ALONE),
         cases=len(cases),
         units=len(units),
-    )
-
-
-def _paired(
-    scores: dict[str, Floats], labels: Floats, owners: NDArray[np.int_], seed: int
-) -> PairedScores:
-    good, bad = labels == 1, labels == 0
-    return PairedScores(
-        {name: one[good].tolist() for name, one in scores.items()},
-        {name: one[bad].tolist() for name, one in scores.items()},
-        (owners[good].tolist(), owners[bad].tolist()),
-        seed=seed,
     )

@@ -133,7 +133,7 @@ class DecisionMonitor(Collector):
         self._drift_alpha = alarms.drift_alpha
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
-        self._detector = _detector(policy, baseline, run_length)
+        self._detector = deepcopy(self._given)
         self._risks = risk_monitors(policy, risk, delta, run_length, least_rate)
         self._lock = threading.Lock()
         self._decisions = 0

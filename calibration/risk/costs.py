@@ -134,13 +134,12 @@ class LeakFold:
         units = sorted({record.unit for record in fit.records})
         dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
         fold_of = dict(zip(units, dealt.tolist(), strict=True))
-        placed = [(fold_of[record.unit], record) for record in fit.records]
         found = []
         for number in range(int(dealt.max(initial=0)) + 1):
-            inside = tuple(record for fold, record in placed if fold == number)
+            inside = tuple(one for one in fit.records if fold_of[one.unit] == number)
             threshold = own.threshold
             if isinstance(fit.risk, Uncertified):
-                others = [record for fold, record in placed if fold != number]
+                others = [one for one in fit.records if fold_of[one.unit] != number]
                 threshold = best_threshold(others, fit.risk)
             found.append(cls(inside, threshold))
         return tuple(found)
@@ -173,21 +172,22 @@ class LeakFold:
         """
         found = []
         for number, folds in enumerate(zip(*candidates, strict=True)):
-            others = [
-                [r for at, fold in enumerate(dealt) if at != number for r in fold.records]
-                for dealt in candidates
+            passing = [
+                sum(
+                    _passing(fold, own.threshold)
+                    for fold in (*dealt[:number], *dealt[number + 1 :])
+                )
+                for dealt, own in zip(candidates, folds, strict=True)
             ]
-            passing = [_passing(o, f.threshold) for o, f in zip(others, folds, strict=True)]
             found.append(folds[passing.index(max(passing))])
         return tuple(found)
 
 
-def _passing(records: Sequence[CalibrationRecord], threshold: float | None) -> int:
-    """How many answerable questions pass."""
-    if threshold is None:
-        return 0
-    answerable = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
-    return sum(relevance >= threshold for relevance in answerable)
+def _passing(fold: LeakFold, threshold: float | None) -> int:
+    """How many answerable questions of a fold pass from a threshold on; None: none does."""
+    least = math.inf if threshold is None else threshold
+    scores = (one.relevance for one in fold.records if one.is_answerable)
+    return sum(score is not None and score >= least for score in scores)
 
 
 def _share_passing(fit: Fit, case: str) -> float:

@@ -365,8 +365,7 @@ class PTrue(ClosedBookEstimator):
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         asked = self._asking.fill(question=question, answer=answer)
         if self._method == "options":
-            yes, no = ("yes", "no")
-            share = yield from score_yes(asked, [yes], [no])
+            share = yield from score_yes(asked, ["yes"], ["no"])
             return Confidence(share, answer, calls=1)
         calls = 1
         if self._method == "reply":
