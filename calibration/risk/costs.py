@@ -173,10 +173,7 @@ class LeakFold:
         found = []
         for number, folds in enumerate(zip(*candidates, strict=True)):
             passing = [
-                sum(
-                    _passing(fold, own.threshold)
-                    for fold in (*dealt[:number], *dealt[number + 1 :])
-                )
+                sum(_passing(fold, own.threshold) for fold in dealt if fold is not own)
                 for dealt, own in zip(candidates, folds, strict=True)
             ]
             found.append(folds[passing.index(max(passing))])
