@@ -171,7 +171,7 @@ class LeakFold:
             folds pass, of equals the first.
         """
         found = []
-        for number, folds in enumerate(zip(*candidates, strict=True)):
+        for folds in zip(*candidates, strict=True):
             passing = [
                 sum(_passing(fold, own.threshold) for fold in dealt if fold is not own)
                 for dealt, own in zip(candidates, folds, strict=True)
