@@ -503,9 +503,8 @@ def _compared(
         for kind, values in log_losses.items()
     }
     kind = next(k for k in suiting if losses[k] <= losses[best] + errors[k])
-    if kind == best:
-        reason = "its log loss on held-out folds is smallest"
-    else:
+    reason = "its log loss on held-out folds is smallest"
+    if kind != best:
         reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
     calibrator, kind = _fitted(kind, numbers, came_true)
     n, folds = int(unit.max()) + 1, int(fold.max()) + 1

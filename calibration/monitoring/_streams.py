@@ -436,9 +436,10 @@ def risk_monitors(
             bound = max(bounds.values())
         if bound is None:
             continue
-        found[name] = RiskMonitor(bound, delta, least_rate=least_rate)
+        level, rise = delta, None
         if name in bounds:
             # A CUSUM of its own: evidence from the beginning would outweigh a late change for long.
             rise = RateChangeDetector(0.0, bound, run_length=run_length * len(bounds))
-            found[name] = RiskMonitor(bound, delta / len(bounds), rise, least_rate=least_rate)
+            level = delta / len(bounds)
+        found[name] = RiskMonitor(bound, level, rise, least_rate=least_rate)
     return found

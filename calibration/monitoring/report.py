@@ -166,16 +166,16 @@ def _risk_words(route: str, state: RiskMonitor) -> str:
     estimate = state.estimate
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return f"{name}: no feedback yet."
-    words = (
-        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
-        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); "
-    )
-    bound = _percent(state.risk)
+    bound = f"the bound of {_percent(state.risk)}"
+    verdict = f"neither above nor below {bound} for certain."
     if state.alarm:
-        return words + f"ALARM: the bound of {bound} is exceeded."
-    if estimate.high <= state.risk:
-        return words + f"the bound of {bound} is kept."
-    return words + f"neither above nor below the bound of {bound} for certain."
+        verdict = f"ALARM: {bound} is exceeded."
+    elif estimate.high <= state.risk:
+        verdict = f"{bound} is kept."
+    return (
+        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
+        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); {verdict}"
+    )
 
 
 def _percent(share: float) -> str:

@@ -223,11 +223,13 @@ class MixScorer(CombinedScorer):
         for reader in self._readers:
             measured = yield reader, questions, passages
             by_part.append(measured)
-        found = []
-        for scores in zip(*by_part, strict=True):
-            parts = [(one.joint, MixRule.margin(one.scores)) for one in scores]
-            found.append(SetScore(scores[0].scores, rule.value(parts)))
-        return found
+        return [
+            SetScore(
+                first.scores,
+                rule.value([(one.joint, MixRule.margin(one.scores)) for one in (first, *others)]),
+            )
+            for first, *others in zip(*by_part, strict=True)
+        ]
 
 
 class CascadeScorer(CombinedScorer):
