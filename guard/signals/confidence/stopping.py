@@ -31,7 +31,8 @@ class StoppingRule(Protocol):
 
 
 _Count = Annotated[int, Field(ge=1)]
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Whole numbers stay as they are given: the text of a rule is in fingerprints.
+_Positive = Annotated[int | float, Field(gt=0, lt=math.inf)]
 
 
 @checked_dataclass(frozen=True)
@@ -56,7 +57,7 @@ class CurtailedSampling(CheckedSettings):
     """
 
     n: _Count = 10
-    threshold: Annotated[float, Field(gt=0, le=1)] = 0.7
+    threshold: Annotated[int | float, Field(gt=0, le=1)] = 0.7
 
     def deciding_at(self, threshold: float) -> Self:
         """The same rule for another threshold."""
@@ -91,7 +92,7 @@ class Sampling(CheckedSettings):
     """
 
     n: _Count = 10
-    temperature: _Positive = 1.0
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     seed: int | None = 0
 
 
