@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,12 +39,10 @@ def deal_to_folds(unit: Indices, outcomes: Floats, folds: int, seed: int) -> Ind
     trues = np.bincount(unit, weights=outcomes)
     shuffled = np.random.default_rng(seed).permutation(len(sizes))
     order = shuffled[np.lexsort((-sizes[shuffled], -trues[shuffled]))]
-    filled = [(0, fold) for fold in range(folds)]
-    dealt = np.zeros(len(sizes), dtype=np.int64)
+    filled, dealt = np.zeros(folds, dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
     for group in order.tolist():
-        cases, fold = heapq.heappop(filled)
-        dealt[group] = fold
-        heapq.heappush(filled, (cases + int(sizes[group]), fold))
+        dealt[group] = fold = filled.argmin()
+        filled[fold] += sizes[group]
     found: Indices = dealt[unit]
     return found
 

@@ -306,11 +306,8 @@ class TopicBatches:
         passages = [question.passage for question in chosen]
         known = [text for one in chosen for text in one.negatives if text not in passages]
         self._rng.shuffle(known)
-        for text in known:
-            if len(passages) >= self._m:
-                break
-            if text not in passages:
-                passages.append(text)
+        most = max(len(passages), self._m)
+        passages = list(dict.fromkeys([*passages, *known]))[:most]
         return [one.text for one in chosen], passages, self._unusable(chosen, passages)
 
     def _neighbours(self, seed: TrainingQuestion) -> list[TrainingQuestion]:
