@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from ..guard.errors import optional_import
 from ..guard.policy import IdentityCalibrator
 from ..guard.routing import Calibrator, PlattCalibrator, StepCalibrator, TemperatureCalibrator
-from .statistics import Floats, Numbers, Outcomes, scored_cases, stated_cases, units_of
+from .statistics import Floats, Numbers, Outcomes, middles, scored_cases, stated_cases, units_of
 
 Indices = NDArray[np.int64]
 
@@ -40,12 +39,10 @@ def deal_to_folds(unit: Indices, outcomes: Floats, folds: int, seed: int) -> Ind
     trues = np.bincount(unit, weights=outcomes)
     shuffled = np.random.default_rng(seed).permutation(len(sizes))
     order = shuffled[np.lexsort((-sizes[shuffled], -trues[shuffled]))]
-    filled = [(0, fold) for fold in range(folds)]
-    dealt = np.zeros(len(sizes), dtype=np.int64)
+    filled, dealt = np.zeros(folds, dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
     for group in order.tolist():
-        cases, fold = heapq.heappop(filled)
-        dealt[group] = fold
-        heapq.heappush(filled, (cases + int(sizes[group]), fold))
+        dealt[group] = fold = filled.argmin()
+        filled[fold] += sizes[group]
     found: Indices = dealt[unit]
     return found
 
@@ -183,25 +180,24 @@ def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
         >>> [round(table.apply(score), 3) for score in (1.4, 1.5, 3.0, 9.0)]
         [0.333, 0.5, 0.5, 0.667]
     """
-    numbers, came_true = scored_cases(scores, outcomes)
-    if not len(numbers) or came_true.min() == came_true.max():
+    distinct, trues, counts = _by_level(scores, outcomes)
+    if trues.sum() in (0, counts.sum()):
         return IdentityCalibrator()
     optional_import("sklearn")
     from sklearn.isotonic import isotonic_regression
 
-    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    shares = np.bincount(level, weights=came_true) / counts
-    fitted = np.asarray(isotonic_regression(shares, sample_weight=counts), dtype=np.float64)
+    fitted = np.asarray(isotonic_regression(trues / counts, sample_weight=counts), dtype=np.float64)
     values, first = np.unique(fitted, return_index=True)
-    edges = tuple(_middle(distinct[i - 1], distinct[i]) for i in first[1:].tolist())
+    edges = tuple(middles(distinct[first[1:] - 1], distinct[first[1:]]).tolist())
     cases = np.add.reduceat(counts, first)
     return _merged(edges, _without_certainty(values, cases))
 
 
-def _middle(below: float, above: float) -> float:
-    # Halved first: the sum of two huge scores would be infinite.
-    middle = float(below) / 2 + float(above) / 2
-    return middle if below < middle <= above else float(above)
+def _by_level(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Indices, Indices]:
+    """The distinct scores, rising; and of each how many cases came true, of how many."""
+    numbers, came_true = scored_cases(scores, outcomes)
+    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    return distinct, np.bincount(level, weights=came_true).astype(np.int64), counts
 
 
 def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:
@@ -317,15 +313,13 @@ def fit_venn_abers(scores: Numbers, outcomes: Outcomes) -> Calibrator:
         >>> fit_venn_abers([0.0, 1.0], [False, True]).apply(0.5)
         0.5
     """
-    numbers, came_true = scored_cases(scores, outcomes)
-    if not len(numbers) or came_true.min() == came_true.max():
+    distinct, level_trues, counts = _by_level(scores, outcomes)
+    sizes, trues = counts.tolist(), level_trues.tolist()
+    if sum(trues) in (0, sum(sizes)):
         return IdentityCalibrator()
-    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    sizes: list[int] = counts.tolist()
-    trues = [int(t) for t in np.bincount(level, weights=came_true)]
     if_true = _with_a_true_case(sizes, trues)
     # Turned round and with the outcomes swapped, a false case is a true one.
-    falses = [size - true for size, true in zip(sizes, trues, strict=True)]
+    falses = (counts - level_trues).tolist()
     swapped = _with_a_true_case(sizes[::-1], falses[::-1])[::-1]
     if_false = [(width - height, width) for height, width in swapped]
     if_true.append((1, 1))
@@ -386,9 +380,8 @@ def _push_corner(stack: list[Point], point: Point) -> None:
 
 def _cross(first: Point, second: Point, third: Point) -> int:
     """Positive where the third point lies to the left of the way from first to second."""
-    return (second[0] - first[0]) * (third[1] - first[1]) - (second[1] - first[1]) * (
-        third[0] - first[0]
-    )
+    (a, b), (c, d), (x, y) = first, second, third
+    return (c - a) * (y - b) - (d - b) * (x - a)
 
 
 FEWEST_UNITS = 20
@@ -507,9 +500,8 @@ def _compared(
         for kind, values in log_losses.items()
     }
     kind = next(k for k in suiting if losses[k] <= losses[best] + errors[k])
-    if kind == best:
-        reason = "its log loss on held-out folds is smallest"
-    else:
+    reason = "its log loss on held-out folds is smallest"
+    if kind != best:
         reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
     calibrator, kind = _fitted(kind, numbers, came_true)
     n, folds = int(unit.max()) + 1, int(fold.max()) + 1

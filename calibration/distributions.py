@@ -1,68 +1,33 @@
-"""Distribution functions and quantiles of single numbers, without scipy.
+"""Bounds and roots of single numbers, without scipy.
 
 What watches decisions in service needs a few of them, and scipy is 95 MB. Where many numbers are
 needed at once, calibration uses scipy's.
-
-Sources: Abramowitz & Stegun 1964, 26.5 (incomplete beta); Lentz 1976 (continued fractions).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-_SMALL, _TINY = 1e-15, 1e-300
-_STEPS = 100_000
+from ..guard.artefacts import binomial_tail
+from .statistics import Interval
+
+_MOST_EXACT = 100_000
 
 
-def beta_cdf(x: float, a: float, b: float) -> float:
-    """Probability that a Beta(a, b) variable is at most `x`.
+def binomial_upper_bound(events: int, trials: int, level: float) -> float:
+    """The rate above which so few events in so many trials have a probability below `level`.
 
-    Example:
-        >>> round(beta_cdf(0.5, 2, 3), 4)
-        0.6875
-    """
-    if not 0.0 < x < 1.0:
-        return float(x >= 1.0)
-    if x > (a + 1) / (a + b + 2):
-        return 1.0 - beta_cdf(1.0 - x, b, a)
-    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front = math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / a
-
-    def term(step: int) -> float:
-        half = step // 2
-        if step % 2:
-            return -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
-        return half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))
-
-    return front * _one_over_continued(term)
-
-
-def beta_quantile(level: float, a: float, b: float) -> float:
-    """The number that a Beta(a, b) variable stays below with probability `level`.
+    Exact (Clopper and Pearson's) up to a hundred thousand trials, beyond Wilson's.
 
     Example:
-        >>> round(beta_quantile(0.95, 1, 10), 4)
+        >>> round(binomial_upper_bound(0, 10, 0.05), 4)
         0.2589
     """
-    return root(lambda x: beta_cdf(x, a, b) - level, 0.0, 1.0)
-
-
-def _one_over_continued(term: Callable[[int], float]) -> float:
-    """1 / (1 + t₁ / (1 + t₂ / (1 + …))), by Lentz's method."""
-    upper, below, found = 1.0, 0.0, 1.0
-    for step in range(1, _STEPS):
-        value = term(step)
-        below = 1.0 / _off_zero(1.0 + value * below)
-        upper = _off_zero(1.0 + value / upper)
-        found *= upper * below
-        if abs(upper * below - 1.0) < _SMALL:
-            break
-    return 1.0 / found
-
-
-def _off_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
+    if events >= trials:
+        return 1.0
+    if trials > _MOST_EXACT:
+        return Interval.wilson(events, trials, 1.0 - 2.0 * level).high or 0.0
+    return root(lambda rate: binomial_tail(events, trials, rate) - level, 1e-15, 1.0 - 1e-15)
 
 
 def root(

@@ -167,10 +167,8 @@ def _folds(folds: int, seed: int) -> Any:
 
 
 def _check(questions: Sequence[str], known: NDArray[Any], owners: NDArray[Any], folds: int) -> None:
-    if not len(questions) == len(known) == len(owners):
-        raise InputError("must be as many as questions", where="labels and groups")
-    if folds < 2:
-        raise InputError("must be at least 2", where="folds")
+    if not len(questions) == len(known) == len(owners) or folds < 2:
+        raise InputError("must be as many as questions, and folds at least 2", where="labels")
     for label in (True, False):
         count = len(set(owners[known == label].tolist()))
         # A fold within a fold still needs both kinds.

@@ -83,9 +83,18 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         )
         held_out[own] = intercept + features[own] @ weights
     values = features[:, ::2]
-    areas = [_auroc(values[:, part], labels) for part in range(values.shape[1])]
+    areas = [
+        SelectiveCurve.auroc(one[labels == 1].tolist(), one[labels == 0].tolist()) or 0.0
+        for one in values.T
+    ]
     best = int(np.argmax(areas))
-    compared = _paired({_MIX: held_out, _ALONE: values[:, best]}, labels, owners, seed)
+    scores, good = {_MIX: held_out, _ALONE: values[:, best]}, labels == 1
+    compared = PairedScores(
+        {name: one[good].tolist() for name, one in scores.items()},
+        {name: one[~good].tolist() for name, one in scores.items()},
+        (owners[good].tolist(), owners[~good].tolist()),
+        seed=seed,
+    )
     intercept, weights = logistic_regression(features, labels, penalty=1.0, rising=True)
     rounded = [float(f"{number:.{_DIGITS}g}") for number in (intercept, *weights)]
     return MixFit(
@@ -98,21 +107,4 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         difference=compared.auroc_difference(_MIX, _ALONE),
         cases=len(cases),
         units=len(units),
-    )
-
-
-def _auroc(values: Floats, labels: Floats) -> float:
-    found = SelectiveCurve.auroc(values[labels == 1].tolist(), values[labels == 0].tolist())
-    return 0.0 if found is None else found
-
-
-def _paired(
-    scores: dict[str, Floats], labels: Floats, owners: NDArray[np.int_], seed: int
-) -> PairedScores:
-    good, bad = labels == 1, labels == 0
-    return PairedScores(
-        {name: one[good].tolist() for name, one in scores.items()},
-        {name: one[bad].tolist() for name, one in scores.items()},
-        (owners[good].tolist(), owners[bad].tolist()),
-        seed=seed,
     )

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .statistics import Interval, Numbers, Outcomes, equal_mass_bins, stated_cases
-
-Scores = Sequence[float]
+from .statistics import Floats, Interval, Numbers, Outcomes, equal_mass_bins, stated_cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +68,7 @@ class ReliabilityDiagram:
             >>> [(b.mean_probability, b.share.value, b.n) for b in diagram.bins]
             [(0.25, 0.5, 2), (0.75, 1.0, 1)]
         """
-        stated, came_true = stated_cases(probabilities, outcomes)
-        order = np.argsort(stated, kind="stable")
-        stated, came_true = stated[order], came_true[order]
+        stated, came_true = _rising(probabilities, outcomes)
         found = []
         for part in equal_mass_bins(stated, bins):
             inside, size = stated[part], part.stop - part.start
@@ -163,9 +158,7 @@ class ReliabilityDiagram:
             >>> ReliabilityDiagram.debiased_error([0.5] * 4, [True] * 4)
             0.5
         """
-        stated, came_true = stated_cases(probabilities, outcomes)
-        order = np.argsort(stated, kind="stable")
-        stated, came_true = stated[order], came_true[order]
+        stated, came_true = _rising(probabilities, outcomes)
         cut = [part for part in equal_mass_bins(stated, bins) if part.stop - part.start > 1]
         if not cut:
             return None
@@ -198,3 +191,10 @@ class ReliabilityDiagram:
         """
         stated, came_true = stated_cases(probabilities, outcomes)
         return float(np.mean((stated - came_true) ** 2)) if len(stated) else None
+
+
+def _rising(probabilities: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
+    """Checked cases by rising probability."""
+    stated, came_true = stated_cases(probabilities, outcomes)
+    order = np.argsort(stated, kind="stable")
+    return stated[order], came_true[order]

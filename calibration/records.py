@@ -7,17 +7,34 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ..guard.errors import first_fault
 
 MISSING_CASES = ("left_out", "unanswerable")
 """Cases that must not pass: the source was left out, or a user's question has no answer."""
+
+
+def _plain(value: Any) -> Any:
+    """A number or truth value of numpy as Python's; NaN, a signal that failed, as None."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _as_text(value: Any) -> Any:
+    return "" if value is None else str(value)
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+_Signal = Annotated[_Finite | None, BeforeValidator(_plain)]
+_Verdict = Annotated[float, Field(ge=0.0, le=1.0, strict=True)]
+_Text = Annotated[str, BeforeValidator(_as_text)]
+_Outcome = Annotated[bool | None, BeforeValidator(_plain)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +70,18 @@ class CalibrationRecord:
 
     ELSEWHERE: ClassVar = "answered_elsewhere"
 
-    question_id: str
-    relevance: float | None
-    confidence: float | None
-    context_right: bool | None
-    closed_book_right: bool | None
-    group: str = ""
-    conflict: bool | None = None
-    weight: float = 1.0
-    case: str = ""
+    question_id: Annotated[_Text, Field(min_length=1)]
+    relevance: _Signal
+    confidence: _Signal
+    context_right: _Outcome
+    closed_book_right: _Outcome
+    group: _Text = ""
+    conflict: _Outcome = None
+    weight: Annotated[_Finite, Field(gt=0.0), BeforeValidator(_plain)] = 1.0
+    case: _Text = ""
     nothing_retrieved: bool = False
-    verdict: float | None = None
-    strict: float | None = None
+    verdict: Annotated[_Verdict | None, BeforeValidator(_plain)] = None
+    strict: _Signal = None
 
     @property
     def unit(self) -> tuple[str, str]:
@@ -146,13 +163,10 @@ class CalibrationRecord:
         heaviest = max(means.values(), default=1.0)
         kept = []
         for question, found in variants.items():
-            if len(found) == 1 and means[question] == heaviest:
-                kept += found
-                continue
             which, stays = _two_draws(question)
             if stays * heaviest < means[question]:
                 # In an order of their own, so that the order of the records does not matter.
-                kept.append(_drawn(sorted(found, key=repr) if len(found) > 1 else found, which))
+                kept.append(_drawn(sorted(found, key=repr), which))
         return kept
 
     @staticmethod
@@ -198,6 +212,8 @@ class CalibrationRecord:
         )
 
 
+_CHECKED = TypeAdapter(CalibrationRecord)
+_FIELDS = [one.name for one in fields(CalibrationRecord)]
 _HASHED = attrgetter(
     "question_id", "relevance", "confidence", "context_right", "closed_book_right",
     "group", "conflict", "weight", "case",
@@ -217,14 +233,17 @@ def as_calibration_records(
         ValueError: a signal is infinite or, unless `raw`, outside [0, 1], a weight is not above
             0 and finite, or an outcome is no bool; names the record by its number, from 0.
     """
-    model = _AnyScale if raw else _Probabilities
     found = []
     for number, record in enumerate(records):
+        given = {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
         try:
-            checked = model.model_validate(record, from_attributes=True)
+            checked = _CHECKED.validate_python(given)
         except ValidationError as error:
             raise ValueError(f"record {number}: {first_fault(error)}") from None
-        found.append(CalibrationRecord(**checked.__dict__))
+        for name in () if raw else ("relevance", "confidence"):
+            if not 0.0 <= (getattr(checked, name) or 0.0) <= 1.0:
+                raise ValueError(f"record {number}: {name}: must be in [0, 1]")
+        found.append(checked)
     return found
 
 
@@ -238,46 +257,6 @@ def lines_sha256(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    """A number or truth value of numpy as Python's; NaN, a signal that failed, as None."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _as_text(value: Any) -> Any:
-    return "" if value is None else str(value)
-
-
-_Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
-_Share = Annotated[float, Field(ge=0.0, le=1.0, strict=True)]
-_Text = Annotated[str, BeforeValidator(_as_text)]
-_Outcome = Annotated[bool | None, BeforeValidator(_plain)]
-
-
-class _AnyScale(BaseModel):
-    """A record whose signals are on their scorers' own scales."""
-
-    question_id: Annotated[_Text, Field(min_length=1)]
-    relevance: Annotated[_Finite | None, BeforeValidator(_plain)]
-    confidence: Annotated[_Finite | None, BeforeValidator(_plain)]
-    context_right: _Outcome
-    closed_book_right: _Outcome
-    group: _Text = ""
-    conflict: _Outcome = None
-    weight: Annotated[_Finite, Field(gt=0.0), BeforeValidator(_plain)] = 1.0
-    case: _Text = ""
-    nothing_retrieved: bool = False
-    verdict: Annotated[_Share | None, BeforeValidator(_plain)] = None
-    strict: Annotated[_Finite | None, BeforeValidator(_plain)] = None
-
-
-class _Probabilities(_AnyScale):
-    """A record whose signals are probabilities."""
-
-    relevance: Annotated[_Share | None, BeforeValidator(_plain)]
-    confidence: Annotated[_Share | None, BeforeValidator(_plain)]
-
-
 def _two_draws(question: str) -> tuple[float, float]:
     """Two numbers in [0, 1) from a question's id."""
     digest = hashlib.sha256(f"0/{question}".encode("utf-8", "surrogatepass")).digest()
@@ -287,8 +266,6 @@ def _two_draws(question: str) -> tuple[float, float]:
 
 
 def _drawn(variants: list[CalibrationRecord], draw: float) -> CalibrationRecord:
-    if len(variants) == 1:
-        return variants[0]
     place = draw * sum(record.weight for record in variants)
     for record in variants:
         place -= record.weight

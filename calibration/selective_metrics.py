@@ -225,17 +225,13 @@ class SelectiveCurve:
         """
         if not 0.0 <= leak <= 1.0:
             raise ValueError(f"leak must be between 0 and 1, not {leak}")
-        good = np.asarray(positives, dtype=np.float64)
-        bad = np.sort(np.asarray(negatives, dtype=np.float64))[::-1]
+        good, bad = (np.asarray(side, dtype=np.float64) for side in (positives, negatives))
         if np.isnan(good).any() or np.isnan(bad).any():
             raise ValueError("scores must not be NaN")
         if not len(good) or not len(bad):
             return None
-        may_pass = math.floor(leak * len(bad) + ROUNDING)
-        if may_pass >= len(bad):
-            return 0.0
-        # The best negative that must not pass: the threshold is the next score above it.
-        return float(np.mean(good <= bad[may_pass]))
+        once = np.ones((1, len(good))), np.ones((1, len(bad)))
+        return float(_false_abstentions(good, bad, *once, leak)[0])
 
     @staticmethod
     def bootstrap_auroc(
@@ -272,8 +268,6 @@ class SelectiveCurve:
             >>> found.value, round(found.low, 3), found.high
             (1.0, 0.722, 1.0)
         """
-        if resamples < 1:
-            raise ValueError("there must be a resample")
         positives = np.asarray([s for p, _ in questions for s in p], dtype=np.float64)
         negatives = np.asarray([s for _, n in questions for s in n], dtype=np.float64)
         value = SelectiveCurve.auroc(positives.tolist(), negatives.tolist())
@@ -334,21 +328,20 @@ def weighted_auroc(
     if np.isnan(positives).any() or np.isnan(negatives).any():
         raise ValueError("scores must not be NaN")
     order = np.argsort(negatives, kind="stable")
-    ranked = negatives[order]
-    below = np.searchsorted(ranked, positives, side="left")
-    up_to = np.searchsorted(ranked, positives, side="right")
-    cumulative = np.concatenate(
-        [
-            np.zeros((len(negative_weights), 1)),
-            np.cumsum(negative_weights[:, order], axis=1, dtype=np.float64),
-        ],
-        axis=1,
+    below, up_to = (
+        np.searchsorted(negatives[order], positives, side=side) for side in ("left", "right")
     )
+    cumulative = _cumulated(negative_weights[:, order])
     beaten = (cumulative[:, below] + cumulative[:, up_to]) / 2
     total = positive_weights.sum(axis=1) * cumulative[:, -1]
     with np.errstate(invalid="ignore", divide="ignore"):
         result: NDArray[np.float64] = (beaten * positive_weights).sum(axis=1) / total
     return result
+
+
+def _cumulated(weights: NDArray[np.floating | np.integer]) -> Floats:
+    """Sums of the first 0, 1, … columns."""
+    return np.pad(np.cumsum(weights, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
 
 
 @dataclass(frozen=True)
@@ -380,18 +373,6 @@ class PairedScores:
     clusters: tuple[Sequence[Hashable], Sequence[Hashable]]
     resamples: int = 4000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.positives.keys() != self.negatives.keys():
-            raise ValueError("positives and negatives are of different scorers")
-        sides = zip((self.positives, self.negatives), self.clusters, strict=True)
-        for name, values, owners in (
-            (name, values, owners) for scores, owners in sides for name, values in scores.items()
-        ):
-            if len(values) != len(owners):
-                raise ValueError(f"{name}: {len(values)} scores for {len(owners)} cases")
-            if np.isnan(np.asarray(values, dtype=np.float64)).any():
-                raise ValueError(f"{name}: scores must not be NaN")
 
     @property
     def count(self) -> int:
@@ -498,8 +479,7 @@ def _false_abstentions(
     bar = np.append(bad[order], -np.inf)[first]
     ranked = np.argsort(good, kind="stable")
     below = np.searchsorted(good[ranked], bar, side="right")
-    summed = np.cumsum(good_weights[:, ranked], axis=1)
-    padded = np.concatenate([np.zeros((len(summed), 1)), summed], axis=1)
+    summed = _cumulated(good_weights[:, ranked])
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares: Floats = padded[np.arange(len(padded)), below] / summed[:, -1]
+        shares: Floats = summed[np.arange(len(summed)), below] / summed[:, -1]
     return np.where(passing[:, -1] > 0, shares, np.nan)

@@ -62,15 +62,24 @@ def errors_allowed(n: int, risk: float, delta: float) -> int | None:
         (5, None)
     """
     _require_probability(risk=risk, delta=delta)
-    if n == 0 or binomial_p_value(0, n, risk) > delta:
-        return None
+    found = int(errors_allowed_up_to(n, risk, delta)[n])
+    return found if found >= 0 else None
+
+
+@lru_cache(maxsize=256)
+def errors_allowed_up_to(most: int, risk: float, delta: float) -> NDArray[np.int64]:
+    """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
     optional_import("scipy")
+    from scipy.special import bdtr
     from scipy.stats import binom
 
+    n = np.arange(most + 1)
     # The quantile is the first k with cdf(k) >= delta; one below is the last certain one,
     # unless the tail hits delta exactly.
-    first = int(binom.ppf(delta, n, risk))
-    return first if binomial_p_value(first, n, risk) <= delta else first - 1
+    first = np.asarray(binom.ppf(delta, n, risk)).astype(np.int64)
+    allowed = np.where(bdtr(first, n, risk) <= delta, first, first - 1)
+    allowed[0] = -1
+    return np.asarray(allowed, dtype=np.int64)
 
 
 @lru_cache
@@ -277,8 +286,6 @@ class Interval:
             >>> found.value, found.low, found.high
             (0.5, 0.16666666666666666, 0.8333333333333334)
         """
-        if resamples < 1:
-            raise ValueError("there must be a resample")
         above = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
         if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
             raise ValueError("pairs and groups must be equally many")
@@ -409,8 +416,7 @@ def _drawn_means(
     """Mean over all pairs of the groups that each draw picked; shape (resamples,)."""
     means = []
     for start in range(0, resamples, _CHUNK):
-        shape = (min(_CHUNK, resamples - start), len(sums))
-        picked = rng.integers(0, len(sums), shape)
+        picked = rng.integers(0, len(sums), (min(_CHUNK, resamples - start), len(sums)))
         means.append(sums[picked].sum(axis=1) / sizes[picked].sum(axis=1))
     return np.concatenate(means)
 
@@ -433,13 +439,26 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     """
     if any(math.isnan(value) or not 0.0 <= value <= 1.0 for value in p_values):
         raise ValueError("a p-value is out of [0, 1]")
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    reached = 0.0
-    for rank, index in enumerate(order):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = reached
-    return adjusted
+    given, count = np.asarray(p_values, dtype=np.float64), len(p_values)
+    order = np.argsort(given, kind="stable")
+    larger = np.minimum(1.0, np.arange(count, 0, -1) * given[order])
+    adjusted = np.empty(count)
+    adjusted[order] = np.maximum.accumulate(larger)
+    return list(map(float, adjusted))
+
+
+def middles(below: Floats, above: Floats) -> Floats:
+    """The middle of each gap, or its upper end where floats have nothing in between.
+
+    So the last bit of a score never decides.
+
+    Example:
+        >>> middles(np.array([0.0, 1.0]), np.array([1.0, 3.0])).tolist()
+        [0.5, 2.0]
+    """
+    # Halved first: the sum of two huge scores would be infinite.
+    middle = below / 2 + above / 2
+    return np.where((below < middle) & (middle <= above), middle, above)
 
 
 def scored_cases(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
@@ -515,8 +534,6 @@ class QuestionResamples:
     """
 
     def __init__(self, questions: Sequence[Hashable], *, resamples: int, seed: int) -> None:
-        if resamples < 1:
-            raise ValueError(f"there must be a resample, not {resamples}")
         self._position = {key: index for index, key in enumerate(questions)}
         self._weights = _weights(len(self._position), resamples, seed)
 

@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from .errors import InputError, LanguageModelError
+from .errors import InputError, LanguageModelError, SignalValueError
 from .fingerprint import Fingerprint, RelevanceStage
 
 if TYPE_CHECKING:
@@ -466,3 +466,31 @@ class EntailmentModel(Protocol):
 
     def entails(self, premise: str, hypothesis: str) -> bool | float:
         """A verdict, or the probability in [0, 1] that `hypothesis` follows."""
+
+
+def checked_entailment(model: EntailmentModel | None, where: str) -> EntailmentModel | None:
+    """The entailment model, if there is one.
+
+    Raises:
+        InputError: it has no `entails`.
+    """
+    if model is None or isinstance(model, EntailmentModel):
+        return model
+    raise InputError(
+        f"a {type(model).__name__} has no entails(premise, hypothesis)",
+        where=where,
+        hint="give a CrossEncoderEntailment, or a class of your own with that method",
+    )
+
+
+def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, signal: str) -> float:
+    """Probability in [0, 1] that an entailment model gives; 1.0 and 0.0 for a bare yes and no.
+
+    Raises:
+        SignalValueError: it is neither; names the signal that asked.
+    """
+    found: Any = model.entails(premise, hypothesis)
+    found = found.item() if getattr(found, "ndim", None) == 0 else found
+    if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
+        raise SignalValueError(signal, "the entailment is neither a bool nor a probability")
+    return float(found)

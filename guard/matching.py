@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from sys import getsizeof
 
@@ -19,7 +19,7 @@ __all__ = [
     "same_answer",
 ]
 
-_CARDINALS = {**NUMBERS, **SCALES}
+_CARDINALS: dict[str, int] = {**NUMBERS, **SCALES}
 
 
 def _ordinal(word: str) -> str:
@@ -29,15 +29,40 @@ def _ordinal(word: str) -> str:
 _ORDINALS = ORDINALS | {
     _ordinal(word): word for word in _CARDINALS if word not in {"zero", *ORDINALS.values()}
 }
-_WORD = "|".join(sorted([*_CARDINALS, *_ORDINALS], key=len, reverse=True))
-_SCALE = "|".join(SCALES)
-_DIGITS = rf"\d{{1,15}}(?:,\d{{3}}){{0,4}}(?:\.\d{{1,15}})?(?=[ -](?:{_SCALE})\b)"
-_RUN = re.compile(
-    rf"(?<![\w.,])(?:{_DIGITS}|(?:{_WORD})\b)(?:(?:[ -]| and )(?:{_WORD})\b)*", re.IGNORECASE
-)
+
+
+def _any(*values: int) -> str:
+    """A pattern of the words that say one of these numbers."""
+    cardinals = [word for word, value in _CARDINALS.items() if value in values]
+    ordinals = [word for word, cardinal in _ORDINALS.items() if cardinal in cardinals]
+    return rf"(?:{'|'.join([*cardinals, *ordinals])})\b"
+
+
+# An ordinal ends a number.
+_GOES_ON = r"(?<!first)(?<!second)(?<!third)(?<!th)"
+_THEN, _AND_THEN = f"{_GOES_ON}[ -]", f"{_GOES_ON}(?: and |[ -])"
+
+
+def _number_pattern() -> str:
+    """A pattern of one number: "two hundred and five thousand sixth", "1.5 million"."""
+    tens = rf"{_any(*TENS.values())}(?:{_THEN}{_any(*range(1, 10))})?"
+    below_hundred = f"(?:{tens}|{_any(*range(1, 20))})"
+    hundred = f"{_any(100)}(?:{_AND_THEN}{below_hundred})?"
+    below_thousand = f"{below_hundred}(?:{_THEN}{hundred})?"
+    digits = rf"\d{{1,15}}(?:,\d{{3}}){{0,4}}(?:\.\d{{1,15}})?(?=[ -](?:{'|'.join(SCALES)})\b)"
+    scaled: list[str] = []
+    for scale in sorted(set(SCALES.values()) - {100}):
+        # What follows it, and a smaller scale after that.
+        smaller = f"(?:{_THEN}(?:{'|'.join(scaled)}))?" if scaled else ""
+        scaled.append(f"{_any(scale)}(?:{_AND_THEN}{below_thousand}{smaller})?")
+    begins = f"(?:{digits}(?:{_THEN}{hundred})?|{below_thousand}|{hundred})"
+    scales = "|".join(scaled)
+    return f"{_any(0)}|{begins}(?:{_THEN}(?:{scales}))?|{scales}"
+
+
+_NUMBER_WORDS = re.compile(rf"(?<![\w.,])(?:{_number_pattern()})", re.IGNORECASE)
 # In "no one" and its kind it is no number.
-_PRONOUN = re.compile(r"\b(?:no|any|every|some|each|this|that)[ -]$", re.IGNORECASE)
-_LARGEST = 10**15
+_PRONOUN = re.compile(r"\b(?:no|any|every|some|each|this|that)[ -]one\Z", re.IGNORECASE)
 
 
 def numerals_as_digits(text: str) -> str:
@@ -47,97 +72,26 @@ def numerals_as_digits(text: str) -> str:
         >>> numerals_as_digits("twenty-three of 1.5 million, the forty-second")
         '23 of 1500000, the 42nd'
     """
-    return _RUN.sub(lambda found: _run_in_digits(text[: found.start()], found.group()), text)
+    return _NUMBER_WORDS.sub(_in_digits, text)
 
 
-def _run_in_digits(before: str, run: str) -> str:
-    if run.lower() == "one" and _PRONOUN.search(before):
-        return run
-    return " ".join(_numbers_numerals(re.split(r"[ -]", run.lower())))
-
-
-class _Number:
-    """One number read word by word.
-
-    `group` is the part below the next scale word ("two hundred five" of "two hundred
-    five thousand"), `total` what the scale words before it have closed.
-    """
-
-    def __init__(self) -> None:
-        self.total = Decimal(0)
-        self.group: Decimal | None = None
-        self.room = _LARGEST  # the next word must be below it
-        self.last_scale = _LARGEST
-        self.after_hundred_or_scale = False
-
-    def takes(self, word: str) -> bool:
-        """Add `word`; False where it begins another number."""
-        if word in SCALES:
-            return self._takes_scale(SCALES[word])
-        if word not in _CARDINALS:
-            value = Decimal(word.replace(",", ""))
-            fits = self.group is None and not self.total
-            self.group, self.room = (value, 0) if fits else (self.group, self.room)
-            return fits
-        number = _CARDINALS[word]
-        if number >= self.room or (number == 0 and not self._empty()):
-            return False
-        self.group = (self.group or 0) + Decimal(number)
-        # After tens only a unit may follow, after anything smaller nothing.
-        self.room = 10 if number in TENS.values() else 0
-        self.after_hundred_or_scale = False
-        return True
-
-    def _takes_scale(self, scale: int) -> bool:
-        group = self.group
-        if scale == 100:
-            if group is not None and not 0 < group < 100:
-                return False
-            if group is None and not self._empty():
-                return False
-            self.group, self.room = (group or 1) * Decimal(100), 100
-        else:
-            if scale >= self.last_scale or (group is None and not self._empty()) or group == 0:
-                return False
-            self.total += (Decimal(1) if group is None else group) * scale
-            self.group, self.room, self.last_scale = None, _LARGEST, scale
-        self.after_hundred_or_scale = True
-        return True
-
-    def _empty(self) -> bool:
-        return self.group is None and not self.total
-
-    def __str__(self) -> str:
-        value = self.total + (self.group or 0)
-        digits = f"{value:f}"
-        return digits.rstrip("0").rstrip(".") if "." in digits else digits
-
-
-def _numbers_numerals(words: list[str]) -> Iterator[str]:
-    """The numbers in a run of number words and "and"."""
-    number: _Number | None = None
-    for place, word in enumerate(words):
-        following = words[place + 1] if place + 1 < len(words) else ""
-        if word == "and":
-            below_hundred = _ORDINALS.get(following, following) not in SCALES
-            if number is not None and number.after_hundred_or_scale and below_hundred:
-                continue
-            if number is not None:
-                yield str(number)
-                number = None
-            yield word
-            continue
+def _in_digits(found: re.Match[str]) -> str:
+    if _PRONOUN.search(found.string, max(0, found.start() - 9), found.end()):
+        return found.group()
+    words = re.split("[ -]", found.group().lower())
+    total, group = Decimal(0), None
+    for word in words:
         cardinal = _ORDINALS.get(word, word)
-        if number is None or not number.takes(cardinal):
-            if number is not None:
-                yield str(number)
-            number = _Number()
-            number.takes(cardinal)
-        if word in _ORDINALS:
-            yield _with_suffix(str(number))
-            number = None
-    if number is not None:
-        yield str(number)
+        if cardinal not in SCALES:
+            value = 0 if word == "and" else _CARDINALS.get(cardinal, word.replace(",", ""))
+            group = (group or 0) + Decimal(value)
+            continue
+        group = SCALES[cardinal] * (Decimal(1) if group is None else group)
+        if cardinal != "hundred":
+            total, group = total + group, None
+    digits = f"{total + (group or 0):f}"
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return _with_suffix(digits) if words[-1] in _ORDINALS else digits
 
 
 def _with_suffix(digits: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from types import NoneType
 from typing import Any
 
 from pydantic import ConfigDict, PositiveInt
@@ -199,19 +200,12 @@ class InputLimits(CheckedSettings):
         """
         if not all(isinstance(both, list | tuple) for both in (questions, passages)):
             return False
+        room = _QUICK_BYTES
         try:
-            room = _QUICK_BYTES - sum(_length(question) for question in questions)
-            for those in passages:
-                if those is None:
-                    continue
-                if type(those) not in (list, tuple):
-                    return False
-                for passage in those:
-                    if (text := _held_text(passage)) is None:
-                        return False
-                    room -= len(text)
-                    if room < 0:
-                        return False
+            for length in _lengths(questions, passages):
+                room -= length
+                if room < 0:
+                    break
         except Exception:  # noqa: BLE001 - an odd object, which may take its time
             return False
         return room >= 0
@@ -297,17 +291,19 @@ def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
     return found
 
 
-def _length(question: object) -> int:
-    return len(question) if type(question) in (str, bytes) else 0  # type: ignore[arg-type]
-
-
-def _held_text(passage: Any) -> str | None:
-    """The text that a plain passage holds; None where code of the caller's may compute it."""
-    if type(passage) is str:
-        return passage
-    held = passage if type(passage) is dict else passage.__dict__
-    found = held.get("page_content") or held.get("text")
-    return found if type(found) is str else None
+def _lengths(questions: Iterable[object], passages: Iterable[Any]) -> Iterator[int]:
+    """Lengths of plain texts; raises where code of the caller's may compute one."""
+    for question in questions:
+        yield len(question) if type(question) in (str, bytes) else 0  # type: ignore[arg-type]
+    for those in passages:
+        if type(those) not in (list, tuple, NoneType):
+            raise TypeError
+        for passage in those or ():
+            held = passage if type(passage) in (dict, str) else passage.__dict__
+            text = held if type(held) is str else held.get("page_content") or held.get("text")
+            if type(text) is not str:
+                raise TypeError
+            yield len(text)
 
 
 def _each(passages: Any) -> Iterable[object]:
@@ -329,16 +325,8 @@ def _cleaned(raw: str | bytes, most: int, what: str, limit: str) -> tuple[str, i
     Raises:
         InputTooLargeError: there are more than `most`.
     """
-    if type(raw) is str and "\x00" not in raw and len(raw) <= most:
-        # Nearly always, and quicker.
-        if raw.isascii():
-            return raw, len(raw)
-        try:
-            size = len(raw.encode("utf-8"))
-        except UnicodeEncodeError:
-            size = most + 1
-        if size <= most:
-            return raw, size
+    if type(raw) is str and raw.isascii() and len(raw) <= most and "\x00" not in raw:
+        return raw, len(raw)  # nearly always, and quicker
     # Before anything is done with it, and on the base class, since subclasses may raise.
     size = bytes.__len__(raw) if isinstance(raw, bytes) else str.__len__(raw)
     if size <= most:
@@ -417,8 +405,8 @@ def latin_share(text: str) -> float | None:
         (1.0, 0.0, None)
     """
     text = clean_text(text[:_MAX_CHARACTERS])
-    found = [kind for kind in map(_is_latin, text) if kind is not None]
-    return sum(found) / len(found) if found else None
+    found = [script for script in map(_script, text) if script is not None]
+    return found.count("LATIN") / len(found) if found else None
 
 
 def is_readable(text: str, pieces: Sequence[int], unknown: int | None, *, latin_only: bool) -> bool:
@@ -533,13 +521,5 @@ def _script(character: str) -> str | None:
     """The script of a letter; None for what is no letter."""
     if unicodedata.category(character) not in _LETTERS:
         return None
-    name = unicodedata.name(character, "").partition(" ")[0]
-    return _SCRIPTS.get(name, name)
-
-
-@lru_cache(maxsize=4096)
-def _is_latin(character: str) -> bool | None:
-    """Whether a letter is a Latin one; None for what is no letter."""
-    if unicodedata.category(character) not in _LETTERS:
-        return None
-    return "LATIN" in unicodedata.name(character, "").split()
+    words = unicodedata.name(character, "").split() or [""]
+    return "LATIN" if "LATIN" in words else _SCRIPTS.get(words[0], words[0])

@@ -8,18 +8,18 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from prometheus_client import REGISTRY
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ...guard.read_models import check_model
+from ...guard.read_models import CheckedSettings, check_model
 from .. import Interval
 from ._streams import (
     ALL,
@@ -28,14 +28,15 @@ from ._streams import (
     Count,
     RateChangeDetector,
     RiskMonitor,
+    RunLength,
     risk_monitors,
 )
 from .drift import (
+    LEAST_ALPHA,
     LEAST_VALUES,
     DriftReport,
     SignalCounter,
     compare_counts,
-    require_alpha,
 )
 from .report import AbstentionState, MonitorReport, metric_families
 
@@ -60,8 +61,8 @@ class _Saved(BaseModel):
     risks: dict[str, RiskMonitor]
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmSettings:
+@checked_dataclass(frozen=True)
+class AlarmSettings(CheckedSettings):
     """When `DecisionMonitor` raises an alarm.
 
     Attributes:
@@ -73,9 +74,9 @@ class AlarmSettings:
         drift_alpha: probability of a false verdict of drift per block; at least .001.
     """
 
-    baseline: tuple[int, int] | Literal["live"] | None = None
-    run_length: float = 100_000
-    drift_alpha: float = 0.01
+    baseline: tuple[Count, Count] | Literal["live"] | None = None
+    run_length: RunLength = 100_000
+    drift_alpha: Annotated[float, Field(strict=True, ge=LEAST_ALPHA, lt=1)] = 0.01
 
 
 class DecisionMonitor(Collector):
@@ -129,11 +130,10 @@ class DecisionMonitor(Collector):
         baseline, run_length = alarms.baseline, alarms.run_length
         self._policy = policy
         self._window = window
-        require_alpha(alarms.drift_alpha, "drift_alpha")
-        self._drift_alpha = float(alarms.drift_alpha)
+        self._drift_alpha = alarms.drift_alpha
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
-        self._detector = _detector(policy, baseline, run_length)
+        self._detector = deepcopy(self._given)
         self._risks = risk_monitors(policy, risk, delta, run_length, least_rate)
         self._lock = threading.Lock()
         self._decisions = 0
@@ -299,9 +299,8 @@ class DecisionMonitor(Collector):
                 hint="give window, risk, delta and alarms as then",
             )
         block, last = found.block.bound_to(self._policy), found.last
-        if last is not None:
-            last.bound_to(self._policy)
-        if block.decisions >= self._window or (last and last.decisions != self._window):
+        full = None if last is None else last.bound_to(self._policy).decisions
+        if block.decisions >= self._window or full not in (None, self._window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
             self._risks, self._detector = found.risks, found.detector
@@ -322,13 +321,7 @@ def _detector(
         passed, abstained = kept.counts
         baseline = (abstained, passed + abstained)
     if baseline is None or baseline == "live":
-        # To find a bad run_length now, and not when the first block is full.
-        RateChangeDetector(0.5, 0.5, run_length=run_length)
         return None
-    if not isinstance(baseline, tuple | list) or len(baseline) != 2:
-        raise InputError(
-            f"a baseline of {baseline!r}", hint='two counts, (abstained, decisions), or "live"'
-        )
     return RateChangeDetector.from_counts(*baseline, run_length=run_length)
 
 

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,10 @@ def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Coun
 def stability_index(expected: Counts, observed: Counts, occupied: NDArray[np.bool_]) -> Counts:
     """PSI of counts of shape (..., bins), half a question added to every occupied bin."""
     p, q = smoothed_shares(expected, occupied), smoothed_shares(observed, occupied)
+    return _index_of_shares(p, q, occupied)
+
+
+def _index_of_shares(p: Counts, q: Counts, occupied: NDArray[np.bool_]) -> Counts:
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(occupied, (q - p) * np.log(q / p), 0.0)
     return np.asarray(parts.sum(axis=-1))
@@ -84,22 +88,6 @@ def largest_gap(expected: Counts, observed: Counts) -> Counts:
 
 
 _EDGES = tuple(i / 20 for i in range(21))
-
-
-class MeasuredSignals(Protocol):
-    """Calibrated signals of one question; a `CalibrationRecord` and a `Decision` have them."""
-
-    @property
-    def relevance(self) -> float | None:
-        """In [0, 1], None where it was not measured."""
-
-    @property
-    def confidence(self) -> float | None:
-        """In [0, 1], None likewise."""
-
-    @property
-    def conflict(self) -> bool | None:
-        """Whether answers differ, None likewise."""
 
 
 def is_measured(value: float | None) -> TypeGuard[float]:
@@ -125,14 +113,13 @@ def binned(edges: Sequence[float], values: Iterable[float]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def calibration_histograms(
-    policy: Policy, questions: Iterable[MeasuredSignals]
-) -> dict[str, Histogram]:
+def calibration_histograms(policy: Policy, questions: Iterable[Any]) -> dict[str, Histogram]:
     """What live traffic is compared with: the histograms to keep in `policy`.
 
     Args:
         policy: thresholds and allowed routes as they will serve.
-        questions: the calibration questions, one entry each, as they would arrive live.
+        questions: the calibration questions, one entry each, as they would arrive live; with
+            `relevance`, `confidence` and `conflict` as a `CalibrationRecord` has them.
 
     Returns:
         `relevance` and `confidence` of all questions that have them; `confidence.asked` of
@@ -265,10 +252,7 @@ def _fitted(
         low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
     share = np.asarray((low + high) / 2)
     weight = share[..., None]
-    q = smoothed_shares(live, occupied)
-    p = np.where(occupied, weight * p_a + (1 - weight) * p_b, 1.0)
-    psi = np.sum(np.where(occupied, (q - p) * np.log(np.where(occupied, q, 1.0) / p), 0.0), axis=-1)
-    raw = weight * a / a.sum(axis=-1, keepdims=True) + (1 - weight) * b / b.sum(
-        axis=-1, keepdims=True
-    )
-    return share, np.asarray(psi), largest_gap(raw, live)
+    mixed = weight * p_a + (1 - weight) * p_b
+    psi = _index_of_shares(mixed, smoothed_shares(live, occupied), occupied)
+    of_a, of_b = (side / side.sum(axis=-1, keepdims=True) for side in (a, b))
+    return share, psi, largest_gap(weight * of_a + (1 - weight) * of_b, live)

@@ -26,7 +26,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import CheckedSettings
 from .. import Interval
-from ..distributions import beta_quantile, root
+from ..distributions import binomial_upper_bound, root
 
 Array = NDArray[np.float64]
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -105,6 +105,7 @@ def confidence_sequence(
 
 
 _LONGEST = 10**15
+RunLength = Annotated[float, Field(strict=True, gt=1, le=_LONGEST)]
 # That the range of a baseline holds its true rate.
 _CONFIDENCE = 0.95
 
@@ -170,7 +171,7 @@ class RateChangeDetector(CheckedSettings):
     low: _Share
     high: _Share
     _: KW_ONLY
-    run_length: Annotated[float, Field(strict=True, gt=1, le=_LONGEST)] = 100_000
+    run_length: RunLength = 100_000
     kind: Literal["rate_change_detector"] = "rate_change_detector"
     steps: Count = 0
     capital: _Capital = field(default_factory=lambda: np.zeros((2, len(_CHANGE_STAKES))))
@@ -201,8 +202,8 @@ class RateChangeDetector(CheckedSettings):
                 f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
             )
         tail = (1 - _CONFIDENCE) / 2
-        low = 0.0 if events == 0 else beta_quantile(tail, events, trials - events + 1)
-        high = 1.0 if events == trials else beta_quantile(1 - tail, events + 1, trials - events)
+        low = 1.0 - binomial_upper_bound(trials - events, trials, tail)
+        high = binomial_upper_bound(events, trials, tail)
         return cls(low, high, run_length=run_length)
 
     def reset(self) -> None:
@@ -341,15 +342,12 @@ class RiskMonitor(CheckedSettings):
             InputError: the rate is not within [`least_rate`, 1], or is 1 without a label;
                 more than 64 different rates.
         """
-        if not is_number(rate) or not self.least_rate <= rate <= 1:
+        certain = wrong is None and rate == 1
+        if certain or not is_number(rate) or not self.least_rate <= rate <= 1:
             raise InputError(
-                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
+                f"sampling rate {rate!r} is not within [{self.least_rate}, 1]"
+                + (", below 1 without a label" if certain else ""),
                 hint="declare least_rate=… when the monitor is made",
-            )
-        if wrong is None and rate == 1:
-            raise InputError(
-                "a reply that was certain to be picked has no label",
-                hint="leave it out, or tell the rate at which such replies are picked",
             )
         weight = 1 / float(rate) if wrong else 0.0
         if weight not in self.counts and len(self.counts) > _MOST_RATES:
@@ -429,9 +427,8 @@ def risk_monitors(
     bounds = promised_bounds(policy) if risk is None else {ALL: risk}
     if delta is None:
         delta = 0.1 if policy.guarantee is None else policy.guarantee.delta
-    RiskMonitor(
-        0.5, delta, least_rate=least_rate
-    )  # also where nothing is watched: to find a bad number now
+    # Also where nothing is watched: to find a bad number now.
+    RiskMonitor(0.5, delta, least_rate=least_rate)
     found = {}
     for name in _NAMES:
         bound = bounds.get(name, bounds.get(ALL))
@@ -439,9 +436,10 @@ def risk_monitors(
             bound = max(bounds.values())
         if bound is None:
             continue
-        found[name] = RiskMonitor(bound, delta, least_rate=least_rate)
+        level, rise = delta, None
         if name in bounds:
             # A CUSUM of its own: evidence from the beginning would outweigh a late change for long.
             rise = RateChangeDetector(0.0, bound, run_length=run_length * len(bounds))
-            found[name] = RiskMonitor(bound, delta / len(bounds), rise, least_rate=least_rate)
+            level = delta / len(bounds)
+        found[name] = RiskMonitor(bound, level, rise, least_rate=least_rate)
     return found

@@ -16,13 +16,12 @@ from ...guard.policy import Policy
 from ._distance import (
     DRAWS,
     Distance,
-    MeasuredSignals,
     bin_of,
     compare,
     compare_with_mixture,
     is_measured,
 )
-from ._streams import Count, is_number
+from ._streams import Count
 
 SIGNALS = ("relevance", "confidence")
 # Of a cascade: whether the costly scorer was asked.
@@ -114,7 +113,7 @@ class DriftReport:
     def of(
         cls,
         policy: Policy,
-        decisions: Iterable[MeasuredSignals],
+        decisions: Iterable[Any],
         *,
         alpha: float = 0.05,
         least: int = LEAST_VALUES,
@@ -186,16 +185,13 @@ class SignalCounter:
         self._edges = {name: _edges(policy, name) for name in names}
         empty = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
         counts = self.counts or empty
-        if {name: len(bins) for name, bins in counts.items()} != {
-            name: len(bins) for name, bins in empty.items()
-        }:
-            raise InputError("the saved state counts other bins than the policy has")
-        if max(self.abstained, *map(sum, counts.values())) > self.decisions:
-            raise InputError("the saved state counts more values than decisions")
+        bins, own = ({name: len(one) for name, one in all_.items()} for all_ in (counts, empty))
+        if bins != own or max(self.abstained, *map(sum, counts.values())) > self.decisions:
+            raise InputError("the saved state counts more than its decisions, or other bins")
         self.counts = counts
         return self
 
-    def add(self, decision: MeasuredSignals) -> None:
+    def add(self, decision: Any) -> None:
         """Count one decision; a signal that is None, or NaN, was not measured."""
         self.decisions += 1
         self.abstained += getattr(decision, "route", None) is Route.ABSTAIN
@@ -218,9 +214,9 @@ def compare_counts(
     judge: bool = True,
 ) -> DriftReport:
     """As `DriftReport.of`, for signals already counted; without `judge`, no verdicts."""
-    require_alpha(alpha, "alpha")
-    if least < 1:
-        raise InputError(f"at least one value is needed, not {least}")
+    # Below it no p-value of random splits could be so small.
+    if not LEAST_ALPHA <= alpha < 1.0 or least < 1:
+        raise InputError(f"alpha must be from {LEAST_ALPHA} to 1, and one value needed at least")
     compared = [
         _compared(policy, name, counter, least, (alpha, seed))
         for name in _signals(policy)
@@ -235,50 +231,35 @@ def compare_counts(
     )
 
 
-def require_alpha(alpha: float, name: str) -> None:
-    """Reject a level out of range, or so small that no p-value of random splits could reach it.
-
-    Raises:
-        InputError: it is not within [.001, 1).
-    """
-    if not is_number(alpha) or not LEAST_ALPHA <= alpha < 1.0:
-        raise InputError(f"{name} must be between {LEAST_ALPHA} and 1, not {alpha!r}")
-
-
 def _require_usable(policy: Policy, names: Sequence[str]) -> None:
-    for name in names:
-        found = policy.histograms[name]
-        if not found.counts or sum(found.counts) > _MOST_CALIBRATED:
-            raise InputError(
-                f"the policy's histogram '{name}' has no bins, or more than "
-                f"{_MOST_CALIBRATED:,} questions",
-                hint="calibrate again, or take the histogram out of the policy",
-            )
-        if found.edges != policy.histograms[names[0]].edges:
-            raise InputError(
-                f"the policy's histograms '{names[0]}' and '{name}' have different bins",
-                hint="calibrate again, or take them out of the policy",
-            )
+    found = [policy.histograms[name] for name in names]
+    sizes = [sum(one.counts) if one.counts else math.inf for one in found]
+    if max(sizes, default=0) > _MOST_CALIBRATED or len({one.edges for one in found}) > 1:
+        raise InputError(
+            f"the policy's histograms {' and '.join(names)} have no bins, different ones, or more "
+            f"than {_MOST_CALIBRATED:,} questions",
+            hint="calibrate again, or take them out of the policy",
+        )
 
 
 def _signals(policy: Policy) -> tuple[str, ...]:
     return (*SIGNALS, _ASKED) if _references(policy, _ASKED) else SIGNALS
 
 
+_CANDIDATES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "relevance": (
+        ("relevance",),
+        ("relevance.in_kb", "relevance.left_out"),
+        ("relevance.in_kb", "relevance.unanswerable"),
+    ),
+    "confidence": (("confidence.asked",), ("confidence",)),
+    _ASKED: (("asked.in_kb", "asked.left_out"), ("asked.in_kb", "asked.unanswerable")),
+}
+
+
 def _references(policy: Policy, signal: str) -> tuple[str, ...]:
-    candidates = {
-        "relevance": (
-            ("relevance",),
-            ("relevance.in_kb", "relevance.left_out"),
-            ("relevance.in_kb", "relevance.unanswerable"),
-        ),
-        "confidence": (("confidence.asked",), ("confidence",)),
-        _ASKED: (("asked.in_kb", "asked.left_out"), ("asked.in_kb", "asked.unanswerable")),
-    }[signal]
-    for names in candidates:
-        if all(name in policy.histograms for name in names):
-            return names
-    return ()
+    candidates = _CANDIDATES[signal]
+    return next((names for names in candidates if policy.histograms.keys() >= {*names}), ())
 
 
 def _edges(policy: Policy, signal: str) -> Sequence[float]:

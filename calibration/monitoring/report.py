@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client.core import GaugeMetricFamily
 from pydantic_core import to_jsonable_python
@@ -45,14 +45,10 @@ class AbstentionState:
         """What `detector` says now; None while its baseline is learned."""
         if detector is None:
             return cls(rate, None, {}, run_length, None)
-        directions: tuple[Direction, Direction] = ("up", "down")
-        return cls(
-            rate,
-            (detector.low, detector.high),
-            {name: detector.log_evidence(name) / _LOG_TEN for name in directions},
-            run_length,
-            detector.alarm,
-        )
+        logs = {name: detector.log_evidence(name) for name in get_args(Direction)}
+        evidence = {name: log / _LOG_TEN for name, log in logs.items()}
+        baseline = detector.low, detector.high
+        return cls(rate, baseline, evidence, run_length, detector.alarm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +131,10 @@ class MonitorReport:
 
 
 def _fields(state: RiskMonitor) -> dict[str, Any]:
+    names = ("risk", "delta", "estimate", "labels", "alarm", "alarmed_at", "promised")
     return {
-        "risk": state.risk,
-        "delta": state.delta,
-        "estimate": state.estimate,
-        "labels": state.labels,
+        **{name: getattr(state, name) for name in names},
         "log10_evidence": state.log_evidence / _LOG_TEN,
-        "alarm": state.alarm,
-        "alarmed_at": state.alarmed_at,
-        "promised": state.promised,
         "rise": state.rise and state.rise.alarm,
     }
 
@@ -175,16 +166,16 @@ def _risk_words(route: str, state: RiskMonitor) -> str:
     estimate = state.estimate
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return f"{name}: no feedback yet."
-    words = (
-        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
-        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); "
-    )
-    bound = _percent(state.risk)
+    bound = f"the bound of {_percent(state.risk)}"
+    verdict = f"neither above nor below {bound} for certain."
     if state.alarm:
-        return words + f"ALARM: the bound of {bound} is exceeded."
-    if estimate.high <= state.risk:
-        return words + f"the bound of {bound} is kept."
-    return words + f"neither above nor below the bound of {bound} for certain."
+        verdict = f"ALARM: {bound} is exceeded."
+    elif estimate.high <= state.risk:
+        verdict = f"{bound} is kept."
+    return (
+        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
+        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); {verdict}"
+    )
 
 
 def _percent(share: float) -> str:

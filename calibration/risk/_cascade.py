@@ -21,16 +21,23 @@ from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
-from ._statement import say, stored_risk
+from ._statement import say
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
-from .fit import BandWidth, Cascade, CascadeBand, Fit, FitSettings, strict_value
+from .fit import (
+    BandWidth,
+    Cascade,
+    CascadeBand,
+    Fit,
+    FitSettings,
+    strict_value,
+    with_relevance,
+)
 from .leak import (
     LeftOut,
-    certified_calibrator,
     certify_leak,
     fit_leak,
-    leak_policy,
+    fit_population,
     populations_of,
     raw_relevance,
     thresholds_between,
@@ -82,7 +89,7 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
         band = replace(band, asked=_asked(testing, threshold, reach))
     fit = _at(testing, band, risk, settings, main, first)
     # Whoever judges questions by thresholds from others moves the whole band.
-    return replace(fit, records=tuple(strictest))
+    return replace(fit, records=strictest)
 
 
 # -- the width, by cost ---------------------------------------------------------------
@@ -121,17 +128,15 @@ def _width(
     """What a band of this width would do, where as many can be answered as cannot."""
     worst = 0.0 if cascade.on_failure == "abstain" else 1.0
     strictest = _with_strictest(learning, reach, worst)
+    answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
     asked, abstained = [], []
     for share in _LEAKS:
         threshold = threshold_for_share(strictest, share * leak)
-        if threshold is None:
-            asked.append(0.0)
-            abstained.append(1.0)
-            continue
-        asked.append(_asked(learning, threshold, reach))
-        answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
-        failing = sum(value < threshold for value in answerable)
-        abstained.append(failing / len(answerable) if answerable else 1.0)
+        failing = 1.0
+        if threshold is not None and answerable:
+            failing = sum(value < threshold for value in answerable) / len(answerable)
+        asked.append(0.0 if threshold is None else _asked(learning, threshold, reach))
+        abstained.append(failing)
     share_asked, false_abstention = float(np.mean(asked)), float(np.mean(abstained))
     cost = 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
     return reach, share_asked, false_abstention, cost
@@ -140,16 +145,21 @@ def _width(
 def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:
     """Share in the band; cases with and without their answer count the same."""
     rule = CascadeRule(threshold=threshold, reach=reach)
-    shares = []
-    for answerable in (True, False):
-        asked = [
-            rule.asks(record.relevance, strict_value(record))
-            for record in records
-            if record.relevance is not None and (record.case == "in_kb") is answerable
-        ]
-        if asked:
-            shares.append(sum(asked) / len(asked))
+    shares = [
+        sum(asked) / len(asked)
+        for answerable in (True, False)
+        if (asked := _which_ask([r for r in records if (r.case == "in_kb") is answerable], rule))
+    ]
     return float(np.mean(shares)) if shares else 0.0
+
+
+def _which_ask(records: Sequence[CalibrationRecord], rule: CascadeRule) -> list[bool]:
+    """Whether the costly scorer is asked, of each record that was measured."""
+    return [
+        rule.asks(record.relevance, strict_value(record))
+        for record in records
+        if record.relevance is not None
+    ]
 
 
 # -- the place, with a guarantee ------------------------------------------------------
@@ -157,7 +167,7 @@ def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float)
 
 def _with_strictest(
     records: Sequence[CalibrationRecord], reach: float, worst: float
-) -> list[CalibrationRecord]:
+) -> tuple[CalibrationRecord, ...]:
     """The records, with the highest lower edge of the band at which each passes as relevance.
 
     Args:
@@ -165,20 +175,12 @@ def _with_strictest(
         reach: width of the band.
         worst: the verdict of a question without one.
     """
-    return [
-        record
-        if record.relevance is None
-        else replace(
-            record,
-            relevance=CascadeRule.strictest(
-                record.relevance,
-                worst if record.verdict is None else record.verdict,
-                reach,
-                strict_value(record),
-            ),
-        )
-        for record in records
-    ]
+
+    def edge(record: CalibrationRecord, cheap: float) -> float:
+        verdict = worst if record.verdict is None else record.verdict
+        return CascadeRule.strictest(cheap, verdict, reach, strict_value(record))
+
+    return with_relevance(records, edge)
 
 
 def _certified(
@@ -210,19 +212,16 @@ def _at(
         strict = () if cascade.strict is None else (cascade.strict,)
         scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
         binding = replace(binding, scorer=scorer, aggregator="joint")
-    in_kb, left_out = raw_relevance(shown)
-    calibrator, certificate, raw = certified_calibrator(in_kb, left_out, thresholds, risk, level)
-    policy = leak_policy(
-        shown, calibrator, certificate, raw, risk, replace(settings, binding=binding)
-    )
+    bound_to_both = replace(settings, binding=binding)
+    fit, _ = fit_population(shown, risk, bound_to_both, level=level, thresholds=thresholds)
+    policy = fit.policy
     if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
         more = {
             "guarantee": _of_cascade(policy.guarantee, rule, first, band.doubts),
             "histograms": {**policy.histograms, **_asked_histograms(records, rule)},
         }
         policy = policy.model_copy(update=more)
-    path = tuple(tested.point for tested in certificate.points)
-    return Fit(policy, certificate, path, shown, risk, band)
+    return replace(fit, policy=policy, cascade=band)
 
 
 def _of_cascade(
@@ -232,30 +231,27 @@ def _of_cascade(
     doubts: bool,
 ) -> Guarantee:
     """The guarantee, with what it says of two stages."""
-    if first is None or rule.fallback is None:
-        failing = say("leak.cascade_abstains")
-    else:
-        name = "leak.cascade_cheap_doubts" if doubts else "leak.cascade_cheap"
-        failing = say(name, fallback=rule.fallback, wrong=first[0].wrong, n=guarantee.n)
-    statement = say(
-        "leak.cascade_doubts" if doubts else "leak.cascade",
+    suffix, more = "_doubts" if doubts else "", dict[str, object]()
+    failing = say("leak.cascade_abstains")
+    if first is not None and rule.fallback is not None:
+        point, left_out = first
+        failing = say(
+            f"leak.cascade_cheap{suffix}",
+            fallback=rule.fallback,
+            wrong=point.wrong,
+            n=guarantee.n,
+        )
+        evidence = point.main.model_copy(update={"kind": "first_stage"})
+        more["risks"] = (*guarantee.risks, evidence)
+        if guarantee.passages or guarantee.unanswerable_topics:
+            more["first_stage_passages"] = left_out.counts(rule.fallback)
+    more["statement"] = say(
+        f"leak.cascade{suffix}",
         statement=guarantee.statement,
         low=rule.threshold,
         high=rule.threshold + rule.reach,
         failing=failing,
     )
-    if first is None or rule.fallback is None:
-        return guarantee.model_copy(update={"statement": statement})
-    point, left_out = first
-    more: dict[str, object] = {
-        "statement": statement,
-        "risks": (
-            *guarantee.risks,
-            stored_risk(point.main).model_copy(update={"kind": "first_stage"}),
-        ),
-    }
-    if guarantee.passages or guarantee.unanswerable_topics:
-        more["first_stage_passages"] = left_out.counts(rule.fallback)
     return guarantee.model_copy(update=more)
 
 
@@ -265,11 +261,7 @@ def _asked_histograms(
     """How many questions the costly scorer is asked about, as drift compares it."""
     found = {}
     for case in ("in_kb", populations_of(records)[0]):
-        asked = [
-            rule.asks(record.relevance, strict_value(record))
-            for record in records
-            if record.case == case and record.relevance is not None
-        ]
+        asked = _which_ask([record for record in records if record.case == case], rule)
         counts = (asked.count(False), asked.count(True))
         found[f"asked.{case}"] = Histogram(edges=(0.0, 0.5, 1.0), counts=counts)
     return found

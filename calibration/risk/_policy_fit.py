@@ -32,7 +32,6 @@ from ._statement import (
     outlook,
     say,
     stored_point,
-    stored_risk,
     uncertified_statement,
 )
 from .certificate import (
@@ -40,13 +39,13 @@ from .certificate import (
     Certificate,
     Evidence,
     GroupCounts,
-    TargetResult,
     certify,
+    evidence_of,
     let_through_wrongly,
 )
 from .costs import fit_by_costs
 from .fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
-from .leak import fit_leak
+from .leak import fit_leak, populations_of
 from .learned_path import Forecast, forecast_path, from_surest
 from .risks import (
     LEARN_PATH,
@@ -122,6 +121,8 @@ def fit_policy(
     if bound.candidates > 1 and not isinstance(risk, Leak):
         raise ValueError("one of several scorers is chosen for a Leak")
     found = as_calibration_records(records, raw=isinstance(risk, Leak | Uncertified))
+    if bound.cascade is not None and len(populations_of(found)) > 1:
+        raise ValueError("a cascade is fitted to one kind of missing answers")
     if isinstance(risk, Leak | Coverage | Uncertified):
         if path is not None:
             raise ValueError("path does not go with Coverage or Leak, which declare their own")
@@ -152,7 +153,7 @@ def _fit_targets(
     evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(evidence, points, targets, delta=settings.level)
     given = len({record.question_id for record in records})
-    guarantee = _guarantee(certificate, targets, settings, units, given)
+    guarantee = _guarantee(certificate, settings, units, given)
     chosen = None if certificate.chosen is None else points[certificate.chosen]
     policy = policy_at(chosen, guarantee, records, settings)
     return Fit(policy, certificate, points, tuple(records), targets)
@@ -192,7 +193,6 @@ def _require_allowed(points: Sequence[PathPoint], settings: FitSettings) -> None
 
 def _guarantee(
     certificate: Certificate,
-    targets: Sequence[RiskTarget],
     settings: FitSettings,
     units: Sequence[CalibrationRecord],
     given: int,
@@ -202,9 +202,7 @@ def _guarantee(
     if chosen is None:
         shown = most_promising(certificate)
         more, words = outlook(certificate, delta=settings.level, given=given)
-        statement = uncertified_statement(
-            targets, certificate.questions, words, settings.confidence
-        )
+        statement = uncertified_statement(shown, certificate.questions, words, settings.confidence)
     else:
         shown = chosen
         statement = certified_statement(
@@ -213,12 +211,12 @@ def _guarantee(
     main = shown.main
     return Guarantee(
         statement=statement,
-        risk=main.target.bound,
-        loss=loss_in_words(targets),
+        risk=main.bound,
+        loss=loss_in_words(shown.results),
         n=main.n,
         errors=min(main.n, math.ceil(main.loss - 1e-9)),
         method=f"fixed-sequence testing along {len(certificate.points)} declared points",
-        risks=tuple(stored_risk(r) for r in shown.results),
+        risks=shown.results,
         path=tuple(stored_point(p) for p in certificate.points),
         more_questions=more,
         **_of_both(certificate, settings),
@@ -317,8 +315,8 @@ def _coverage_guarantee(
     p_value = binomial_p_value(errors, n, bound)
     if by_group is not None:
         p_value = max(p_value, by_group.bound_on_mean(bound))
-    selective = TargetResult(RiskTarget("selective", bound), n, float(errors), p_value, by_group)
-    risks = (stored_risk(shown.main), stored_risk(selective))
+    selective = evidence_of(RiskTarget("selective", bound), n, float(errors), p_value, by_group)
+    risks = (shown.main, selective)
     return Guarantee(
         statement=coverage_statement(
             shown,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import tomllib
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict
 from decimal import Decimal
 from importlib import resources
 from typing import Any
 
-from ...guard.artefacts import GuaranteedRisk, PolicyPoint
+from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus
 from ...guard.decision import Route
 from ..statistics import binomial_p_value, questions_needed
-from .certificate import Certificate, PointResult, TargetResult, hoeffding_bentkus_p_value
-from .risks import RiskTarget
+from .certificate import Certificate, PointResult, counted_units
 
 _TABLES: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("statements.toml").read_text("utf-8")
@@ -69,7 +68,7 @@ def coverage_statement(
     risk = f"at most {bound:.1%} are answered wrongly ({errors} of {n} were)"
     if bound > 1.0 - 1e-6:
         risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
-    drawn = _drawn(questions, shown.main.units)
+    drawn = _drawn(questions, counted_units(shown.main))
     return say("coverage.certified", drawn=drawn, risk=risk, **seen, **_ALWAYS)
 
 
@@ -79,7 +78,7 @@ def _drawn(questions: int, groups: int) -> str:
 
 
 def uncertified_statement(
-    targets: Sequence[RiskTarget], questions: int, outlook: str, confidence: str
+    nearest: PointResult, questions: int, outlook: str, confidence: str
 ) -> str:
     """That nothing qualified, and what would help."""
     return say(
@@ -87,29 +86,29 @@ def uncertified_statement(
         sure=confidence,
         questions=questions,
         plural="" if questions == 1 else "s",
-        wanted="; ".join(_wanted(target) for target in targets),
+        wanted="; ".join(map(_wanted, nearest.results)),
         outlook=outlook,
     )
 
 
-def evidence_of(result: TargetResult) -> str:
+def seen_of(result: GuaranteedRisk) -> str:
     """What was seen of one target at one point, as the rest of a sentence."""
     p_value = "> 0.99" if result.p_value > 0.99 else f"= {result.p_value:.2g}"
     if result.n == 0:
         return "lets no question through that counts"
-    if result.target.kind == "cost":
+    if result.kind == "cost":
         return f"(p {p_value}) costs {result.loss:.4g} over {result.n} questions"
-    verb = "abstains from" if result.target.kind == "false_abstention" else "gets wrong"
+    verb = "abstains from" if result.kind == "false_abstention" else "gets wrong"
     return f"(p {p_value}) {verb} {result.loss:.0f} of the {result.n} questions that count"
 
 
-def loss_in_words(targets: Sequence[RiskTarget]) -> str:
+def loss_in_words(results: Sequence[GuaranteedRisk]) -> str:
     """What counts as going wrong."""
-    return "; ".join(dict.fromkeys(map(_loss, targets)))
+    return "; ".join(dict.fromkeys(map(_loss, results)))
 
 
-def _loss(target: RiskTarget) -> str:
-    return say(f"loss.{target.kind}", **asdict(target.losses))
+def _loss(result: GuaranteedRisk) -> str:
+    return say(f"loss.{result.kind}", **(result.losses or {}))
 
 
 def percent_of(share: float) -> str:
@@ -122,17 +121,17 @@ def percent(share: Decimal) -> str:
     return f"{(100 * share).normalize():f}%"
 
 
-def _promise(result: TargetResult) -> str:
-    wanted = _wanted(result.target)
+def _promise(result: GuaranteedRisk) -> str:
+    wanted = _wanted(result)
     if result.n == 0:
         return f"{wanted} (that route is closed)"
-    if result.target.kind == "cost":
+    if result.kind == "cost":
         return f"{wanted}, it was {result.loss / result.n:.3f} in calibration"
     seen = f"{result.loss:.0f} of {result.n} were in calibration, {result.loss / result.n:.1%}"
     return f"{wanted} ({seen})"
 
 
-def _wanted(target: RiskTarget) -> str:
+def _wanted(target: GuaranteedRisk) -> str:
     if target.kind == "cost":
         return f"the mean cost per question is at most {target.bound:g} ({_loss(target)})"
     return f"at most {percent_of(target.bound)} {say(f'subject.{target.kind}')}"
@@ -140,7 +139,7 @@ def _wanted(target: RiskTarget) -> str:
 
 def _unbounded(chosen: PointResult) -> str:
     """Name the open routes that no target bounds."""
-    kinds = {result.target.kind for result in chosen.results}
+    kinds = {result.kind for result in chosen.results}
     if kinds & {"selective", "cost"}:
         return ""
     found = []
@@ -155,22 +154,6 @@ def _unbounded(chosen: PointResult) -> str:
 
 def _share(count: int, questions: int) -> str:
     return f"{count / questions:.1%}" if questions else "none"
-
-
-def stored_risk(result: TargetResult) -> GuaranteedRisk:
-    """The evidence about one bound, as a policy stores it."""
-    target = result.target
-    groups = result.by_group if result.by_group and result.by_group.groups else None
-    return GuaranteedRisk(
-        kind=target.kind,
-        bound=target.bound,
-        n=result.n,
-        loss=result.loss,
-        p_value=result.p_value,
-        losses=asdict(target.losses) if target.kind == "cost" else None,
-        groups=() if groups is None else groups.counts,
-        largest_group=0 if groups is None else groups.largest,
-    )
 
 
 def stored_point(found: PointResult) -> PolicyPoint:
@@ -209,13 +192,11 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> tuple[int 
         return _without_questions(points[0], delta)
     if all(point.let_through == 0 for point in points):
         return None, say("outlook.nothing_through")
-    nearest = say(
-        "outlook.nearest", evidence=evidence_of(worst_result(most_promising(certificate)))
-    )
+    nearest = say("outlook.nearest", evidence=seen_of(worst_result(most_promising(certificate))))
     tested = certificate.points[certificate.first :]
     if any(point.p_value <= delta for point in tested[1:]):
         # A laxer point than the one that failed would have passed.
-        evidence = evidence_of(worst_result(tested[0]))
+        evidence = seen_of(worst_result(tested[0]))
         return None, say("outlook.stopped", evidence=evidence)
     first = sorted(points, key=_order)[:_ASKED_OF]
     totals = [_questions_for(point, certificate.questions, delta) for point in first]
@@ -225,13 +206,13 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> tuple[int 
         if total is not None
     ]
     if min(more, default=math.inf) <= _MOST_QUESTIONS:
-        grouped = any(result.by_group is not None for point in points for result in point.results)
+        grouped = any(result.groups for point in points for result in point.results)
         noun = "questions, on further groups," if grouped else "questions"
         return min(more), f"{nearest} {say('outlook.more', more=min(more), noun=noun)}"
     telling = [
         point
         for point in points
-        if all(r.units >= questions_needed(r.target.bound, delta) for r in point.results)
+        if all(counted_units(r) >= questions_needed(r.bound, delta) for r in point.results)
     ]
     if not telling:
         least = _least_more(certificate, delta=delta, given=given)
@@ -246,20 +227,20 @@ def most_promising(certificate: Certificate) -> PointResult:
     return min(certificate.points, key=_order)
 
 
-def worst_result(point: PointResult) -> TargetResult:
+def worst_result(point: PointResult) -> GuaranteedRisk:
     """The target that is furthest from being certified."""
-    return max(point.results, key=lambda r: (r.p_value, r.loss / max(r.n, 1) / r.target.bound))
+    return max(point.results, key=lambda r: (r.p_value, r.loss / max(r.n, 1) / r.bound))
 
 
 def _order(point: PointResult) -> tuple[float, float, int]:
     worst = worst_result(point)
-    ratio = worst.loss / worst.n / worst.target.bound if worst.n else math.inf
+    ratio = worst.loss / worst.n / worst.bound if worst.n else math.inf
     return point.p_value, ratio, -worst.n
 
 
 def _without_questions(point: PointResult, delta: float) -> tuple[int | None, str]:
     # One more than an error-free run needs, as in the certificate; and those for the path.
-    needed = 1 + max(questions_needed(result.target.bound, delta) for result in point.results)
+    needed = 1 + max(questions_needed(result.bound, delta) for result in point.results)
     more = math.ceil(needed / (1.0 - _MOST_LEARNING))
     return more, say("outlook.no_questions", more=more)
 
@@ -269,7 +250,7 @@ def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
     questions = certificate.questions
     totals = [
         max(
-            (1 + questions_needed(r.target.bound, delta)) * questions / r.units
+            (1 + questions_needed(r.bound, delta)) * questions / counted_units(r)
             for r in point.results
         )
         for point in certificate.points
@@ -286,7 +267,7 @@ def _is_too_risky(point: PointResult, delta: float) -> bool:
     return any(
         r.n > 0
         and r.loss > 0.0
-        and float(bdtrc(math.ceil(_errors(r) - 1e-9) - 1, r.units, r.target.bound)) <= delta
+        and float(bdtrc(math.ceil(_errors(r) - 1e-9) - 1, counted_units(r), r.bound)) <= delta
         for r in point.results
     )
 
@@ -300,35 +281,34 @@ def _questions_for(point: PointResult, questions: int, delta: float) -> int | No
         counted = _certifying_n(result, delta) if result.n else None
         if counted is None:
             return None
-        most = max(most, math.ceil(counted * questions / result.units))
+        most = max(most, math.ceil(counted * questions / counted_units(result)))
     return most or None
 
 
-def _errors(result: TargetResult) -> float:
+def _errors(result: GuaranteedRisk) -> float:
     """What went wrong, in units that count once each."""
-    return result.loss if result.by_group is None else result.by_group.total
+    if not result.groups:
+        return result.loss
+    return math.fsum(count * wrong / size for size, wrong, count in result.groups)
 
 
-def _certifying_n(result: TargetResult, delta: float) -> int | None:
+def _certifying_n(result: GuaranteedRisk, delta: float) -> int | None:
     """The fewest units that certify the target of `result` at its rate; None: no number."""
-    bound, target = result.target.bound, result.target
+    bound = result.bound
     # Half an error more than seen: a fair guess at the true rate.
-    rate = (_errors(result) + 0.5) / (result.units + 1.0)
+    rate = (_errors(result) + 0.5) / (counted_units(result) + 1.0)
     if rate >= bound:
         return None
-    exact = target.kind != "cost" or target.losses.all_or_nothing
+    exact = set((result.losses or {}).values()) <= {0.0, 1.0}
 
     def enough(n: int) -> bool:
         if not exact:
-            return hoeffding_bentkus_p_value(rate * n, n, bound) <= delta
+            return hoeffding_bentkus(rate * n, n, bound) <= delta
         return binomial_p_value(math.ceil(rate * n), n, bound) <= delta
 
-    low, high = questions_needed(bound, delta), 2 * questions_needed(bound, delta)
-    while not enough(high):
-        low, high = high, high * 2
-        if high > _MOST_QUESTIONS:
+    low = questions_needed(bound, delta)
+    while not enough(2 * low):
+        low *= 2
+        if 2 * low > _MOST_QUESTIONS:
             return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return high
+    return low + bisect_left(range(low, 2 * low), True, key=enough)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import LeakTest
+from ...guard.artefacts import GuaranteedRisk, LeakTest, hoeffding_bentkus
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
-from ..statistics import binomial_p_value, errors_allowed, numbered, questions_needed
+from ..statistics import errors_allowed, numbered, questions_needed
 from .risks import LossTable, PathPoint, RiskTarget
 
 Floats = NDArray[np.float64]
@@ -132,11 +132,12 @@ def _column(values: Sequence[float | bool | None]) -> Floats:
     return np.asarray([math.nan if v is None else float(v) for v in values], dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetResult:
+def evidence_of(
+    target: RiskTarget, n: int, loss: float, p_value: float, by_group: GroupCounts | None = None
+) -> GuaranteedRisk:
     """The test of one target at one point.
 
-    Attributes:
+    Args:
         target: the bound that was asked for.
         n: questions that count for it.
         loss: errors among them, or the sum of their costs.
@@ -144,17 +145,22 @@ class TargetResult:
             where the route that it bounds is closed, so that nothing can go wrong.
         by_group: what each group counts; None where no two questions share one.
     """
+    grouped = by_group is not None and by_group.counts
+    return GuaranteedRisk(
+        kind=target.kind,
+        bound=target.bound,
+        n=n,
+        loss=loss,
+        p_value=p_value,
+        losses=asdict(target.losses) if target.kind == "cost" else None,
+        groups=by_group.counts if by_group else (),
+        largest_group=by_group.largest if by_group and grouped else 0,
+    )
 
-    target: RiskTarget
-    n: int
-    loss: float
-    p_value: float
-    by_group: GroupCounts | None = None
 
-    @property
-    def units(self) -> int:
-        """Independent units that count for it: groups, or questions."""
-        return self.n if self.by_group is None else self.by_group.groups
+def counted_units(result: GuaranteedRisk) -> int:
+    """Independent units that count for a bound: groups, or questions."""
+    return sum(count for *_, count in result.groups) if result.groups else result.n
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,7 @@ class PointResult:
     point: PathPoint
     counts: dict[Route, int]
     wrong: int
-    results: tuple[TargetResult, ...]
+    results: tuple[GuaranteedRisk, ...]
 
     @property
     def p_value(self) -> float:
@@ -179,9 +185,9 @@ class PointResult:
         return max(result.p_value for result in self.results)
 
     @property
-    def main(self) -> TargetResult:
+    def main(self) -> GuaranteedRisk:
         """The target on wrong answers let through, if there is one; else the first."""
-        return min(self.results, key=lambda result: result.target.kind != "selective")
+        return min(self.results, key=lambda result: result.kind != "selective")
 
     @property
     def let_through(self) -> int:
@@ -254,9 +260,9 @@ def sequence_certificate(
 def _too_few(point: PointResult, delta: float) -> bool:
     # One more than an error-free run needs: the count itself decided where testing begins.
     return any(
-        r.target.kind in ("selective", "follow", "answer")
+        r.kind in ("selective", "follow", "answer")
         and r.p_value > 0.0
-        and r.units <= questions_needed(r.target.bound, delta)
+        and counted_units(r) <= questions_needed(r.bound, delta)
         for r in point.results
     )
 
@@ -267,7 +273,7 @@ def _results(
     path: Sequence[PathPoint],
     target: RiskTarget,
     delta: float,
-) -> list[TargetResult]:
+) -> list[GuaranteedRisk]:
     """The test of one target at each point."""
     if target.kind == "cost":
         losses = costs(evidence, codes, path, target.losses)
@@ -286,7 +292,7 @@ def _results(
         p_values = np.maximum(p_values, GroupCounts.p_values(by_group, target.bound, delta))
     p_values[_closed(path, target)] = 0.0
     return [
-        TargetResult(target, int(number), float(total), float(p_value), groups)
+        evidence_of(target, int(number), float(total), float(p_value), groups)
         for number, total, p_value, groups in zip(n, loss, p_values, by_group, strict=True)
     ]
 
@@ -295,15 +301,14 @@ def _counted(
     evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which questions count for a target, and which of them went wrong, shape (p, n)."""
-    if target.kind == "abstention":
-        return np.ones_like(codes, dtype=np.bool_), codes == _ABSTAIN
-    if target.kind == "false_abstention":
+    kind, abstains = target.kind, codes == _ABSTAIN
+    counted = np.ones_like(abstains) if kind == "abstention" else ~abstains
+    if kind == "false_abstention":
         counted = answerable(evidence, path)
-        return counted, counted & (codes == _ABSTAIN)
-    counted = codes != _ABSTAIN
-    if target.kind != "selective":
-        counted = codes == (_FOLLOW if target.kind == "follow" else _ANSWER)
-    return counted, counted & let_through_wrongly(evidence, codes)
+    elif kind in ("follow", "answer"):
+        counted = codes == (_FOLLOW if kind == "follow" else _ANSWER)
+    wrong = abstains if "abstention" in kind else let_through_wrongly(evidence, codes)
+    return counted, counted & wrong
 
 
 def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
@@ -315,49 +320,16 @@ def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
     return np.zeros(len(path), dtype=np.bool_)
 
 
-def hoeffding_bentkus_p_value(total_loss: float, n: int, risk: float) -> float:
-    """P-value of "the mean loss is above `risk`" after `total_loss` in `n` questions.
+def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
+    """P-values of "the mean loss is above `risk`" after total losses in `n` questions.
 
     For losses anywhere in [0, 1]. 0/1 losses have the exact binomial tail
-    (`binomial_p_value`), which is never larger.
-
-    Args:
-        total_loss: sum of the losses, in [0, n].
-        n: independent questions, never passages or case variants.
-        risk: the bound, in (0, 1).
-
-    Returns 1.0 when `n` is 0: no evidence certifies nothing.
-
-    Raises:
-        ValueError: an argument is out of its range.
+    (`binomial_p_value`), which is never larger. 1.0 when `n` is 0: no evidence certifies nothing.
 
     Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets;
     Angelopoulos et al. 2021, Learn then Test.
-
-    Example:
-        >>> round(hoeffding_bentkus_p_value(2.0, 100, 0.1), 4)
-        0.0053
     """
-    if not 0.0 <= total_loss <= n * (1 + 1e-12):
-        raise ValueError(f"a total loss of {total_loss} in {n} questions")
-    binomial_p_value(0, 0, risk)  # checks the bound
-    return float(hoeffding_bentkus_p_values(np.asarray([total_loss]), n, risk)[0])
-
-
-def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
-    """`hoeffding_bentkus_p_value` of many totals at once; arguments are not checked."""
-    from scipy.special import rel_entr
-
-    if n == 0:
-        return np.ones_like(total_losses)
-    # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
-    whole = np.minimum(n, np.ceil(total_losses - 1e-9))
-    bentkus = math.e * binomial_p_values(whole, np.full(whole.shape, n), risk)
-    mean = np.minimum(total_losses / n, risk)
-    # Of coins with this mean against one with `risk`; 0 log 0 is 0.
-    entropy = np.maximum(0.0, rel_entr(mean, risk) + rel_entr(1.0 - mean, 1.0 - risk))
-    hoeffding = np.exp(-n * entropy)
-    return np.asarray(np.minimum(1.0, np.minimum(bentkus, hoeffding)))
+    return np.asarray([hoeffding_bentkus(total, n, risk) for total in total_losses.tolist()])
 
 
 def binomial_p_values(errors: Floats, n: NDArray[np.int64], risk: float) -> Floats:
@@ -470,8 +442,7 @@ class GroupCounts:
 
     def bound_on_mean(self, bound: float) -> float:
         """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
-        total = np.asarray([self.total])
-        return float(hoeffding_bentkus_p_values(total, self.groups, bound)[0])
+        return hoeffding_bentkus(self.total, self.groups, bound)
 
     def p_value(self, bound: float, delta: float) -> float:
         """Compute the p-value; one well above `delta` may be given as 1.
@@ -483,7 +454,7 @@ class GroupCounts:
         test = LeakTest.of_groups(self.groups, self.largest, bound)
         if test.takes_long or self.total > bound * self.groups:
             return test.p_value_of(self.counts)
-        known = _known_p_values(self.groups, self.largest, bound, delta)
+        known = known_p_values(test, delta)
         return float(known[min(test.total_of(self.counts), len(known) - 1)])
 
 
@@ -496,11 +467,10 @@ def group_counts(
 
 
 @lru_cache(maxsize=512)
-def _known_p_values(groups: int, largest: int, bound: float, delta: float) -> Floats:
+def known_p_values(test: LeakTest, delta: float) -> Floats:
     """P-values of totals, up to those that are certainly above `delta`, and then 1.
 
     They are never smaller than where each group goes wrong as a whole or not at all.
     """
-    test = LeakTest.of_groups(groups, largest, bound)
-    most = (2 + (errors_allowed(groups, bound, delta) or 0)) * test.weights[-1]
+    most = (2 + (errors_allowed(test.passages, test.bound, delta) or 0)) * test.weights[-1]
     return np.append(test.p_values(most), 1.0)

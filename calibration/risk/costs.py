@@ -6,7 +6,7 @@ raw relevance of what may pass, and of what must not ─► a candidate in each 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
+from ..statistics import middles
 from .certificate import Certificate
 from .fit import Fit, FitSettings
 from .leak import (
     LeftOut,
+    by_population,
     order_keeping,
     populations_of,
     raw_relevance,
@@ -69,10 +71,7 @@ def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> f
     if not len(in_kb) or not missing:
         return None
     levels = np.unique([*in_kb, *(r.relevance for r in missing)])
-    # Halved first, because the sum of two huge scores would be infinite.
-    middle = levels[:-1] / 2 + levels[1:] / 2
-    middle = np.where((levels[:-1] < middle) & (middle <= levels[1:]), middle, levels[1:])
-    thresholds = np.concatenate([levels[:1], middle, [math.inf]])
+    thresholds = np.concatenate([levels[:1], middles(levels[:-1], levels[1:]), [math.inf]])
     abstained = np.searchsorted(in_kb, thresholds)
     if isinstance(risk, Costs):
         of_leak, of_abstention = risk.weights
@@ -135,13 +134,12 @@ class LeakFold:
         units = sorted({record.unit for record in fit.records})
         dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
         fold_of = dict(zip(units, dealt.tolist(), strict=True))
-        placed = [(fold_of[record.unit], record) for record in fit.records]
         found = []
         for number in range(int(dealt.max(initial=0)) + 1):
-            inside = tuple(record for fold, record in placed if fold == number)
+            inside = tuple(one for one in fit.records if fold_of[one.unit] == number)
             threshold = own.threshold
             if isinstance(fit.risk, Uncertified):
-                others = [record for fold, record in placed if fold != number]
+                others = [one for one in fit.records if fold_of[one.unit] != number]
                 threshold = best_threshold(others, fit.risk)
             found.append(cls(inside, threshold))
         return tuple(found)
@@ -153,8 +151,13 @@ class LeakFold:
             return cls(fit.records, best_threshold(fit.records, fit.risk))
         if fit.certificate.chosen is None:
             return cls(fit.records, None)
-        shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
-        return cls(fit.records, _threshold_for(fit.records, shares))
+        found = [
+            threshold_for_share(part, _share_passing(fit, case))
+            for case, part in by_population(fit.records).items()
+        ]
+        # The laxest threshold at which no more than its share of each kind passes.
+        known = [threshold for threshold in found if threshold is not None]
+        return cls(fit.records, max(known) if len(known) == len(found) else None)
 
     @staticmethod
     def chosen(candidates: Sequence[tuple[LeakFold, ...]]) -> tuple[LeakFold, ...]:
@@ -168,22 +171,20 @@ class LeakFold:
             folds pass, of equals the first.
         """
         found = []
-        for number, folds in enumerate(zip(*candidates, strict=True)):
-            others = [
-                [r for at, fold in enumerate(dealt) if at != number for r in fold.records]
-                for dealt in candidates
+        for folds in zip(*candidates, strict=True):
+            passing = [
+                sum(_passing(fold, own.threshold) for fold in dealt if fold is not own)
+                for dealt, own in zip(candidates, folds, strict=True)
             ]
-            passing = [_passing(o, f.threshold) for o, f in zip(others, folds, strict=True)]
             found.append(folds[passing.index(max(passing))])
         return tuple(found)
 
 
-def _passing(records: Sequence[CalibrationRecord], threshold: float | None) -> int:
-    """How many answerable questions pass."""
-    if threshold is None:
-        return 0
-    answerable = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
-    return sum(relevance >= threshold for relevance in answerable)
+def _passing(fold: LeakFold, threshold: float | None) -> int:
+    """How many answerable questions of a fold pass from a threshold on; None: none does."""
+    least = math.inf if threshold is None else threshold
+    scores = (one.relevance for one in fold.records if one.is_answerable)
+    return sum(score is not None and score >= least for score in scores)
 
 
 def _share_passing(fit: Fit, case: str) -> float:
@@ -193,18 +194,6 @@ def _share_passing(fit: Fit, case: str) -> float:
     measured = [r for r in fit.records if r.case == case and r.relevance is not None]
     passing = [calibrator.apply(r.relevance or 0.0) >= threshold for r in measured]
     return float(LeftOut.of(measured).weights[passing].sum())
-
-
-def _threshold_for(
-    records: Sequence[CalibrationRecord], shares: Mapping[str, float]
-) -> float | None:
-    """The laxest threshold at which no more than its share of each kind passes."""
-    found = [
-        threshold_for_share([r for r in records if not r.is_missing or r.case == case], share)
-        for case, share in shares.items()
-    ]
-    known = [threshold for threshold in found if threshold is not None]
-    return max(known) if len(known) == len(found) else None
 
 
 def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> float | None:

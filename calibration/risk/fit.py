@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
@@ -95,9 +95,8 @@ def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
         r for r in records if r.case == "in_kb" and (r.relevance is not None or r.nothing_retrieved)
     ]
     missed = sum(not record.is_answerable for record in asked)
-    if not asked or missed <= _MOST_MISSES * len(asked):
-        return None
-    return Problem._of("misses", missed=missed, asked=len(asked))
+    few = missed <= _MOST_MISSES * len(asked)
+    return None if few else Problem._of("misses", missed=missed, asked=len(asked))
 
 
 def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> Problem | None:
@@ -105,14 +104,13 @@ def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> P
     signals = ["relevance"] if policy.may_follow or not policy.may_answer else []
     signals += ["confidence"] if policy.may_answer and policy.estimator is not None else []
     aurocs = [(name, separation(records, name, seed=seed)) for name in signals]
-    known = [(name, found) for name, found in aurocs if found.low is not None]
-    if not known or any((found.low or 0.0) > 0.5 for _, found in known):
-        return None
-    told = "; ".join(
+    told = [
         f"{name} has an AUROC of {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
-        for name, found in known
-    )
-    return Problem._of("blind", told=told)
+        for name, found in aurocs
+        if found.low is not None
+    ]
+    sees = any((found.low or 0.0) > 0.5 for _, found in aurocs)
+    return Problem._of("blind", told="; ".join(told)) if told and not sees else None
 
 
 def separation(
@@ -194,15 +192,22 @@ class CascadeBand:
     def applied(self, records: Sequence[CalibrationRecord]) -> tuple[CalibrationRecord, ...]:
         """The records with the relevance that the cascade gives them."""
         rule = self.rule
-        return tuple(
-            record
-            if record.relevance is None or rule is None
-            else replace(
-                record,
-                relevance=rule.value(record.relevance, record.verdict, strict_value(record)),
-            )
-            for record in records
+        if rule is None:
+            return tuple(records)
+        return with_relevance(
+            records,
+            lambda one, cheap: rule.value(cheap, one.verdict, strict_value(one)),
         )
+
+
+def with_relevance(
+    records: Sequence[CalibrationRecord], given: Callable[[CalibrationRecord, float], float]
+) -> tuple[CalibrationRecord, ...]:
+    """The records with another relevance, made of each that was measured."""
+    return tuple(
+        one if one.relevance is None else replace(one, relevance=given(one, one.relevance))
+        for one in records
+    )
 
 
 def strict_value(record: CalibrationRecord) -> float:
@@ -270,18 +275,18 @@ class FitSettings(CheckedSettings):
     @property
     def confidence(self) -> str:
         """How sure the promise is, in words, naming the attempt and the candidates."""
-        sure = f"confidence {percent(1 - Decimal(str(self.delta)))}"
+        sure, several = f"confidence {percent(1 - Decimal(str(self.delta)))}", "attempts"
         shared, candidates = [], self.binding.candidates
         if self.attempt is not None:
             shared.append(f"attempt {self.attempt} on this data")
         if candidates > 1:
             shared.append(f"the best of {candidates} scorers")
+            several = "of them"
         if not shared:
             return sure
         return (
             f"{sure} ({', '.join(shared)}, tested at level {self.level:.4g} so that all "
-            f"{'attempts' if candidates == 1 else 'of them'} together fail with probability "
-            f"{self.delta:g} at most)"
+            f"{several} together fail with probability {self.delta:g} at most)"
         )
 
     @property
@@ -317,18 +322,21 @@ class Fit:
 
     def problems(self) -> tuple[Problem, ...]:
         """Why the policy should not serve; empty where nothing speaks against it."""
-        raw, policy = isinstance(self.risk, Leak | Uncertified), self.policy
-        routes = []
-        for record in self.records:
-            right = record.is_answerable if raw else record.context_right
-            if right or record.closed_book_right:
-                relevance = record.relevance
-                if raw and relevance is not None:
-                    relevance = policy.relevance_calibrator.apply(relevance)
-                routes.append(policy.route(relevance, record.confidence, record.conflict))
-        abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
         if isinstance(self.risk, Uncertified):
-            abstained = None  # is what the costs make of it
+            # False abstention is what the costs make of it.
+            return Problem.find(self.policy, self.records, None)
+        raw, policy = isinstance(self.risk, Leak), self.policy
+        calibrator = policy.relevance_calibrator if raw else IdentityCalibrator()
+        routes = [
+            policy.route(
+                None if one.relevance is None else calibrator.apply(one.relevance),
+                one.confidence,
+                one.conflict,
+            )
+            for one in self.records
+            if (one.is_answerable if raw else one.context_right) or one.closed_book_right
+        ]
+        abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
         return Problem.find(policy, self.records, abstained)
 
 
@@ -344,8 +352,9 @@ def policy_at(
     policy = Policy(
         created_by=binding.created_by,
         scorer=binding.scorer,
-        estimator=binding.estimator,
         aggregator=binding.aggregator,
+        retrieval=binding.retrieval,
+        estimator=binding.estimator,
         relevance_calibrator=binding.relevance_calibrator,
         confidence_calibrator=binding.confidence_calibrator,
         relevance_threshold=point.relevance,
@@ -355,7 +364,6 @@ def policy_at(
         conflict_between=settings.conflict_between if checks else "memory",
         on_conflict="abstain" if checks else "follow_context",
         guarantee=guarantee,
-        retrieval=binding.retrieval,
         calibration_set_sha256=records_sha256(records),
     )
     # Live questions come one by one: variants of one would count as evidence about several.

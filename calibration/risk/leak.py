@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,15 +26,16 @@ from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
 from ..records import MISSING_CASES, lines_sha256
-from ..statistics import errors_allowed, numbered, questions_needed
-from ._statement import percent_of, say, stored_point, stored_risk
+from ..statistics import middles, numbered, questions_needed
+from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
     PointResult,
-    TargetResult,
     binomial_p_values,
+    evidence_of,
     group_counts,
     hoeffding_bentkus_p_values,
+    known_p_values,
     sequence_certificate,
 )
 from .fit import Fit, FitSettings
@@ -59,10 +61,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     promise holds for both together.
     """
     found = {
-        case: _fit_population(
-            [r for r in records if not r.is_missing or r.case == case], risk, settings
-        )
-        for case in populations_of(records)
+        case: fit_population(part, risk, settings) for case, part in by_population(records).items()
     }
     fit, raw = max(found.values(), key=lambda one: math.inf if one[1] is None else one[1])
     if len(found) == 1:
@@ -83,16 +82,42 @@ def populations_of(records: Sequence[CalibrationRecord]) -> list[str]:
     return [case for case in MISSING_CASES if case in measured] or [MISSING_CASES[0]]
 
 
-def _fit_population(
-    records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings
+def by_population(
+    records: Sequence[CalibrationRecord],
+) -> dict[str, list[CalibrationRecord]]:
+    """Per kind of cases that must not pass the records of these, and of what may pass."""
+    return {
+        case: [r for r in records if not r.is_missing or r.case == case]
+        for case in populations_of(records)
+    }
+
+
+def fit_population(
+    records: Sequence[CalibrationRecord],
+    risk: Leak,
+    settings: FitSettings,
+    *,
+    level: float | None = None,
+    thresholds: Floats | None = None,
 ) -> tuple[Fit, float | None]:
-    """Fit to one kind of cases that must not pass; also the raw threshold."""
+    """Fit to one kind of cases that must not pass; also the raw threshold.
+
+    Args:
+        records: whose cases that must not pass are of one kind.
+        risk: the bound.
+        settings: of the fit.
+        level: of the test; that of the settings by default.
+        thresholds: to test, from strict to lax; one above each score that must not pass by default.
+    """
     in_kb, missing = raw_relevance(records)
-    thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
-    calibrator, certificate, raw = certified_calibrator(
-        in_kb, missing, thresholds, risk, settings.level
+    if thresholds is None:
+        thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
+    calibrator, certificate, raw = _certified_calibrator(
+        in_kb, missing, thresholds, risk, level or settings.level
     )
-    policy = leak_policy(records, calibrator, certificate, raw, risk, settings)
+    guarantee = _guarantee(records, populations_of(records)[0], certificate, raw, risk, settings)
+    policy = threshold_policy(records, calibrator, raw, settings)
+    policy = policy.model_copy(update={"guarantee": guarantee})
     path = tuple(tested.point for tested in certificate.points)
     return Fit(policy, certificate, path, tuple(records), risk), raw
 
@@ -102,13 +127,12 @@ def _of_both(
 ) -> Guarantee:
     """The guarantee of the stricter threshold, for both kinds of cases that must not pass."""
     found = {}
-    for case in populations_of(records):
-        missing = raw_relevance([r for r in records if r.case == case])[1]
+    for case, part in by_population(records).items():
+        missing = raw_relevance(part)[1]
         certificate, _ = certify_leak(
             missing, np.asarray([raw]), fit.policy.relevance_calibrator, risk.target, settings.level
         )
-        guarantee = leak_guarantee(case, certificate, raw, missing, risk, settings)
-        found[case] = _with_reviews(case, guarantee, records)
+        found[case] = _guarantee(part, case, certificate, raw, risk, settings)
     main, other = (found[case] for case in MISSING_CASES)
     point = main.path[0]
     more = {
@@ -126,24 +150,6 @@ def _of_both(
     return main.model_copy(update=more)
 
 
-def leak_policy(
-    records: Sequence[CalibrationRecord],
-    calibrator: Calibrator,
-    certificate: Certificate,
-    raw: float | None,
-    risk: Leak,
-    settings: FitSettings,
-) -> Policy:
-    """Make the policy with this raw threshold; None: it always abstains."""
-    case = populations_of(records)[0]
-    left_out = raw_relevance(records)[1]
-    guarantee = _with_reviews(
-        case, leak_guarantee(case, certificate, raw, left_out, risk, settings), records
-    )
-    policy = threshold_policy(records, calibrator, raw, settings)
-    return policy.model_copy(update={"guarantee": guarantee})
-
-
 def threshold_policy(
     records: Sequence[CalibrationRecord],
     calibrator: Calibrator,
@@ -151,16 +157,17 @@ def threshold_policy(
     settings: FitSettings,
 ) -> Policy:
     """Make the policy with this raw threshold, without a guarantee."""
-    case = populations_of(records)[0]
-    in_kb, missing = raw_relevance([r for r in records if not r.is_missing or r.case == case])
+    case, part = next(iter(by_population(records).items()))
+    in_kb, missing = raw_relevance(part)
+    binding = settings.binding
     return Policy(
-        created_by=settings.binding.created_by,
-        scorer=settings.binding.scorer,
-        aggregator=settings.binding.aggregator,
+        created_by=binding.created_by,
+        scorer=binding.scorer,
+        aggregator=binding.aggregator,
+        retrieval=binding.retrieval,
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, case, in_kb, missing.scores.tolist()),
     )
@@ -172,7 +179,7 @@ def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], Le
     return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
 
 
-def certified_calibrator(
+def _certified_calibrator(
     in_kb: Sequence[float], left_out: LeftOut, thresholds: Floats, risk: Leak, level: float
 ) -> tuple[Calibrator, Certificate, float | None]:
     """Fit a calibrator, and test thresholds, which it may rename but not move.
@@ -216,15 +223,16 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
-def leak_guarantee(
+def _guarantee(
+    records: Sequence[CalibrationRecord],
     case: str,
     certificate: Certificate,
     threshold: float | None,
-    left_out: LeftOut,
     risk: Leak,
     settings: FitSettings,
 ) -> Guarantee:
     """State what was certified of the cases of one kind, and the counts that it follows from."""
+    left_out = raw_relevance(records)[1]
     n, passages = certificate.questions, len(left_out.sizes)
     # What says nothing stays out of the file.
     more: dict[str, Any] = {"method": say("leak.method")} if passages < n else {}
@@ -248,12 +256,12 @@ def leak_guarantee(
             errors=errors,
             n=n,
         )
-        evidence = stored_risk(chosen.main).model_copy(update={"kind": say(f"{case}.kind")})
+        evidence = chosen.main.model_copy(update={"kind": say(f"{case}.kind")})
         more |= {"risks": (evidence,), "path": (stored_point(chosen),), "chosen": 0}
         if passages < n:
             counts = "passages" if case == "left_out" else "unanswerable_topics"
             more[counts] = left_out.counts(threshold)
-    return Guarantee(
+    guarantee = Guarantee(
         statement=statement,
         risk=risk.bound,
         delta=settings.delta,
@@ -264,11 +272,10 @@ def leak_guarantee(
         attempt=settings.attempt,
         **more,
     )
+    return _with_reviews(guarantee, records) if case == "left_out" else guarantee
 
 
-def _with_reviews(
-    case: str, guarantee: Guarantee, records: Sequence[CalibrationRecord]
-) -> Guarantee:
+def _with_reviews(guarantee: Guarantee, records: Sequence[CalibrationRecord]) -> Guarantee:
     """State what review found, where it found any left-out question answered.
 
     If all left-out questions were reviewed without error, each threshold would be tested on the
@@ -280,7 +287,7 @@ def _with_reviews(
     cases were reviewed, by whatever they were chosen, and after however many calibrations.
     """
     answered = sum(r.case == r.ELSEWHERE and r.relevance is not None for r in records)
-    if not answered or case != "left_out":
+    if not answered:
         return guarantee
     more = {
         "statement": say(
@@ -334,17 +341,13 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
 def _histograms(
     calibrator: Calibrator, case: str, in_kb: Sequence[float], missing: Sequence[float]
 ) -> dict[str, Histogram]:
-    edges = tuple(float(edge) for edge in np.linspace(0.0, 1.0, 21))
+    edges = np.linspace(0.0, 1.0, 21)
     names = {"relevance.in_kb": in_kb, f"relevance.{case}": missing}
-    return {
-        name: Histogram(
-            edges=edges,
-            counts=tuple(
-                int(c) for c in np.histogram([calibrator.apply(s) for s in scores], edges)[0]
-            ),
-        )
-        for name, scores in names.items()
-    }
+    found = {}
+    for name, scores in names.items():
+        counts = np.histogram([calibrator.apply(score) for score in scores], edges)[0]
+        found[name] = Histogram(edges=tuple(edges.tolist()), counts=tuple(counts.tolist()))
+    return found
 
 
 # Points of a long path that a certificate shows.
@@ -432,7 +435,7 @@ def certify_leak(
             PathPoint(calibrator.apply(float(thresholds[place])), None),
             {Route.ABSTAIN: n - wrong, Route.FOLLOW_CONTEXT: wrong, Route.ANSWER: 0},
             wrong,
-            (TargetResult(target, n, float(wrong), p_value),),
+            (evidence_of(target, n, float(wrong), p_value),),
         )
         for place, wrong, p_value in zip(
             shown.tolist(), errors[shown].tolist(), p_values.tolist(), strict=True
@@ -460,17 +463,13 @@ def _leak_p_values(
     def p_values_at(places: NDArray[np.intp]) -> Floats:
         return of_shares(left_out.shares(thresholds[places]))
 
-    passed, fails = -1, len(thresholds)
-    while fails - passed > 1:
-        middle = (passed + fails) // 2
-        if p_values_at(np.asarray([middle]))[0] <= delta:
-            passed = middle
-        else:
-            fails = middle
+    fails = bisect_left(
+        range(len(thresholds)), True, key=lambda place: p_values_at(np.asarray([place]))[0] > delta
+    )
     last = min(fails, len(thresholds) - 1)
     # The path of many questions is shown in steps; the points on both sides of the end are.
     steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
-    shown = np.union1d(steps, [max(0, passed), last])[: len(thresholds)]
+    shown = np.union1d(steps, [max(0, fails - 1), last])[: len(thresholds)]
     return shown, p_values_at(shown)
 
 
@@ -491,10 +490,8 @@ def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats
     test = LeakTest.of(sizes.tolist(), bound)
     if test.takes_long:
         return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
-    # Never more than where each passage passes as a whole or not at all, and one to be shown.
-    most = (2 + (errors_allowed(len(sizes), bound, delta) or 0)) * test.weights[-1]
-    known = np.append(test.p_values(most), 1.0)
-    return lambda shares: known[np.minimum(test.totals(shares), most + 1)]
+    known = known_p_values(test, delta)
+    return lambda shares: known[np.minimum(test.totals(shares), len(known) - 1)]
 
 
 def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floats:
@@ -520,8 +517,5 @@ def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floa
     above = levels[np.searchsorted(levels, below, side="right")]
     with np.errstate(over="ignore"):
         above = np.where(np.isinf(above), np.nextafter(below, math.inf), above)
-    # The middle of the gap, so that the last bit of a score never decides; halved first,
-    # because the sum of two huge scores would be infinite.
-    middle = below / 2 + above / 2
-    found = np.where((below < middle) & (middle <= above), middle, above)
+    found = middles(below, above)
     return np.asarray(found[np.isfinite(found)])

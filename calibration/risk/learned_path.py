@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.contracts import ConflictBetween
 from .. import CalibrationRecord
+from ..statistics import errors_allowed_up_to
 from .certificate import Evidence, let_through_wrongly
 from .risks import ConflictRule, PathPoint, RiskTarget, as_targets
 
@@ -320,34 +320,27 @@ def _expected_risk(
     w = learned.weights
     total = max(float(w.sum()), 1e-12)
     follow, answer = codes == 1, codes == 2
-    wrong_follow = follow @ (w * (1.0 - context))
-    wrong_answer = answer @ (w * (1.0 - memory))
     opens_follow = np.asarray([point.relevance is not None for point in points])
     opens_answer = np.asarray([point.confidence is not None for point in points])
     fails = (1.0 - opens_follow[:, None] * context) * (1.0 - opens_answer[:, None] * memory)
     missed = ((codes == 0) * (1.0 - fails)) @ w
+    # What a target counts of questions that are let through, and where its route is closed.
+    through, closed = {
+        "follow": (follow, ~opens_follow),
+        "answer": (answer, ~opens_answer),
+    }.get(target.kind, (follow | answer, np.zeros(len(points), dtype=np.bool_)))
+    wrong_follow = (follow & through) @ (w * (1.0 - context))
+    wrong_answer = (answer & through) @ (w * (1.0 - memory))
     if target.kind == "cost":
         table = target.losses
-        cost = (
-            table.wrong_follow * wrong_follow
-            + table.wrong_answer * wrong_answer
-            + table.false_abstention * missed
-        )
-        return np.ones(len(points)), cost / total
-    closed = np.zeros(len(points), dtype=np.bool_)
-    if target.kind == "selective":
-        wrong, counted = wrong_follow + wrong_answer, (codes != 0) @ w
-    elif target.kind == "follow":
-        wrong, counted, closed = wrong_follow, follow @ w, ~opens_follow
-    elif target.kind == "answer":
-        wrong, counted, closed = wrong_answer, answer @ w, ~opens_answer
-    else:
+        cost = table.wrong_follow * wrong_follow + table.wrong_answer * wrong_answer
+        return np.ones(len(points)), (cost + table.false_abstention * missed) / total
+    wrong, counted = wrong_follow + wrong_answer, through @ w
+    if target.kind == "false_abstention":
         wrong, counted = missed, (1.0 - fails) @ w
     risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
     if target.kind != "false_abstention":
-        seen = let_through_wrongly(learned.evidence, codes)
-        if target.kind != "selective":
-            seen &= follow if target.kind == "follow" else answer
+        seen = let_through_wrongly(learned.evidence, codes) & through
         risk = _corrected(risk, seen @ w, counted)
     return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
 
@@ -389,19 +382,7 @@ def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -
     delta, questions = learned.delta, learned.questions
     level = delta if exact else delta / math.e
     n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
-    allowed = _errors_allowed(questions, target.bound, level)[n]
+    allowed = errors_allowed_up_to(questions, target.bound, level)[n]
     # With few learning questions a forecast of no risk at all is worth little.
     forecast = np.minimum(1.0, np.maximum(risk, 0.5 / max(questions, 1)))
     return np.where(allowed < 0, 0.0, bdtr(np.maximum(allowed, 0), np.maximum(n, 1), forecast))
-
-
-@lru_cache(maxsize=256)
-def _errors_allowed(most: int, risk: float, delta: float) -> NDArray[np.int64]:
-    """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
-    from scipy.stats import binom
-
-    n = np.arange(most + 1)
-    first = np.asarray(binom.ppf(delta, n, risk)).astype(np.int64)
-    allowed = np.where(binom.cdf(first, n, risk) <= delta, first, first - 1)
-    allowed[0] = -1
-    return np.asarray(allowed, dtype=np.int64)

@@ -136,7 +136,8 @@ class LeakPlan:
             Shape (draws,); infinite where nothing is certified.
         """
         scores = _scores(sizes, correlation, draws, np.random.default_rng(seed))
-        return _laxest_thresholds(scores, certified or _certified_by_test(scores, bound, delta))
+        p_values = leak_p_values(np.asarray(sizes, dtype=np.float64), bound, delta)
+        return _laxest_thresholds(scores, certified or (lambda shares: p_values(shares) <= delta))
 
 
 def _scores(
@@ -155,13 +156,6 @@ def _scores(
     found = math.sqrt(correlation) * shared + own
     found[:, np.arange(most) >= np.asarray(sizes)[:, None]] = math.nan
     return np.asarray(found)
-
-
-def _certified_by_test(scores: Floats, bound: float, delta: float) -> Certified:
-    """A function from shares that pass, by draw and passage, to whether they are certified."""
-    sizes = np.asarray((~np.isnan(scores[0])).sum(axis=1), dtype=np.float64)
-    p_values = leak_p_values(sizes, bound, delta)
-    return lambda shares: np.asarray(p_values(shares) <= delta)
 
 
 def _laxest_thresholds(scores: Floats, certified: Certified) -> Floats:

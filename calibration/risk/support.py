@@ -47,47 +47,38 @@ def fit_support(
     Source: Angelopoulos et al. 2021, Learn then Test, for the sequence of tests.
     """
     if not len(supports) == len(unsupported) == len(questions):
-        raise InputError(
-            f"{len(supports)} supports, {len(unsupported)} verdicts, {len(questions)} questions",
-            hint="give one of each for every reply",
-        )
-    values = np.asarray(supports, dtype=np.float64)
+        raise InputError("every reply has a support, a verdict and a question", where="supports")
+    values, wrong = np.asarray(supports, dtype=np.float64), np.asarray(unsupported, dtype=bool)
     if not len(values) or not ((values >= 0.0) & (values <= 1.0)).all():
         raise InputError("there are no replies, or a support is not in [0, 1]", where="supports")
-    for name, value in (("risk", risk), ("delta", delta)):
-        if not 0.0 < value < 1.0:
-            raise InputError("must be in (0, 1)", where=name)
-    wrong = np.asarray(unsupported, dtype=bool)
-    points = [
-        (float(threshold), _groups(values >= threshold, wrong, questions))
-        for threshold in _thresholds(values)
-    ]
+    if not (0.0 < risk < 1.0 and 0.0 < delta < 1.0):
+        raise InputError("must be in (0, 1)", where="risk and delta")
+    points = [(one, _groups(values >= one, wrong, questions)) for one in _thresholds(values)]
     # With fewer, nothing could be certified, however few replies are unsupported.
     needed = questions_needed(risk, delta)
     tested = [point for point in points if sum(count for _, _, count in point[1]) >= needed]
     p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
     passed = fixed_sequence(p_values, delta)
-    shared: dict[str, Any] = {"check": check, "delta": delta, "replies": len(values)}
-    if not passed:
-        return SupportPolicy(
-            **shared,
-            threshold=None,
-            unsupported=int(wrong.sum()),
-            note=f"no threshold certifies that at most {risk:g} of the delivered replies are "
-            "unsupported, so none is delivered",
-        )
-    threshold, groups = tested[passed[-1]]
-    return SupportPolicy(
-        **shared,
-        threshold=threshold,
-        risk=risk,
-        delivered=int((values >= threshold).sum()),
-        unsupported=int(wrong[values >= threshold].sum()),
-        groups=groups,
-        p_value=p_values[passed[-1]],
-        note=f"with confidence {1 - delta:.0%} over the draw of the {len(set(questions))} "
-        f"questions, at most {risk:.0%} of the replies that are delivered are unsupported",
-    )
+    found: dict[str, Any] = {
+        "threshold": None,
+        "unsupported": int(wrong.sum()),
+        "note": f"no threshold certifies that at most {risk:g} of the delivered replies are "
+        "unsupported, so none is delivered",
+    }
+    if passed:
+        threshold, groups = tested[passed[-1]]
+        delivered = values >= threshold
+        found = {
+            "threshold": threshold,
+            "risk": risk,
+            "delivered": int(delivered.sum()),
+            "unsupported": int(wrong[delivered].sum()),
+            "groups": groups,
+            "p_value": p_values[passed[-1]],
+            "note": f"with confidence {1 - delta:.0%} over the draw of the {len(set(questions))} "
+            f"questions, at most {risk:.0%} of the replies that are delivered are unsupported",
+        }
+    return SupportPolicy(check=check, delta=delta, replies=len(values), **found)
 
 
 def _thresholds(values: NDArray[np.float64]) -> list[float]:

@@ -6,6 +6,8 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +44,13 @@ class TrainingQuestion:
     others: tuple[str, ...] = ()
 
 
-def by_topic(questions: Sequence[TrainingQuestion]) -> dict[str, list[TrainingQuestion]]:
-    """The questions of each topic."""
+def grouped(
+    questions: Sequence[TrainingQuestion], field: Literal["topic", "source", "passage"]
+) -> dict[str, list[TrainingQuestion]]:
+    """The questions of each topic, source or passage."""
     found: dict[str, list[TrainingQuestion]] = defaultdict(list)
     for question in questions:
-        found[question.topic].append(question)
+        found[getattr(question, field)].append(question)
     return dict(found)
 
 
@@ -105,18 +109,23 @@ def nearest_insufficient(
         return []
     rows = embed([question.text, question.passage, *texts])
     near, alike = rows[2:] @ rows[0], rows[2:] @ rows[1]
-    answer = f" {normalise_answer(question.answer)} " if question.answer else None
     known = set(question.negatives)
     order = [
         i
         for i in np.argsort(-near, kind="stable").tolist()
-        if texts[i] in known
-        or (
-            alike[i] <= _SAME_PASSAGE
-            and not (answer and answer in f" {normalise_answer(texts[i])} ")
-        )
+        if texts[i] in known or (alike[i] <= _SAME_PASSAGE and not _has_answer(texts[i], question))
     ]
     return [texts[i] for i in order[:count]]
+
+
+def _has_answer(text: str, question: TrainingQuestion) -> bool:
+    """Whether the answer of a question, where it is known, stands in a text."""
+    return bool(question.answer) and _padded(question.answer or "") in _padded(text)
+
+
+@lru_cache(maxsize=50_000)
+def _padded(text: str) -> str:
+    return f" {normalise_answer(text)} "
 
 
 def pair_of_cases(question: TrainingQuestion, rivals: Sequence[str]) -> list[SetCase]:
@@ -213,9 +222,6 @@ def _fit(
     return [round(bias, 5), *(round(float(v), 5) for v in weights)]
 
 
-_ROUND = 16
-
-
 def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[MixExample]:
     """The features of each case.
 
@@ -223,22 +229,18 @@ def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[Mi
         scorer: computes the features of its model.
         cases: sets with labels.
     """
-    found: list[MixExample] = []
-    for start in range(0, len(cases), _ROUND):
-        part = cases[start : start + _ROUND]
-        rows = scorer.match_features(
-            [case.question for case in part], [case.passages for case in part]
+    rows = scorer.match_features(
+        [case.question for case in cases], [case.passages for case in cases]
+    )
+    return [
+        MixExample(
+            tuple(map(tuple, vectors)),
+            tuple(joined),
+            case.sufficient,
+            whole=not case.compound,
         )
-        found += [
-            MixExample(
-                tuple(map(tuple, vectors)),
-                tuple(joined),
-                case.sufficient,
-                whole=not case.compound,
-            )
-            for case, (vectors, joined) in zip(part, rows, strict=True)
-        ]
-    return found
+        for case, (vectors, joined) in zip(cases, rows, strict=True)
+    ]
 
 
 # Fewer passages than this make no batch: the topic then borrows from its whole source.
@@ -282,20 +284,14 @@ class TopicBatches:
         self._rng = random.Random(seed)
         self._n, self._m = batch_questions, batch_passages
         self._questions = list(questions)
-        self._topics = by_topic(self._questions)
-        self._sources: dict[str, list[TrainingQuestion]] = {}
+        self._topics = grouped(self._questions, "topic")
+        self._sources = grouped(self._questions, "source")
+        texts = (text for one in self._questions for text in (one.passage, *one.negatives))
+        self._place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        self._embeddings = embed(list(self._place))
+        self._sufficient: dict[str, set[str]] = defaultdict(set)
         for question in self._questions:
-            self._sources.setdefault(question.source, []).append(question)
-        texts = list(
-            dict.fromkeys(text for one in self._questions for text in (one.passage, *one.negatives))
-        )
-        self._place = {text: i for i, text in enumerate(texts)}
-        self._embeddings = embed(texts)
-        self._normalised: dict[str, str] = {}
-        self._sufficient: dict[str, set[str]] = {}
-        for question in self._questions:
-            known = self._sufficient.setdefault(question.id, set())
-            known.update((question.passage, *question.others))
+            self._sufficient[question.id].update((question.passage, *question.others))
         counts = Counter(question.source for question in self._questions)
         weights = source_weights or {}
         self._weights = [
@@ -310,11 +306,8 @@ class TopicBatches:
         passages = [question.passage for question in chosen]
         known = [text for one in chosen for text in one.negatives if text not in passages]
         self._rng.shuffle(known)
-        for text in known:
-            if len(passages) >= self._m:
-                break
-            if text not in passages:
-                passages.append(text)
+        most = max(len(passages), self._m)
+        passages = list(dict.fromkeys([*passages, *known]))[:most]
         return [one.text for one in chosen], passages, self._unusable(chosen, passages)
 
     def _neighbours(self, seed: TrainingQuestion) -> list[TrainingQuestion]:
@@ -340,21 +333,15 @@ class TopicBatches:
         alike = self._rows([one.passage for one in chosen]) @ self._rows(passages).T
         unusable = np.zeros((len(chosen), len(passages)), dtype=bool)
         for row, question in enumerate(chosen):
-            answer = f" {normalise_answer(question.answer)} " if question.answer else None
             for column, text in enumerate(passages):
                 if column == row or text in question.negatives:
                     continue
                 unusable[row, column] = (
                     text in self._sufficient[question.id]
                     or alike[row, column] > _SAME_PASSAGE
-                    or (answer is not None and answer in self._normal(text))
+                    or _has_answer(text, question)
                 )
         return unusable
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._embeddings[[self._place[text] for text in texts]]
-
-    def _normal(self, text: str) -> str:
-        if text not in self._normalised:
-            self._normalised[text] = f" {normalise_answer(text)} "
-        return self._normalised[text]

@@ -61,8 +61,6 @@ class ScenarioTrainingSettings(CheckedSettings):
         warm_up: share of the steps over which it rises first, in [0, 1).
         weight_decay: AdamW's.
         batch_size: examples per step.
-        rows_at_once: examples computed at one time, None for the whole batch; fewer need
-            less memory and give the same sums.
         epochs: times that every example is seen.
         most_steps: training ends after that many steps of the optimiser; None for all epochs.
         beta: of the preference objective: how much a step away from the base model costs.
@@ -82,7 +80,6 @@ class ScenarioTrainingSettings(CheckedSettings):
     warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.03
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
     batch_size: _Count = 16
-    rows_at_once: _Count | None = None
     epochs: _Count = 3
     most_steps: _Count | None = None
     beta: _Positive = 0.1
@@ -275,54 +272,42 @@ def train_scenarios(
     )
 
 
-class TargetTokens:
-    """Encodes replies behind prompts.
+def encode_reply(
+    encoder: PromptEncoder, tokenizer: Any, ends: Sequence[int], prompt: str, reply: str
+) -> Row:
+    """Token ids of a prompt, a reply behind it and its end.
 
     A prompt becomes one user message where the tokenizer has a chat template that is used,
     and stays as it is otherwise; then the reply follows after a space, unless the prompt ends with
     white space, and the model's end token closes it (a newline where it has none).
 
     Args:
+        encoder: of prompts, by the tokenizer.
         tokenizer: of the model.
-        end_ids: tokens that end an answer, the usual one first; see `end_ids`.
-        chat_template: whether a chat template is used.
+        ends: tokens that end an answer, the usual one first; see `end_ids`.
+        prompt: as the model is asked later.
+        reply: to learn.
+
+    Raises:
+        InputError: the prompt or the reply is empty.
     """
-
-    def __init__(
-        self, tokenizer: Any, end_ids: Sequence[int], *, chat_template: bool = True
-    ) -> None:
-        template: Literal["auto", False] = "auto" if chat_template else False
-        self._tokenizer, self._ends = tokenizer, frozenset(end_ids)
-        self._encoder = PromptEncoder(tokenizer, chat_template=template)
-        self._end = list(end_ids[:1]) or self._encoder.ids_of("\n")
-
-    def encode(self, prompt: str, reply: str) -> Row:
-        """Token ids of the prompt, the reply and its end.
-
-        Raises:
-            InputError: the prompt or the reply is empty.
-        """
-        reply = reply.strip()
-        if not prompt or not reply:
-            raise InputError("an empty prompt or reply", where="examples", hint="leave it out")
-        rendered = self._encoder.render(prompt)
-        [head] = self._encoder.encode([rendered])
-        if self._encoder.templated:
-            tail = self._answered(prompt, reply, rendered.text)
-        else:
-            gap = "" if prompt[-1].isspace() else " "
-            tail = [*self._encoder.continuation(rendered, head, gap + reply), *self._end]
+    reply, end = reply.strip(), list(ends[:1]) or encoder.ids_of("\n")
+    if not prompt or not reply:
+        raise InputError("an empty prompt or reply", where="examples", hint="leave it out")
+    rendered = encoder.render(prompt)
+    [head] = encoder.encode([rendered])
+    if not encoder.templated:
+        gap = "" if prompt[-1].isspace() else " "
+        tail = [*encoder.continuation(rendered, head, gap + reply), *end]
         return (*head, *tail), len(tail)
-
-    def _answered(self, prompt: str, reply: str, opened: str) -> list[int]:
-        """The ids of a reply, as the chat template closes it."""
-        turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
-        answered: str = self._tokenizer.apply_chat_template(turns, tokenize=False)
-        # Some templates write more into a finished answer than into one to be made.
-        rest = answered[len(opened) :] if answered.startswith(opened) else reply
-        tail = self._encoder.ids_of(rest)
-        last = next((at for at, token in enumerate(tail) if token in self._ends), None)
-        return [*tail, *self._end] if last is None else tail[: last + 1]
+    turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+    answered: str = tokenizer.apply_chat_template(turns, tokenize=False)
+    # Some templates write more into a finished answer than into one to be made.
+    opened = rendered.text
+    tail = encoder.ids_of(answered[len(opened) :] if answered.startswith(opened) else reply)
+    last = next((at for at, token in enumerate(tail) if token in ends), None)
+    tail = [*tail, *end] if last is None else tail[: last + 1]
+    return (*head, *tail), len(tail)
 
 
 # Rows are sorted by length within this many batches: wider saves padding, narrower mixes more.
@@ -360,8 +345,11 @@ def _encode(
         InputError: an example is empty, or all are too long.
     """
     ends = end_ids(model, tokenizer)
-    tokens = TargetTokens(tokenizer, ends, chat_template=settings.chat_template)
-    rows = [tuple(tokens.encode(one.prompt, reply) for reply in one.replies) for one in examples]
+    encoder = PromptEncoder(tokenizer, chat_template="auto" if settings.chat_template else False)
+    rows = [
+        tuple(encode_reply(encoder, tokenizer, ends, one.prompt, reply) for reply in one.replies)
+        for one in examples
+    ]
     known = (settings.max_tokens, context_window(model.config))
     limit = min((limit for limit in known if limit is not None), default=math.inf)
     rows = [row for row in rows if _longest(row) <= limit]
@@ -522,21 +510,18 @@ class _Training:
         return [total / weights for total, weights in sums if weights]
 
     def _back_propagate(self, batch: Sequence[int]) -> tuple[float, float]:
-        """Add a batch's gradients part by part; returns the summed loss and its divisor."""
-        size, total = self._settings.rows_at_once or len(batch), 0.0
+        """Compute a batch's gradients; returns the summed loss and its divisor."""
         weight = len(batch)
         if self._reference is None:
             weight = sum(size for number in batch for _, size in self._rows[number])
         try:
-            for start in range(0, len(batch), size):
-                loss = self._loss(batch[start : start + size])
-                (loss / weight).backward()
-                total += float(loss.detach())
+            loss = self._loss(batch)
+            (loss / weight).backward()
         except self._torch.OutOfMemoryError as error:
             raise DeviceError(
-                f"{size} examples do not fit into memory at one time — lower rows_at_once"
+                f"{len(batch)} examples do not fit into memory at one time — lower batch_size"
             ) from error
-        return total, weight
+        return float(loss.detach()), weight
 
     def _loss(self, numbers: Sequence[int]) -> Any:
         """Summed loss of some examples: of the replies' tokens, or of pairs of replies."""
@@ -555,7 +540,7 @@ class _Training:
 
     def _of_base(self) -> Any:
         """`_pairs` of all examples under the base model; it does not change while training."""
-        size = self._settings.rows_at_once or self._settings.batch_size
+        size = self._settings.batch_size
         order = sorted(range(len(self._rows)), key=lambda at: len(self._rows[at][0][0]))
         found = self._torch.zeros(len(order), 2)
         with self._torch.no_grad(), self._model.disable_adapter():

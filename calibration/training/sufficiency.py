@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from .cases import (
     TopicBatches,
     TrainingQuestion,
     fit_match_model,
+    grouped,
     mix_examples,
     retrieval_cases,
 )
@@ -216,14 +218,15 @@ class _Work:
         self._checkpoints, self._seed = checkpoints, seed
         self._embed = BiEncoderScorer(cache_bytes=200 * 2**20).embed
         self._bundled = SufficiencyScorer()
-        topics = {question.topic for question in questions}
-        pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}
+        pools = {
+            topic: [question.passage for question in those]
+            for topic, those in grouped(questions, "topic").items()
+        }
         # The scorer that comes of it gives other questions no score.
         known = [question for question in questions if self._bundled.supports(question.text)]
-        cases = retrieval_cases(known, pools, self._embed)
-        self._cases: dict[str, list[SetCase]] = {}
-        for case in cases:
-            self._cases.setdefault(case.question_id, []).append(case)
+        self._cases: dict[str, list[SetCase]] = defaultdict(list)
+        for case in retrieval_cases(known, pools, self._embed):
+            self._cases[case.question_id].append(case)
         self._questions = [q for q in questions if q.id in self._cases]
         _require_enough(self._questions)
         idf = word_piece_idf(self._bundled.encoder)
@@ -350,33 +353,25 @@ class _Work:
         self, scorer: SufficiencyScorer, questions: Sequence[TrainingQuestion]
     ) -> Examples:
         cases = [case for question in questions for case in self._cases[question.id]]
-        examples = mix_examples(scorer, cases)
-        found: dict[str, list[MixExample]] = {}
-        for case, example in zip(cases, examples, strict=True):
-            found.setdefault(case.question_id, []).append(example)
-        return found
+        examples = iter(mix_examples(scorer, cases))
+        return {one.id: [next(examples) for _ in self._cases[one.id]] for one in questions}
 
 
 def _scored(
     mix: MatchModel, examples: Examples, questions: Sequence[TrainingQuestion]
 ) -> dict[str, tuple[float, float]]:
     """Per question the joint score with its passage, and without."""
-    found = {}
-    for question in questions:
-        with_it, without = examples[question.id]
-        found[question.id] = (
-            mix.joint_score(with_it.vectors, with_it.joined),
-            mix.joint_score(without.vectors, without.joined),
-        )
-    return found
+
+    def scores(one: MixExample) -> float:
+        return mix.joint_score(one.vectors, one.joined)
+
+    pairs = {question.id: examples[question.id] for question in questions}
+    return {name: (scores(with_it), scores(without)) for name, (with_it, without) in pairs.items()}
 
 
 def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[TrainingQuestion]]:
     """Questions in folds; those that share a passage stay together."""
-    by_passage: dict[str, list[TrainingQuestion]] = {}
-    for question in questions:
-        by_passage.setdefault(question.passage, []).append(question)
-    groups = list(by_passage.values())
+    groups = list(grouped(questions, "passage").values())
     random.Random(seed).shuffle(groups)
     folds: list[list[TrainingQuestion]] = [[] for _ in range(_FOLDS)]
     for group in groups:

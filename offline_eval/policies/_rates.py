@@ -417,7 +417,7 @@ def path_steps(fit: Fit) -> tuple[dict[str, Any], ...]:
     for index, found in enumerate(certificate.points):
         result = found.results[0]
         wrong, among = result.loss, result.n
-        if result.target.kind == "abstention":
+        if result.kind == "abstention":
             wrong, among = found.wrong, found.let_through
         step = {
             "number": index + 1,

@@ -17,7 +17,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from knowgate.calibration.calibrators import fit_temperature, fit_venn_abers
-from knowgate.calibration.distributions import beta_cdf, beta_quantile, root
+from knowgate.calibration.distributions import binomial_upper_bound, root
 from knowgate.guard.routing import TemperatureCalibrator
 
 _CASES = st.lists(
@@ -80,27 +80,15 @@ def test_any_probabilities_give_a_usable_temperature_without_a_warning(
     assert all(0.0 <= found.apply(p) <= 1.0 for p, _ in cases)
 
 
-shapes = st.floats(0.5, 5_000)
-levels = st.floats(1e-6, 1 - 1e-6)
-
-
-def test_values_worked_out_by_hand() -> None:
-    # Beta(1, n) has 1 - (1 - x)^n.
-    assert beta_cdf(0.3, 1, 4) == pytest.approx(1 - 0.7**4, rel=1e-14)
-    assert beta_quantile(0.95, 1, 4) == pytest.approx(1 - 0.05**0.25, rel=1e-11)
-    assert (beta_cdf(-1, 2, 2), beta_cdf(2, 2, 2)) == (0.0, 1.0)
-
-
 @settings(max_examples=80, deadline=None)
-@given(x=st.floats(0.0, 1.0), a=shapes, b=shapes)
-def test_beta_probabilities_are_scipys(x: float, a: float, b: float) -> None:
-    assert beta_cdf(x, a, b) == pytest.approx(float(stats.beta.cdf(x, a, b)), abs=1e-10)
-
-
-@settings(max_examples=50, deadline=None)
-@given(level=levels, a=shapes, b=shapes)
-def test_beta_quantiles_are_scipys(level: float, a: float, b: float) -> None:
-    assert beta_quantile(level, a, b) == pytest.approx(float(stats.beta.ppf(level, a, b)), abs=1e-9)
+@given(trials=st.integers(1, 200_000), share=st.floats(0, 1), level=st.floats(0.001, 0.4))
+def test_upper_bounds_are_those_of_clopper_and_pearson(
+    trials: int, share: float, level: float
+) -> None:
+    events = round(share * trials)
+    exact = stats.beta.ppf(1 - level, events + 1, trials - events) if events < trials else 1.0
+    tolerance = 1e-9 if trials <= 100_000 else 1e-4
+    assert binomial_upper_bound(events, trials, level) == pytest.approx(exact, abs=tolerance)
 
 
 @settings(max_examples=50, deadline=None)

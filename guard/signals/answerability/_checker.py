@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ..._signal import Veto, plain
 from ...contracts import Answerability, Premise, PremiseFault
@@ -112,17 +114,15 @@ def check_halves(
     # A place may meet two conditions that two places in it meet: "where was A born, and also B?"
     if not (asks_for_a_thing(question) or (closed_world and _asks("where", question))):
         return None
-    found = Answerability(Premise.UNDECIDED)
     cut_at = LONGEST_LIST if closed_world else _SELECTION
-    asked = False
-    for parts in half_splits(question):
-        asked = True
+    splits = list(half_splits(question))
+    found = Answerability(Premise.UNDECIDED) if splits else None
+    for parts in splits:
         halves = [read_phrase(part) for part in parts]
-        both = [
-            find_answers(read_phrase(part), statements, closed_world=closed_world, cut_at=cut_at)
-            for part in parts
-        ]
-        first, second = both
+        first, second = (
+            find_answers(half, statements, closed_world=closed_world, cut_at=cut_at)
+            for half in halves
+        )
         if first is None or second is None:
             continue
         passages = tuple(sorted({*first.passages, *second.passages}))
@@ -146,7 +146,7 @@ def check_halves(
             found = Answerability(
                 Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, passages=passages
             )
-    return found if asked else None
+    return found
 
 
 def _is_definite(part: str) -> bool:
@@ -159,7 +159,7 @@ def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answe
     """Whether two values are asked for, as by "what is the height of A and also of B"."""
     if any(_QUANTITY.match(name) for found in answers for name in found.names):
         return True
-    asked = [{word.text for word in half.words if not word.named} for half in halves]
+    asked = [set(half.texts) - half.names for half in halves]
     return bool(_asks("its_value", question) and asked[0] and asked[0] == asked[1])
 
 
@@ -168,12 +168,11 @@ _QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
 
 def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence names what meets one condition beside what the other is about."""
-    about = {word.text for word in half.words if word.named}
-    if not about:
-        return False
     answers = [set(words_of(name)) for name in names]
     sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
-    return any(about <= words and any(name <= words for name in answers) for words in sentences)
+    return bool(half.names) and any(
+        half.names <= words and any(name <= words for name in answers) for words in sentences
+    )
 
 
 def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:
@@ -185,10 +184,7 @@ def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> b
 
 
 def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
-    names = [word.text for word in half.words if word.named]
-    if names:
-        return all(name in words for name in names)
-    return any(text in words for text in half.texts)
+    return half.names <= words if half.names else not words.isdisjoint(half.texts)
 
 
 _COMMA = re.compile(r"[,，:：] ?")
@@ -230,29 +226,26 @@ def check_options(
         statements: of all passages.
         closed_world: see `find_answers`.
     """
+    splits = list(option_splits(question))
+    if not splits:
+        return None
     seen: list[tuple[Answers, Likeness, Likeness]] = []
-    offered = left_open = False
-    for stem, first, second in option_splits(question):
-        offered = True
+    left_open = False
+    for stem, *options in splits:
         # "Is it open, mornings or evenings?" may be answered in any words.
-        left_open = left_open or _asks("how", stem) or not asks_openly(stem)
-        left_open = left_open or not (closed_world or asks_for_a_thing(stem))
+        left_open |= _asks("how", stem) or not asks_openly(stem)
+        left_open |= not (closed_world or asks_for_a_thing(stem))
         answers = find_answers(read_phrase(stem), statements, closed_world=closed_world)
         if answers is None:
             continue
-        options = (first, second)
         # A sentence that has one of them may say so in words not understood.
         left_open = left_open or (not answers.one_source and _spoken_of(options, statements))
         left_open = left_open or not (closed_world or _tells(question, options, answers))
         one_source = closed_world and answers.one_source
-        is_first = _stands(first, answers, one_source=one_source)
-        seen.append((answers, is_first, _stands(second, answers, one_source=one_source)))
-    if not offered:
-        return None
-    if not seen:
-        return Answerability(Premise.UNDECIDED)
+        first, second = (_stands(one, answers, one_source=one_source) for one in options)
+        seen.append((answers, first, second))
     passages = tuple(sorted({index for answers, _, _ in seen for index in answers.passages}))
-    unlike = all(first is second is Likeness.DIFFERENT for _, first, second in seen)
+    unlike = seen and all(first is second is Likeness.DIFFERENT for _, first, second in seen)
     if unlike and not left_open and all(answers.complete for answers, _, _ in seen):
         return Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=passages)
     if any({first, second} == {Likeness.SAME, Likeness.DIFFERENT} for _, first, second in seen):
@@ -260,7 +253,7 @@ def check_options(
     return Answerability(Premise.UNDECIDED)
 
 
-def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> bool:
+def _spoken_of(options: Sequence[str], statements: Sequence[Statement]) -> bool:
     passages = words_by_passage(statements).values()
     return any(
         words_of(option) and words >= set(words_of(option))
@@ -269,7 +262,7 @@ def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> boo
     )
 
 
-def _tells(question: str, options: tuple[str, str], answers: Answers) -> bool:
+def _tells(question: str, options: Sequence[str], answers: Answers) -> bool:
     """Whether what is told in any words can rule two options out.
 
     Not a place, which may lie in another; not what goes by many words, as common things do
@@ -307,6 +300,13 @@ def _contains(text: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return sought in joined
 
 
+_Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+_Index = Annotated[int, Field(ge=0, strict=True)]
+_VERDICT: TypeAdapter[Any] = TypeAdapter(
+    tuple[Premise, PremiseFault | None, _Share | None, list[_Index]]
+)
+
+
 class AnswerabilityVeto(Veto[Answerability]):
     """Abstains from questions that nothing in the passages can satisfy.
 
@@ -338,27 +338,16 @@ class AnswerabilityVeto(Veto[Answerability]):
         Raises:
             SignalValueError: another type, or values that it cannot have.
         """
-        if not isinstance(value, Answerability):
-            raise self._wrong(f"the detector returned {type(value).__name__}")
         try:
-            premise = Premise(value.premise)
-            fault = None if value.fault is None else PremiseFault(value.fault)
-        except ValueError:
-            raise self._wrong("the detector returned an unknown verdict") from None
+            passages = list(map(plain, value.passages))
+            given = [value.premise, value.fault, plain(value.probability), passages]
+            premise, fault, probability, indices = _VERDICT.validate_python(given)
+        except (AttributeError, TypeError, ValidationError):
+            raise self._wrong(f"the detector returned no verdict: {type(value).__name__}") from None
         if fault is not None and premise is not Premise.UNANSWERABLE:
             raise self._wrong(f"the detector found a fault and {premise.value}")
-        probability = plain(value.probability)
-        if probability is not None:
-            is_number = isinstance(probability, int | float) and not isinstance(probability, bool)
-            if not is_number or not 0.0 <= probability <= 1.0:
-                raise self._wrong("the probability is not in [0, 1]")
-            probability = float(probability)
-        if not isinstance(value.passages, Iterable):
-            raise self._wrong("the passages are not indices")
-        count = len(request.passages)
-        indices: list[Any] = [plain(index) for index in value.passages]
-        if not all(type(index) is int and 0 <= index < count for index in indices):
-            raise self._wrong(f"a passage beyond the {count} given")
+        if any(index >= len(request.passages) for index in indices):
+            raise self._wrong(f"a passage beyond the {len(request.passages)} given")
         return Answerability(premise, fault, probability, tuple(sorted(set(indices))))
 
     def strength(self, value: Answerability) -> float:
@@ -437,18 +426,15 @@ class PremiseChecker(AnswerabilityVeto):
     def _judged(self, question: str, statements: Sequence[Statement]) -> Answerability:
         if not statements:
             return Answerability(Premise.UNDECIDED)
-        answerable = None
         closed = self._closed_world
-        for found in (
+        found = (
             check_options(question, statements, closed_world=closed),
             check_time(question, statements, closed_world=closed, now=self._now),
             check_halves(question, statements, closed_world=closed),
-        ):
-            if found is not None and found.premise is Premise.UNANSWERABLE:
-                return found
-            if found is not None and found.premise is Premise.ANSWERABLE:
-                answerable = answerable or found
-        return answerable or Answerability(Premise.UNDECIDED)
+        )
+        by_premise = {one.premise: one for one in reversed(found) if one is not None}
+        decided = by_premise.get(Premise.UNANSWERABLE) or by_premise.get(Premise.ANSWERABLE)
+        return decided or Answerability(Premise.UNDECIDED)
 
 
 def _sought(question: str) -> frozenset[str]:

@@ -28,45 +28,33 @@ _FAMILIES = {
 _SHORTEST_STEM = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word or, in Chinese, a character: folded, and whether it is written as a name."""
-
-    text: str
-    named: bool
-
-
 @dataclass(frozen=True)
 class Phrase:
     """The words of a text that carry meaning, in order.
 
     Attributes:
-        words: without those that hold a sentence together.
+        texts: words, or in Chinese characters, folded; without those that hold a sentence together.
+        names: those that are written as names.
         shape: what tells a question for the doer from one for what is done to, where the
             words are the same: who killed A, and whom did A kill.
         kind: how many words name the kind of answer asked for, as "award" in "which award".
         kind_at: where those stand among the words.
     """
 
-    words: tuple[Word, ...]
+    texts: tuple[str, ...]
+    names: frozenset[str]
     shape: frozenset[str] = frozenset()
     kind: int = 0
     kind_at: int = 0
 
-    @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The words as text."""
-        return tuple(word.text for word in self.words)
+    def shaped(self, *shape: str) -> Phrase:
+        """The same words in another shape, no kind of answer among them."""
+        return Phrase(self.texts, self.names, frozenset(shape))
 
     @cached_property
     def bare(self) -> tuple[str, ...]:
         """As `texts`, without the kind of answer asked for."""
         return self.texts[: self.kind_at] + self.texts[self.kind_at + self.kind :]
-
-    @cached_property
-    def counts(self) -> Counter[str]:
-        """How often each word occurs."""
-        return Counter(self.texts)
 
 
 def fold(text: str) -> str:
@@ -99,25 +87,24 @@ def read_phrase(text: str) -> Phrase:
         ('hillary', 'clinton', 'spouse')
     """
     raw = [m.group() for m in _WORD.finditer(text)]
-    words: list[Word] = []
+    words: list[str] = []
+    names: set[str] = set()
     kind_at = kind = 0
     for index, word in enumerate(raw):
         lower = word.casefold()
         # "Who" within a sentence is a name; at its beginning nobody can tell. Of articles and
         # of the kinds of places nobody can tell anywhere.
-        if word == "'s" or lower in _ARTICLES or word in _KINDS:
-            continue
-        if lower in _HOLDING and (word == lower or not index):
-            continue
-        if word in _HOLDING_ZH:
+        holds = lower in _HOLDING and (word == lower or not index)
+        if holds or word == "'s" or lower in _ARTICLES or word in _KINDS or word in _HOLDING_ZH:
             continue
         if not kind and index and raw[index - 1].casefold() in _ASKING and word == lower:
             kind_at, kind = len(words), 1
-        elif kind and kind_at + kind == len(words) and raw[index - 1].casefold() == words[-1].text:
+        elif kind and kind_at + kind == len(words) and raw[index - 1].casefold() == words[-1]:
             # "which noble title did": all up to the verb that follows.
             kind += _goes_on(raw, index)
-        words.append(Word(lower, not word.islower()))
-    return Phrase(tuple(words), _shape(raw, text), kind, kind_at)
+        words.append(lower)
+        names |= set() if word.islower() else {lower}
+    return Phrase(tuple(words), frozenset(names), _shape(raw, text), kind, kind_at)
 
 
 def _goes_on(raw: list[str], index: int) -> int:
@@ -126,20 +113,19 @@ def _goes_on(raw: list[str], index: int) -> int:
 
 
 def _shape(raw: list[str], text: str) -> frozenset[str]:
-    found = set()
     lower = [word.casefold() for word in raw]
+    last, before = [*lower[:-3:-1], "", ""][:2]
     # Of places and times, doing and what is done are asked for alike.
-    if any(word in ("do", "does", "did") for word in lower) and not _AT.intersection(lower):
-        found.add("done to")
-    if any(word == "by" for word in lower):
-        found.add("by")
-    if _OWNED.intersection(lower) or any(ask in text for ask in ("谁的", "誰的")):
-        found.add("whose")
-    if lower and lower[-1] in _DANGLING:
-        found.add("left open")
-    if len(lower) > 1 and lower[-1] in "谁誰" and lower[-2] not in "是为為":
-        found.add("done to")
-    return frozenset(found)
+    does = not {"do", "does", "did"}.isdisjoint(lower) and _AT.isdisjoint(lower)
+    whom = before and last in "谁誰" and before not in "是为為"
+    owned = not _OWNED.isdisjoint(lower) or any(ask in text for ask in ("谁的", "誰的"))
+    shapes = {
+        "done to": does or whom,
+        "by": "by" in lower,
+        "whose": owned,
+        "left open": last in _DANGLING,
+    }
+    return frozenset(name for name, is_so in shapes.items() if is_so)
 
 
 def same_words(first: tuple[str, ...], second: tuple[str, ...]) -> bool:

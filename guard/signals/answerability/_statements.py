@@ -13,16 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import IntEnum, StrEnum
+from itertools import islice
 
 from ...language import compiled, listed, word_list
 from ._phrases import CJK, Phrase, fold, read_phrase, same_words, words_of
 
 _TIME = compiled("premises", "time")
-_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MONTHS = (*word_list("dates", "months"), *map(str, range(1, 13)))
+_DAYS = dict(zip(_MONTHS, (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31) * 2, strict=True))
 # From which on no question asks about what has been.
 _FIRST_FUTURE = 2200
 _IN_PASSAGE = (
     r"\b{month}\s+(?:the )?{day}(?:st|nd|rd|th)?\b|\b{day}(?:st|nd|rd|th)?\s+(?:of )?{month}\b"
+    r"|(?<!\d){month} ?月 ?{day} ?[日号]"
 )
 
 
@@ -36,20 +39,15 @@ def impossible_day(text: str) -> tuple[str, int] | None:
     """
     for match in _TIME["day"].finditer(text):
         name, day = match["m1"] or match["m2"], int(match["d1"] or match["d2"] or match["d3"])
-        shown = name.casefold() if name else str(int(match["m3"]))
-        month = word_list("dates", "months").index(shown) + 1 if name else int(shown)
-        days = _DAYS[month - 1] if 1 <= month <= 12 else 0
-        if not 1 <= day <= days:
-            return shown, day
+        month = name.casefold() if name else str(int(match["m3"]))
+        if not 1 <= day <= _DAYS.get(month, 0):
+            return month, day
     return None
 
 
 def day_stands_in(day: tuple[str, int], text: str) -> bool:
     """Whether a folded text mentions a day, in either order."""
-    month, number = day
-    if month.isdigit():
-        return re.search(rf"(?<!\d){month} ?月 ?{number} ?[日号]", text) is not None
-    pattern = _IN_PASSAGE.format(month=month, day=number)
+    pattern = _IN_PASSAGE.format(month=day[0], day=day[1])
     return re.search(pattern, text, re.IGNORECASE) is not None
 
 
@@ -60,11 +58,8 @@ def future_year(text: str) -> int | None:
         >>> future_year("Who won the cup in 2999?"), future_year("What pays in 2999 points?")
         (2999, None)
     """
-    for match in _TIME["future"].finditer(text):
-        year = int(match["en"] or match["zh"])
-        if year >= _FIRST_FUTURE:
-            return year
-    return None
+    years = (int(match["en"] or match["zh"]) for match in _TIME["future"].finditer(text))
+    return next((year for year in years if year >= _FIRST_FUTURE), None)
 
 
 def span_reversed(text: str) -> tuple[int, int] | None:
@@ -388,12 +383,9 @@ def _answered(passage: int, line: str) -> list[Statement]:
 
 def _triple(passage: int, line: str) -> list[Statement]:
     """ "Ann — mother — Mary (1990–1995)": subject, relation, object, and its time."""
-    parts = (
-        [part.strip(" -") for part in _RULE["triple"].split(line)]
-        if len(line) <= _LONGEST_STATEMENTS
-        else []
-    )
-    if len(parts) != 3 or not all(words_of(fold(part)) for part in parts):
+    parts = [part.strip(" -") for part in _RULE["triple"].split(line[: _LONGEST_STATEMENTS + 1])]
+    is_triple = len(parts) == 3 and all(words_of(fold(part)) for part in parts)
+    if len(line) > _LONGEST_STATEMENTS or not is_triple:
         return []
     subject, relation, value = (plain_text(part) for part in parts)
     periods, value = read_periods(value.replace("(?-?)", ""))
@@ -401,24 +393,20 @@ def _triple(passage: int, line: str) -> list[Statement]:
     text, bounds = plain_text(line), tuple(periods)
     known = read_phrase(f"{subject} {relation}")
     inverse = read_phrase(f"{relation} {value}")
-    to_object = Statement(passage, Form.TRIPLE, _of_shape(known), value, text, bounds, True)
-    to_subject = Statement(passage, Form.TRIPLE, _of_shape(inverse), subject, text, bounds, True)
+    to_object = Statement(passage, Form.TRIPLE, known.shaped(), value, text, bounds, True)
+    to_subject = Statement(passage, Form.TRIPLE, inverse.shaped(), subject, text, bounds, True)
     # "Bo — mayor of — Rill" answers who is mayor of Rill; "Ann — mother — Mary" does not
     # answer who is the mother of Mary.
     if "left open" in read_phrase(relation).shape:
-        known = Phrase(known.words, frozenset({"left open"}))
+        known = known.shaped("left open")
         return [to_subject, Statement(passage, Form.TRIPLE, known, value, text, bounds)]
     return [
         to_object,
         *(
-            Statement(passage, Form.TRIPLE, Phrase(inverse.words, shape), subject, text, bounds)
-            for shape in (frozenset({"whose"}), frozenset({"by"}))
+            Statement(passage, Form.TRIPLE, inverse.shaped(shape), subject, text, bounds)
+            for shape in ("whose", "by")
         ),
     ]
-
-
-def _of_shape(phrase: Phrase) -> Phrase:
-    return Phrase(phrase.words)
 
 
 def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
@@ -431,18 +419,16 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
     yield Statement(passage, Form.SENTENCE, read_phrase(timeless), "", sentence, bounds)
     for match in list(_RULE["copula"].finditer(timeless))[:3]:
         left, right = timeless[: match.start()], timeless[match.end() :]
+        done, _, doer = right.partition(" by ")
+        readings = [(left, right)] if left else []
         if " by " in f" {right} ":
-            done, _, doer = right.partition(" by ")
-            asked = _of_shape(read_phrase(f"{left} {done}"))
-            if doer and len(doer) <= _LONGEST_ANSWER:
-                yield Statement(passage, Form.SENTENCE, asked, doer, sentence, bounds)
-            continue
-        if left and right and len(right) <= _LONGEST_ANSWER:
-            asked = read_phrase(left)
-            yield Statement(passage, Form.SENTENCE, _of_shape(asked), right, sentence, bounds)
-            if right.startswith("the ") or "'s " in right or "的" in right:
-                asked = _of_shape(read_phrase(right))
-                yield Statement(passage, Form.SENTENCE, asked, left, sentence, bounds)
+            readings, right = [(f"{left} {done}", doer)], doer
+        elif left and (right.startswith("the ") or "'s " in right or "的" in right):
+            readings.append((right, left))
+        for asked, told in readings if len(right) <= _LONGEST_ANSWER else ():
+            if told:
+                phrase = read_phrase(asked).shaped()
+                yield Statement(passage, Form.SENTENCE, phrase, told, sentence, bounds)
 
 
 # A list as long as this may have been cut: what it lacks may be right all the same.
@@ -501,16 +487,11 @@ def find_answers(
         closed_world: whether sentences and triples are taken to tell all answers.
         cut_at: from how many names on a list may be a mere selection.
     """
-    if not half.words:
+    if not half.texts:
         return None
-    linked = []
-    for statement in statements:
-        answer = _answer(half, statement, closed_world)
-        if answer:
-            linked.append((statement, answer))
-        if len(linked) > _MOST:
-            return None
-    if not linked:
+    answered = ((s, answer) for s in statements if (answer := _answer(half, s, closed_world)))
+    linked = list(islice(answered, _MOST + 1))
+    if not linked or len(linked) > _MOST:
         return None
     names = [name for _, answer in linked for name in split_names(answer)]
     return Answers(
@@ -538,21 +519,19 @@ def _is_single(half: Phrase) -> bool:
 
 def _answer(half: Phrase, statement: Statement, closed_world: bool) -> str:
     """The statement's answer to the question; empty where it has none."""
-    asked = statement.asked.texts
-    if statement.form is Form.ANSWERED:
-        if half.shape != statement.asked.shape:
-            return ""
-        fits = same_words(half.texts, asked) or same_words(half.bare, asked)
-        # "Which house was founded by Ann?" leaves out what else she founded.
-        fits = fits or (closed_world and same_words(half.bare, statement.asked.bare))
-        return statement.answer if fits else ""
-    if statement.answer:
-        fits = half.shape == statement.asked.shape or (
-            statement.any_shape and not half.shape & {"whose", "left open", "by"}
-        )
-        fits = fits and (same_words(half.texts, asked) or same_words(half.bare, asked))
-        return statement.answer if fits else ""
-    return _within(half, statement.asked.texts)
+    asked = statement.asked
+    if not statement.answer:
+        return _within(half, asked.texts)
+    alike = half.shape == asked.shape or (
+        statement.any_shape and not half.shape & {"whose", "left open", "by"}
+    )
+    if not alike:
+        return ""
+    fits = same_words(half.texts, asked.texts) or same_words(half.bare, asked.texts)
+    # "Which house was founded by Ann?" leaves out what else she founded.
+    among_all = closed_world and statement.form is Form.ANSWERED
+    fits = fits or (among_all and same_words(half.bare, asked.bare))
+    return statement.answer if fits else ""
 
 
 def _within(half: Phrase, words: tuple[str, ...]) -> str:

@@ -101,7 +101,7 @@ def _side(text: str) -> str | None:
 
 
 def _concerns(question: str, clue: str, *, anywhere: bool) -> bool:
-    if len(question) > _LONGEST or len(clue) > _LONGEST:
+    if max(len(question), len(clue)) > _LONGEST:
         return False
     if _IS_CJK.search(question):
         return _concerns_zh(question.strip(), clue, anywhere=anywhere)
@@ -111,25 +111,18 @@ def _concerns(question: str, clue: str, *, anywhere: bool) -> bool:
 def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
     asked, told = _RAW.findall(question), _RAW.findall(clue)
     names = [word for at, word in enumerate(asked) if _is_name(asked, at)]
-    if not names:
-        return False
-    at = _stands_at(names, told)
+    at = _stands_at(names, told) if names else None
     if at is None:
         return False
     # About the subject: "when did", perhaps an article, and there it is.
-    lead = told[:at]
-    if not anywhere and len([word for word in lead if word.casefold() not in _LEADS]) > 0:
-        return False
-    return _same_relation(asked, told, names)
+    leads = anywhere or all(word.casefold() in _LEADS for word in told[:at])
+    return leads and _same_relation(asked, told, names)
 
 
 def _is_name(words: list[str], at: int) -> bool:
     word = words[at]
-    if at == 0 and is_holding(word.casefold()):
-        return False
-    if word in ("What", "Who", "Which", "Where", "When") or word == "s":
-        return False
-    return not word.islower()
+    asks = word in ("What", "Who", "Which", "Where", "When", "s")
+    return not (asks or word.islower() or (at == 0 and is_holding(word.casefold())))
 
 
 def _stands_at(names: list[str], told: list[str]) -> int | None:
@@ -286,11 +279,7 @@ def impossible_by_itself(question: str, passages: str) -> bool:
     if day is not None:
         return not day_stands_in(day, passages)
     year = future_year(question)
-    if (
-        year is not None
-        and _RULE["past"].search(question)
-        and not _RULE["planned"].search(question)
-    ):
+    if year and _RULE["past"].search(question) and not _RULE["planned"].search(question):
         return str(year) not in passages
     reversed_span = span_reversed(question)
     if reversed_span is None or _RULE["change"].search(question):
@@ -311,11 +300,10 @@ def _impossible(passages: tuple[int, ...]) -> Answerability:
 
 def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence or triple mentions that time, perhaps in words not understood."""
-    names = {word.text for word in about.words if word.named}
     years = {f"{year:.0f}" for year in (asked.start, asked.end) if math.isfinite(year)}
     told = [s for s in statements if s.form is not Form.ANSWERED]
     if any(
-        not asked.outside(period) and names <= set(words_of(s.text))
+        not asked.outside(period) and about.names <= set(words_of(s.text))
         for s in told
         for period in s.periods
     ):
@@ -325,12 +313,10 @@ def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) ->
 
 def _is_about(about: Phrase, statement: Statement) -> bool:
     """Whether a sentence or a triple mentions everything named, in the question's relation."""
-    theirs = read_phrase(statement.text)
-    counts = theirs.counts
-    names = [word.text for word in about.words if word.named]
-    if not names or any(name not in counts for name in names):
+    theirs = set(read_phrase(statement.text).texts)
+    if not about.names or not about.names <= theirs:
         return False
     if topics(" ".join(about.texts)) & topics(statement.text):
         return True
-    others = [text for text in about.bare if text not in names]
-    return any(related(word, other) for word in others for other in counts)
+    others = [text for text in about.bare if text not in about.names]
+    return any(related(word, other) for word in others for other in theirs)

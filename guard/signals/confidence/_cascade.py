@@ -176,5 +176,6 @@ def _sharing(
 
 def _greedy_prompt(request: Request) -> str | None:
     """The prompt of a request for one greedy answer, None for any other request."""
-    greedy = isinstance(request, Draw) and request.temperature == 0 and request.n == 1
-    return request.prompt if isinstance(request, Draw) and greedy else None
+    if isinstance(request, Draw) and request.temperature == 0 and request.n == 1:
+        return request.prompt
+    return None

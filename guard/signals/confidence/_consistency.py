@@ -24,7 +24,6 @@ from .stopping import (
     CurtailedSampling,
     Sampling,
     StoppingRule,
-    check_rule,
 )
 
 Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
@@ -92,7 +91,8 @@ class SampledConsistency(ClosedBookEstimator):
         sampling = Sampling() if sampling is None else sampling
         super().__init__(language_model, prompt, sampling.seed)
         n = sampling.n
-        check_rule(n, threshold)
+        # Whatever the rule, these must be in their ranges.
+        CurtailedSampling(n, threshold)
         self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
         self._same = same
         self._seed = sampling.seed
@@ -114,7 +114,7 @@ class SampledConsistency(ClosedBookEstimator):
         if not isinstance(stopping, str):
             deciding_at = getattr(stopping, "deciding_at", None)
             stopping = stopping if deciding_at is None else deciding_at(threshold)
-        check_rule(self._n, threshold)
+        CurtailedSampling(self._n, threshold)
         changed = copy(self)
         changed._threshold, changed._stopping = threshold, stopping
         changed._rule = _rule(stopping, self._n, threshold)

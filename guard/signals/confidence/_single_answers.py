@@ -17,6 +17,7 @@ from ..._model_steps import (
     score_yes,
     verdicts_of,
 )
+from ...artefacts import binomial_tail
 from ...contracts import (
     Confidence,
     Cost,
@@ -80,6 +81,7 @@ class TokenProbability(ClosedBookEstimator):
     """
 
     kind = "token_probability"
+    cost = Cost(greedy_calls=1)
 
     def __init__(
         self,
@@ -91,11 +93,6 @@ class TokenProbability(ClosedBookEstimator):
         super().__init__(language_model, prompt)
         require_known(statistic, get_args(Statistic), "statistic")
         self._statistic: Statistic = statistic
-
-    @property
-    def cost(self) -> Cost:
-        """One greedy answer."""
-        return Cost(greedy_calls=1)
 
     def _settings(self) -> Mapping[str, str]:
         return {"statistic": self._statistic, "prompt_sha256": self._prompt.sha256}
@@ -153,17 +150,10 @@ def settled_by_greedy(greedy: Generation, n: int, threshold: float, least: float
     probability = math.exp(min(0.0, total))
     if probability < least:
         return None
-    otherwise = _fewer(matches_needed(n, threshold), n, probability)
+    if probability == 1.0:
+        return probability
+    otherwise = binomial_tail(matches_needed(n, threshold) - 1, n, probability)
     return probability if otherwise <= _MOST_OTHERWISE else None
-
-
-def _fewer(needed: int, n: int, p: float) -> float:
-    """P(X < needed) for n draws of probability p."""
-    if p == 1.0:
-        return 0.0
-    log_p, log_q = math.log(p), math.log1p(-p)
-    logs = (math.log(math.comb(n, i)) + i * log_p + (n - i) * log_q for i in range(needed))
-    return math.fsum(map(math.exp, logs))
 
 
 _RULE = compiled("spoken", "numbers")
@@ -269,6 +259,7 @@ class Verbalized(ClosedBookEstimator):
     """
 
     kind = "verbalized"
+    cost = Cost(greedy_calls=1, other_calls=1)
 
     def __init__(
         self,
@@ -279,11 +270,6 @@ class Verbalized(ClosedBookEstimator):
     ) -> None:
         super().__init__(language_model, prompt)
         self._asking = asking or Prompt.bundled("verbalized")
-
-    @property
-    def cost(self) -> Cost:
-        """One greedy answer and one number."""
-        return Cost(greedy_calls=1, other_calls=1)
 
     def _settings(self) -> Mapping[str, str]:
         return {"prompt_sha256": self._prompt.sha256, "asking_sha256": self._asking.sha256}
@@ -379,8 +365,7 @@ class PTrue(ClosedBookEstimator):
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         asked = self._asking.fill(question=question, answer=answer)
         if self._method == "options":
-            yes, no = ("yes", "no")
-            share = yield from score_yes(asked, [yes], [no])
+            share = yield from score_yes(asked, ["yes"], ["no"])
             return Confidence(share, answer, calls=1)
         calls = 1
         if self._method == "reply":

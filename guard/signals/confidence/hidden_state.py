@@ -11,15 +11,15 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from ..._model_steps import HiddenState, Steps
 from ...contracts import Confidence, Cost, Generation, HiddenStateLanguageModel, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
-from ...files import read_json, write_text
-from ...fingerprint import Fingerprint
+from ...files import write_text
+from ...fingerprint import Artefact, Fingerprint
 from ...prompts import Prompt
-from ...read_models import check_model
+from ...read_models import read_model
 from ._driver import ClosedBookEstimator
 
 PROBE_SCHEMA_VERSION = 1
@@ -29,7 +29,7 @@ _Vector = tuple[FiniteFloat, ...]
 _FOR_THE_RECORD = {"schema_version", "created_by", "penalty", "questions", "auroc"}
 
 
-class FittedProbe(BaseModel):
+class FittedProbe(Artefact):
     """A logistic regression on one hidden state: p = σ(w · (x − mean) / scale + bias).
 
     Attributes:
@@ -48,9 +48,7 @@ class FittedProbe(BaseModel):
         auroc: cross-validated, None where it could not be measured.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_version: int = PROBE_SCHEMA_VERSION
+    schema_version: Annotated[int, Field(le=PROBE_SCHEMA_VERSION)] = PROBE_SCHEMA_VERSION
     created_by: str = ""
     language_model: str
     prompt_sha256: str
@@ -95,16 +93,8 @@ class FittedProbe(BaseModel):
             InputError: the file is missing, not JSON, written by a newer knowgate, or a
                 field is missing, unknown or out of range.
         """
-        value = read_json(path)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version > PROBE_SCHEMA_VERSION:
-            raise InputError(
-                f"probe schema {version} is newer than {PROBE_SCHEMA_VERSION}",
-                where=os.fspath(path),
-                hint="upgrade knowgate or fit it anew",
-            )
-        hint = "write it with knowgate.calibration.fit_hidden_state_probe"
-        return check_model(cls, value, where=os.fspath(path), hint=hint)
+        hint = "upgrade knowgate, or write it with knowgate.calibration.fit_hidden_state_probe"
+        return read_model(path, cls, hint=hint)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the probe's JSON file atomically."""
@@ -140,6 +130,7 @@ class HiddenStateProbe(ClosedBookEstimator):
     """
 
     kind = "hidden_state_probe"
+    cost = Cost(greedy_calls=1, forward_passes=1)
 
     def __init__(
         self,
@@ -165,11 +156,6 @@ class HiddenStateProbe(ClosedBookEstimator):
                     f"the probe was fitted on another {what} ({fitted!r} against {found!r})",
                     hint=f"use the {what} it was fitted on, or fit it again with this one",
                 )
-
-    @property
-    def cost(self) -> Cost:
-        """The greedy answer and one forward pass."""
-        return Cost(greedy_calls=1, forward_passes=1)
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Protocol, Self, runtime_checkable
 
@@ -30,8 +30,13 @@ class StoppingRule(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class CurtailedSampling:
+_Count = Annotated[int, Field(ge=1)]
+# Whole numbers stay as they are given: the text of a rule is in fingerprints.
+_Positive = Annotated[int | float, Field(gt=0, lt=math.inf)]
+
+
+@checked_dataclass(frozen=True)
+class CurtailedSampling(CheckedSettings):
     """Exact curtailment of "known if at least a share τ of n samples match".
 
     Stopping by this rule never changes the decision that all n samples would
@@ -51,11 +56,8 @@ class CurtailedSampling:
         (1, 0)
     """
 
-    n: int = 10
-    threshold: float = 0.7
-
-    def __post_init__(self) -> None:
-        check_rule(self.n, self.threshold)
+    n: _Count = 10
+    threshold: Annotated[int | float, Field(gt=0, le=1)] = 0.7
 
     def deciding_at(self, threshold: float) -> Self:
         """The same rule for another threshold."""
@@ -89,21 +91,9 @@ class Sampling(CheckedSettings):
         InputError: a value is out of its range.
     """
 
-    n: Annotated[int, Field(ge=1)] = 10
+    n: _Count = 10
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     seed: int | None = 0
-
-
-def check_rule(n: int, threshold: float) -> None:
-    """Reject an impossible rule.
-
-    Raises:
-        ValueError: `n` is below 1, or `threshold` outside (0, 1].
-    """
-    if n < 1:
-        raise ValueError("n must be at least 1")
-    if not 0.0 < threshold <= 1.0:
-        raise ValueError("threshold must be in (0, 1]")
 
 
 def matches_needed(n: int, threshold: float) -> int:
@@ -112,7 +102,7 @@ def matches_needed(n: int, threshold: float) -> int:
     return max(1, math.ceil(threshold * n - 1e-9))
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True)
 class BayesianStopping(CurtailedSampling):
     """Stops once n samples would hardly change the decision of those drawn so far.
 
@@ -147,15 +137,8 @@ class BayesianStopping(CurtailedSampling):
         0.00175
     """
 
-    flip_probability: float = 0.005
-    prior: tuple[float, float] = (0.5, 0.5)
-
-    def __post_init__(self) -> None:
-        check_rule(self.n, self.threshold)
-        if not 0.0 < self.flip_probability < 0.5:
-            raise ValueError("flip_probability must be in (0, 0.5)")
-        if not all(0.0 < seen < math.inf for seen in self.prior):
-            raise ValueError("prior must be two finite numbers above 0")
+    flip_probability: Annotated[float, Field(gt=0, lt=0.5)] = 0.005
+    prior: tuple[_Positive, _Positive] = (0.5, 0.5)
 
     def flip_chance(self, matches: int, misses: int) -> float:
         """Probability that all n samples decide otherwise than the share of matches now.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +19,9 @@ from ...contracts import (
     LanguageModel,
     TextEmbedder,
     View,
+    checked_entailment,
     checked_language_model,
+    probability_of,
 )
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
@@ -66,14 +67,28 @@ def _view(group: Sequence[Said]) -> View:
     return View(group[0][0].strip(), tuple(passages), any(memory for _, _, memory in group))
 
 
-class ExaminingDetector(ABC):
-    """A detector whose verdict is that of its finding.
+class AnswerConflict:
+    """Conflict when the closed-book and the context answer are not the same.
+
+    The context answer is drawn greedily from the same language model, from all
+    passages together: one call. A refusal on either side is no conflict: there is
+    only one answer then. Passages that contradict each other go unnoticed here
+    (see `PassageConflict`).
 
     Args:
         language_model: what is asked.
-        prompt: with the slots `{context}` and `{question}`.
-        same: when two answers count as one.
+        prompt: prompt with the slots `{context}` and `{question}`.
+        same: when two answers count as one; by default when they are equal after
+            normalisation. `SameMeaning` compares what they mean.
+
+    Attributes:
+        compares_passages: False; a policy that asks for that rejects this detector.
+
+    Raises:
+        InputError: `language_model` is not one, e.g. a bare LangChain chat model.
     """
+
+    compares_passages: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -86,9 +101,12 @@ class ExaminingDetector(ABC):
         self._prompt = prompt or Prompt.bundled("with_context")
         self._same = same
 
-    @abstractmethod
     def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
         """What to ask the language model: each prompt with the passages that it holds."""
+        if not passages:
+            return {}
+        filled = self._prompt.fill(context="\n\n".join(passages), question=question)
+        return {filled: list(range(len(passages)))}
 
     def examine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
@@ -142,37 +160,7 @@ class ExaminingDetector(ABC):
         return (await self.aexamine(question, closed_book_answer, passages)).conflict
 
 
-class AnswerConflict(ExaminingDetector):
-    """Conflict when the closed-book and the context answer are not the same.
-
-    The context answer is drawn greedily from the same language model, from all
-    passages together: one call. A refusal on either side is no conflict: there is
-    only one answer then. Passages that contradict each other go unnoticed here
-    (see `PassageConflict`).
-
-    Args:
-        language_model: what is asked.
-        prompt: prompt with the slots `{context}` and `{question}`.
-        same: when two answers count as one; by default when they are equal after
-            normalisation. `SameMeaning` compares what they mean.
-
-    Attributes:
-        compares_passages: False; a policy that asks for that rejects this detector.
-
-    Raises:
-        InputError: `language_model` is not one, e.g. a bare LangChain chat model.
-    """
-
-    compares_passages: ClassVar[bool] = False
-
-    def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
-        if not passages:
-            return {}
-        filled = self._prompt.fill(context="\n\n".join(passages), question=question)
-        return {filled: list(range(len(passages)))}
-
-
-class PassageConflict(ExaminingDetector):
+class PassageConflict(AnswerConflict):
     """Conflict when passages, each read alone, or the model's memory answer differently.
 
     One answer is drawn greedily from every passage by itself; a passage that gives
@@ -329,15 +317,9 @@ class SameMeaning:
                 where="embedder",
                 hint='give an object with embed(texts), "bi_encoder", or None',
             )
-        if not (nli is None or isinstance(nli, EntailmentModel)):
-            raise InputError(
-                f"a {type(nli).__name__} has no entails(premise, hypothesis)",
-                where="nli",
-                hint="give a CrossEncoderEntailment, or a class of your own with that method",
-            )
+        self._nli = checked_entailment(nli, "nli")
         self._embedder = embedder
         self._by_name = embedder == "bi_encoder"
-        self._nli = nli
         if isinstance(threshold, bool) or not -1.0 <= threshold <= 1.0:
             raise InputError("must be a number from -1 to 1", where="threshold")
         self._threshold = threshold
@@ -370,16 +352,10 @@ class SameMeaning:
         if self._nli is None:
             return False
         one, other = (f"{question} {answer}".strip() for answer in (first, second))
-        return self._entails(self._nli, one, other) and self._entails(self._nli, other, one)
-
-    def _entails(self, nli: EntailmentModel, premise: str, hypothesis: str) -> bool:
-        found: Any = nli.entails(premise, hypothesis)
-        found = found.item() if getattr(found, "ndim", None) == 0 else found
-        if isinstance(found, bool):
-            return found
-        if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
-            raise SignalValueError("conflict", "the entailment is neither a bool nor a probability")
-        return found >= _ENTAILED
+        return all(
+            probability_of(self._nli, *pair, signal="conflict") >= _ENTAILED
+            for pair in ((one, other), (other, one))
+        )
 
     def _cosine(self, first: str, second: str) -> float:
         embedder: Any = _bi_encoder() if self._by_name else self._embedder

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from ...language import (
     CHINESE_DIGITS,
@@ -78,40 +81,64 @@ class Word:
         start: where it begins in the folded text.
         end: where it ends.
         capital: whether it was written with a capital.
+        kind: `number`, `month`, `weekday` or `unit`; empty for any other word.
     """
 
     text: str
     start: int
     end: int
     capital: bool
+    kind: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, eq=False)
 class Reading:
     """An answer word by word, its numbers, months and units in one form.
 
     Attributes:
         text: the folded answer.
         words: its words; numbers as digits, months as `month 1` and so on.
-        numbers: values of numerals, of words and of Roman numerals after a name.
-        months: 1 to 12.
-        weekdays: their names.
-        units: what is counted, as far as it is a unit of measurement.
-        dated: positions of the words that make up numbers, months and weekdays.
     """
 
     text: str
-    words: list[Word] = field(default_factory=list)
-    numbers: frozenset[str] = frozenset()
-    months: frozenset[int] = frozenset()
-    weekdays: frozenset[str] = frozenset()
-    units: frozenset[str] = frozenset()
-    dated: frozenset[int] = frozenset()
+    words: list[Word]
 
-    @property
+    @cached_property
     def content(self) -> list[str]:
         """The words as text."""
         return [word.text for word in self.words]
+
+    @cached_property
+    def dated(self) -> frozenset[int]:
+        """Positions of the words that make up numbers, months and weekdays."""
+        kinds = ("number", "month", "weekday")
+        return frozenset(place for place, word in enumerate(self.words) if word.kind in kinds)
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Values of numerals, of words and of Roman numerals after a name."""
+        return self._of("number")
+
+    @cached_property
+    def months(self) -> frozenset[int]:
+        """From 1 to 12."""
+        return frozenset(int(one.removeprefix("month ")) for one in self._of("month"))
+
+    @cached_property
+    def weekdays(self) -> frozenset[str]:
+        """Their names."""
+        return self._of("weekday")
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """What is counted, as far as it is a unit of measurement."""
+        # "second" beside no number is no unit, nor is "day" in a name.
+        places = (place + 1 for place in self.dated if place + 1 < len(self.words))
+        beside = (self.words[place] for place in places)
+        return frozenset(word.text for word in beside if word.kind == "unit")
+
+    def _of(self, kind: str) -> frozenset[str]:
+        return frozenset(word.text for word in self.words if word.kind == kind)
 
 
 def read_answer(answer: str) -> Reading:
@@ -129,7 +156,7 @@ def read_answer(answer: str) -> Reading:
         for m in _WORD.finditer(text)
     ]
     plain = [word for word in raw if word.text not in _ARTICLES] or raw
-    return _read(text, _symbols_after(plain))
+    return Reading(text, list(_read(text, _symbols_after(plain))))
 
 
 def _symbols_after(words: list[Word]) -> list[Word]:
@@ -144,57 +171,38 @@ def _symbols_after(words: list[Word]) -> list[Word]:
     return moved
 
 
-def _read(text: str, raw: list[Word]) -> Reading:
-    found = Reading(text)
-    words, index = found.words, 0
+def _read(text: str, raw: list[Word]) -> Iterator[Word]:
+    index = 0
     while index < len(raw):
-        kind, values, taken = _quantity(text, raw, index)
-        last = raw[index + taken - 1]
-        for value in values or [raw[index].text]:
-            shown = f"month {value}" if kind == "month" else value
-            if kind in {"number", "month", "weekday", "date"}:
-                found.dated |= {len(words)}
-            words.append(Word(shown, raw[index].start, last.end, raw[index].capital))
-        if kind == "date":
-            found.numbers |= {values[0], values[2]}
-            found.months |= {int(values[1].removeprefix("month "))}
-        # "second" beside no number is no unit, nor is "day" in a name.
-        elif kind == "unit" and len(words) > 1 and len(words) - 2 in found.dated:
-            found.units |= {values[0]}
-        elif kind == "number":
-            found.numbers |= set(values)
-        elif kind == "month":
-            found.months |= set(map(int, values))
-        elif kind == "weekday":
-            found.weekdays |= set(values)
+        kinds, values, taken = _quantity(text, raw, index)
+        first, last = raw[index], raw[index + taken - 1]
+        for kind, value in zip(kinds, values, strict=True):
+            yield Word(value, first.start, last.end, first.capital, kind)
         index += taken
-    return found
 
 
-def _quantity(text: str, words: list[Word], index: int) -> tuple[str, list[str], int]:
-    """Kind and canonical words of the quantity at `index` (or none), and how many words it is."""
-    word = words[index]
-    if _DATE.fullmatch(word.text):
-        year, month, day = word.text.split("-")
-        return "date", [_plain(float(day)), f"month {int(month)}", _plain(float(year))], 1
+def _quantity(text: str, words: list[Word], index: int) -> tuple[Sequence[str], list[str], int]:
+    """Kinds and canonical words of the quantity at `index` (or none), and how many words it is."""
+    word = words[index].text
+    if _DATE.fullmatch(word):
+        year, month, day = map(int, word.split("-"))
+        return ("number", "month", "number"), [str(day), f"month {month}", str(year)], 1
     if (month_number := _month(words, index)) is not None:
-        return "month", [str(month_number)], 1
-    if word.text.removesuffix("s") in _WEEKDAYS:
-        return "weekday", [word.text.removesuffix("s")], 1
+        return ("month",), [f"month {month_number}"], 1
+    if word.removesuffix("s") in _WEEKDAYS:
+        return ("weekday",), [word.removesuffix("s")], 1
     value, taken = _number(text, words, index)
     if value is not None:
-        return "number", [value], taken
-    if taken == 1 and word.text in UNITS:
-        return "unit", [UNITS[word.text]], 1
-    return "", [w.text for w in words[index : index + taken]], taken
+        return ("number",), [value], taken
+    if taken == 1 and word in UNITS:
+        return ("unit",), [UNITS[word]], 1
+    return [""] * taken, [w.text for w in words[index : index + taken]], taken
 
 
 def _month(words: list[Word], index: int) -> int | None:
     word = words[index]
-    month = MONTHS.get(word.text)
-    if month is None or (word.text in _VERBS_TOO and not _beside_digits(words, index)):
-        return None
-    return month
+    is_verb = word.text in _VERBS_TOO and not _beside_digits(words, index)
+    return None if is_verb else MONTHS.get(word.text)
 
 
 def _beside_digits(words: list[Word], index: int) -> bool:
@@ -352,21 +360,19 @@ def _polarity(answer: Reading) -> bool | None:
 
 def _quantities_clash(one: Reading, other: Reading) -> bool:
     """Whether both give numbers, months, weekdays or units that cannot be meant alike."""
-    for mine, yours in (
+    pairs: Sequence[tuple[AbstractSet[object], AbstractSet[object]]] = (
         (one.numbers, other.numbers),
         (one.months, other.months),
         (one.weekdays, other.weekdays),
         (one.units, other.units),
-    ):
-        if mine and yours and not (mine <= yours or yours <= mine):
-            return True
-    return False
+    )
+    return any(mine and yours and not (mine <= yours or yours <= mine) for mine, yours in pairs)
 
 
 def _same_date(short: Reading, long: Reading) -> bool:
     """Whether both are dates and nothing else, one at most leaving parts out."""
     for answer in (short, long):
-        rest = {word.text for i, word in enumerate(answer.words) if i not in answer.dated}
+        rest = {word for i, word in enumerate(answer.content) if i not in answer.dated}
         if not rest <= DATE_WORDS or not answer.dated:
             return False
     coarse, fine = sorted((short, long), key=lambda answer: (len(answer.dated), answer.content))
@@ -409,7 +415,7 @@ def _contained(short: Reading, long: Reading) -> Rule | None:
 
 
 def _leads_in(long: Reading, start: int) -> bool:
-    before = [word.text for word in long.words[:start]]
+    before = long.content[:start]
     if not before or _breaks(long, start) or set(before) <= LEAD_INS | VERBS:
         return True
     # A noun before it makes another thing of it: the mayor of Paris, red wine.
@@ -433,10 +439,8 @@ def _breaks(answer: Reading, index: int) -> bool:
 
 
 def _clause_end(answer: Reading, start: int) -> int:
-    for index in range(start, len(answer.words)):
-        if index and _breaks(answer, index):
-            return index
-    return len(answer.words)
+    places = range(max(1, start), len(answer.words))
+    return next((place for place in places if _breaks(answer, place)), len(answer.words))
 
 
 def flips(one: Reading, other: Reading) -> int:

@@ -35,6 +35,7 @@ from ...deadlines import (
 from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskBrokeOffError
 from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule, strict_kind
 from ...policy import default_calibrator
+from ...read_models import check_model
 from ...routing import Calibrator, adrive, at_once
 
 _logger = logging.getLogger("knowgate.guard")
@@ -222,11 +223,13 @@ class MixScorer(CombinedScorer):
         for reader in self._readers:
             measured = yield reader, questions, passages
             by_part.append(measured)
-        found = []
-        for scores in zip(*by_part, strict=True):
-            parts = [(one.joint, MixRule.margin(one.scores)) for one in scores]
-            found.append(SetScore(scores[0].scores, rule.value(parts)))
-        return found
+        return [
+            SetScore(
+                first.scores,
+                rule.value([(one.joint, MixRule.margin(one.scores)) for one in (first, *others)]),
+            )
+            for first, *others in zip(*by_part, strict=True)
+        ]
 
 
 class CascadeScorer(CombinedScorer):
@@ -287,14 +290,10 @@ class CascadeScorer(CombinedScorer):
         seconds: float | None = 8.0,
         doubts: bool = False,
     ) -> None:
-        for name, value in (("threshold", threshold), ("reach", reach), ("fallback", fallback)):
-            if value is not None and not math.isfinite(value):
-                raise InputError("must be a finite number", where=name)
-        if reach < 0:
-            raise InputError("must be at least 0", where="reach")
         if seconds is not None and not 0 < seconds < math.inf:
             raise InputError("must be positive seconds or None", where="seconds")
-        self._rule = CascadeRule(threshold=threshold, reach=reach, fallback=fallback)
+        band = {"threshold": threshold, "reach": reach, "fallback": fallback}
+        self._rule = check_model(CascadeRule, band, where="cascade", hint="give finite numbers")
         self._strict: SetReader | None = None
         self.stages: tuple[RelevanceScorer, ...] = (cheap, costly)
         if doubts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby, pairwise, takewhile
+from itertools import groupby, pairwise
 
 from ._mentions import (
     ASIDE,
@@ -109,9 +109,8 @@ def _one_slip(first: str, second: str) -> bool:
 
 def _same_letters(first: str, second: str) -> int:
     """How many letters from the beginning on are the same."""
-    return sum(
-        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    )
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _without(segments: Iterable[Segment], others: Iterable[Segment]) -> list[Segment]:

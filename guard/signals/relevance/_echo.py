@@ -153,12 +153,8 @@ def _is_quoted(text: str, place: int) -> bool:
     return text[text.rfind("\n", 0, place) + 1 : place + 1].lstrip().startswith(">")
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A sentence of the question, and whether it states the circumstances."""
-
-    stems: tuple[str, ...]
-    states: bool
+# The stems of a sentence of the question, and whether it states the circumstances.
+_Part = tuple[tuple[str, ...], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,10 +227,7 @@ def _question(question: str) -> tuple[tuple[str, ...], tuple[_Part, ...]]:
     text = _folded(question)
     sentences = [text[start:end] for start, end in _sentences(text)][:_MOST_SENTENCES]
     parts = tuple(
-        _Part(
-            _words(one)[0][:_MOST_WORDS],
-            len(sentences) > 1 and not one.rstrip().endswith("?"),
-        )
+        (_words(one)[0][:_MOST_WORDS], len(sentences) > 1 and not one.rstrip().endswith("?"))
         for one in sentences
     )
     return _words(text)[0][:_MOST_WORDS], parts
@@ -270,23 +263,23 @@ def _weight(stem: str) -> float:
 
 def _copies(part: _Part, passage: _Passage) -> list[Span]:
     """Where the words of a sentence of the question stand in its order."""
-    total = sum(map(_weight, part.stems))
-    if len(part.stems) < _FEWEST_COPIED:
-        return []
-    if sum(_weight(stem) for stem in part.stems if stem in passage.kinds) < _COPIED * total:
+    stems, states = part
+    total = sum(map(_weight, stems))
+    known = sum(_weight(stem) for stem in stems if stem in passage.kinds)
+    if len(stems) < _FEWEST_COPIED or known < _COPIED * total:
         return []
     left = list(passage.stems)
     found: list[Span] = []
     for _ in range(_MOST_COPIES):
-        aligned = _aligned(part.stems, left, _COPIED * total)
+        aligned = _aligned(stems, left, _COPIED * total)
         if aligned is None:
             break
         score, first, last = aligned
         span = passage.spans[first][0], passage.spans[last][1]
         asks = (
             score >= _COPIEDWHOLE * total
-            if part.states
-            else score > total - _CHANGED or _opens(part, left[first : last + 1])
+            if states
+            else score > total - _CHANGED or _opens(stems, left[first : last + 1])
         )
         if asks or _stands_alone(part, span, passage):
             found.append(span)
@@ -294,19 +287,18 @@ def _copies(part: _Part, passage: _Passage) -> list[Span]:
     return found
 
 
-def _opens(part: _Part, copied: Sequence[str]) -> bool:
+def _opens(stems: Sequence[str], copied: Sequence[str]) -> bool:
     """Whether the copy opens as the question does: with its "how", or with "can you"."""
-    stems = part.stems[:_OPENING]
+    stems = stems[:_OPENING]
     asking = [stem for stem in stems if stem in WH][:2]
     if asking:
         return any(stem in copied[:2] for stem in asking)
-    places = [place for place, stem in enumerate(stems) if stem in AUXILIARY][:1]
+    place = next((place for place, stem in enumerate(stems) if stem in AUXILIARY), None)
+    if place is None or copied[0] != stems[place]:
+        return False
     # In a statement the subject stands before "can".
-    return any(
-        copied[0] == stems[place]
-        and (stems[place + 1 : place + 2] or [""])[0] in ("", *copied[1:3])
-        for place in places
-    )
+    following = stems[place + 1 : place + 2]
+    return not following or following[0] in ("", *copied[1:3])
 
 
 def _stands_alone(part: _Part, span: Span, passage: _Passage) -> bool:
@@ -322,10 +314,11 @@ def _stands_alone(part: _Part, span: Span, passage: _Passage) -> bool:
         if start >= low and end <= high
     ]
     content = [stem for stem in inside if stem not in ASIDE]
-    if sum(stem not in part.stems for stem in content) > _OTHER_WORDS * len(content):
+    stems, states = part
+    if sum(stem not in stems for stem in content) > _OTHER_WORDS * len(content):
         return False
-    yes_no = not any(stem in WH for stem in part.stems[:_OPENING])
-    return part.states or not yes_no or len(content) >= 0.8 * len(inside)
+    yes_no = not any(stem in WH for stem in stems[:_OPENING])
+    return states or not yes_no or len(content) >= 0.8 * len(inside)
 
 
 def _aligned(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,11 +115,8 @@ class SufficiencyJudge(AwaitedScorer):
         self._sampling = sampling or Sampling(n=5)
         self._singly = singly
         self._limits = passage_characters, total_characters
-        for name, value in zip(
-            ("passage_characters", "total_characters"), self._limits, strict=True
-        ):
-            if value < 1:
-                raise InputError("must be at least 1", where=name)
+        if min(self._limits) < 1:
+            raise InputError("must be at least 1", where="passage_characters, total_characters")
         self._scores_options = isinstance(language_model, ScoringLanguageModel)
         self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24, "verdicts")
         self._calls, self._counting = 0, threading.Lock()
@@ -276,11 +274,9 @@ class SufficiencyJudge(AwaitedScorer):
         found: list[str] = []
         for text in texts:
             room = min(most, left)
-            if not room:
-                break
-            cut = text if len(text) <= room else text[:room] + _CUT
-            left -= min(len(text), room)
-            found.append(cut)
+            if room:
+                found.append(text if len(text) <= room else text[:room] + _CUT)
+                left -= min(len(text), room)
         return found
 
 
@@ -288,12 +284,11 @@ def _verdicts(
     prompts: Sequence[float | str], missing: Sequence[str], fresh: Sequence[float | Exception]
 ) -> list[float]:
     """All verdicts; every prompt was asked and kept, although one that failed raises here."""
-    by_prompt: dict[str, float] = {}
-    for prompt, verdict in zip(missing, fresh, strict=True):
+    for verdict in fresh:
         if isinstance(verdict, Exception):
             raise verdict
-        by_prompt[prompt] = verdict
-    return [by_prompt[one] if isinstance(one, str) else one for one in prompts]
+    by_prompt: dict[Any, Any] = dict(zip(missing, fresh, strict=True))
+    return [by_prompt.get(one, one) for one in prompts]
 
 
 def _checked_prompt(prompt: Prompt) -> Prompt:

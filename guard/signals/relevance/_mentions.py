@@ -199,9 +199,7 @@ def read_question(text: str, model: MentionModel | None = None) -> AskedWords:
     """Read a question by the model; the bundled one by default."""
     read = Segment.of(text)
     content = frozenset(stem for stem in read.stems if stem not in ASIDE)
-    names = {
-        stem for one in NAME.findall(text) for stem in Segment.of(one).stems if stem in content
-    }
+    names = {stem for one in NAME.findall(text) for stem in Segment.of(one).stems}
     new = (model or bundled_model()).new
     filling = [
         1.0 - new.get(word, 1.0)
@@ -210,7 +208,7 @@ def read_question(text: str, model: MentionModel | None = None) -> AskedWords:
     ] or [0.0]
     return AskedWords(
         content=content,
-        names=frozenset(names),
+        names=content & names,
         asks_number=_ASKS_NUMBER.search(text.lower()) is not None,
         asks_person=not {"who", "whom", "whose"}.isdisjoint(read.words),
         asks_more=not WH.isdisjoint(read.words[:_OPENING]),
@@ -259,22 +257,21 @@ def mentions(question: str, segments: Iterable[Segment], strictness: float = 0.0
     if len(asked.content) > 1 and all(one.kinds <= asked.content | ASIDE for one in segments):
         # Pieces of the question, however short.
         return [one for one in segments if one.kinds & asked.content and not one.asserts]
-    fewest = COVERED * len(asked.content)
-    found = []
-    for one in segments:
-        covered = len(asked.content & one.kinds)
-        if covered >= min(2, fewest) and _mentions(asked, one, covered, strictness):
-            found.append(one)
-    return found
+    fewest = min(2, COVERED * len(asked.content))
+    covered = ((one, len(asked.content & one.kinds)) for one in segments)
+    return [
+        one
+        for one, count in covered
+        if count >= fewest and _mentions(asked, one, count, strictness)
+    ]
 
 
 def repeats(question: str, segment: Segment) -> bool:
     """Whether the segment is most of the question, in its words, and opens as a question."""
     content = asked_words(question).content
-    if not segment.words or segment.words[0] not in WH | AUXILIARY:
-        return False
+    opens = bool(segment.words) and segment.words[0] in WH | AUXILIARY
     most = len(content & segment.kinds) >= COVERED_WELL * len(content)
-    return most and segment.kinds <= content | ASIDE
+    return opens and most and segment.kinds <= content | ASIDE
 
 
 def _mentions(asked: AskedWords, segment: Segment, covered: int, strictness: float) -> bool:

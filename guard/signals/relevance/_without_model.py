@@ -129,7 +129,6 @@ def _stem(word: str) -> str:
 
 # What may follow the key: `lower=true` where a low number is a good one.
 _LOWER = "lower"
-_TRUE_OR_FALSE = {"true": True, "false": False}
 
 
 class MetadataScorer(RelevanceScorer):
@@ -175,16 +174,12 @@ class MetadataScorer(RelevanceScorer):
             InputError: something else follows the key, or there is none.
         """
         key, *options = rest.split(",")
-        lower = False
-        for option in options:
-            name, _, value = option.partition("=")
-            if name != _LOWER or value not in _TRUE_OR_FALSE:
-                raise InputError(
-                    f"{option!r} is no option of a score in the metadata",
-                    hint=f"{METADATA}:KEY, or {METADATA}:KEY,{_LOWER}=true where lower is better",
-                )
-            lower = _TRUE_OR_FALSE[value]
-        return cls(key, lower=lower)
+        if options not in ([], [f"{_LOWER}=false"], [f"{_LOWER}=true"]):
+            raise InputError(
+                f"{','.join(options)!r} is no option of a score in the metadata",
+                hint=f"{METADATA}:KEY, or {METADATA}:KEY,{_LOWER}=true where lower is better",
+            )
+        return cls(key, lower=options == [f"{_LOWER}=true"])
 
     @staticmethod
     def name_of(wanted: Fingerprint) -> str:

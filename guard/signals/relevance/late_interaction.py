@@ -11,6 +11,7 @@ inverse document frequency after Sparck Jones 1972.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -114,21 +115,8 @@ class PassageMatch:
         )
 
 
-Asked = tuple[QuestionTokens, Sequence[EncodedText]]
-
-
-def match_all(pairs: Sequence[Asked], stride: int) -> list[PassageMatch]:
-    """Match questions with passages, each given as its overlapping windows."""
-    best = _best_products([(question.text, windows) for question, windows in pairs], _ALL)
-    return [
-        _match(question, windows, found, stride)
-        for (question, windows), found in zip(pairs, best, strict=True)
-    ]
-
-
-def _match(
-    question: QuestionTokens, windows: Sequence[EncodedText], best: Floats, stride: int
-) -> PassageMatch:
+def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int) -> PassageMatch:
+    """Match a question with a passage, given as its overlapping windows."""
     exact = np.zeros(len(question.ids), dtype=bool)
     cosine = -1.0
     for window in windows:
@@ -136,6 +124,7 @@ def _match(
         if len(question.ids):
             exact |= (question.ids[:, None] == window.ids).any(axis=1)
     pieces = stride * (len(windows) - 1) + len(windows[-1].ids)
+    best = _best_products(question.text, windows, _ALL)
     return PassageMatch(cosine, best, exact.astype(np.float32), pieces)
 
 
@@ -143,19 +132,14 @@ def _match(
 _ALL, _WITHOUT_MARKS = slice(None), slice(1, -1)
 
 
-def _best_products(
-    pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]], told: slice
-) -> list[Floats]:
-    """Per pair the best cosine of each question token with a token of the windows, at least -1."""
-    found = []
-    for question, windows in pairs:
-        best = np.full(len(question.ids) - 2, -1.0, dtype=np.float32)
-        for window in windows:
-            if len(best) and len(window.ids[told]):
-                products = best_products(question.vectors[1:-1], window.vectors[told])
-                np.maximum(best, products, out=best)
-        found.append(best)
-    return found
+def _best_products(question: EncodedText, windows: Sequence[EncodedText], told: slice) -> Floats:
+    """The best cosine of each question token with a token of the windows, at least -1."""
+    best = np.full(len(question.ids) - 2, -1.0, dtype=np.float32)
+    for window in windows:
+        if len(best) and len(window.ids[told]):
+            products = best_products(question.vectors[1:-1], window.vectors[told])
+            np.maximum(best, products, out=best)
+    return best
 
 
 def joined(matches: Sequence[PassageMatch]) -> PassageMatch:
@@ -222,6 +206,28 @@ class TokenScorer(SetRelevanceScorer):
         """Whether a passage is read to its end, and not beyond so many windows."""
         return self.encoder.reads_whole(passage)
 
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Scores of shape (len(pairs),) for (question, passage) pairs."""
+        found = self._judged([asked for asked, _ in pairs], [[told] for _, told in pairs])
+        return np.asarray([one.scores[0] for one in found], dtype=np.float64)
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The score of each passage, and of all of a question together.
+
+        Raises:
+            InputError: the lengths differ, or a question has no passage.
+        """
+        require_sets(questions, passages)
+        return self._judged(questions, passages)
+
+    @abstractmethod
+    def _judged(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, of questions that have passages."""
+
 
 # Of these nothing can be computed before the question is there.
 _READS_PAIRS = frozenset({"cross_encoder", MS_MARCO, JUDGE})
@@ -272,48 +278,18 @@ class LateInteractionScorer(TokenScorer):
         weights = None if self._idf is None else IDF_SHA256
         return self.encoder.fingerprint("late_interaction", idf_sha256=weights)
 
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Weighted cosines of shape (len(pairs),) for (question, passage) pairs."""
-        questions = self.encoder.encode_first([question for question, _ in pairs])
-        passages = self.encoder.encode([passage for _, passage in pairs])
-        best = all_best_cosines(list(zip(questions, passages, strict=True)))
-        found = [
-            weighted_match(one, self._weights(question))
-            for question, one in zip(questions, best, strict=True)
-        ]
-        return np.asarray(found, dtype=np.float64)
-
-    def score_sets(
+    def _judged(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """The score of each passage, and of all of a question together.
-
-        Raises:
-            InputError: the lengths differ, or a question has no passage.
-        """
-        require_sets(questions, passages)
         encoded = self.encoder.encode_first(questions)
         windows = iter(self.encoder.encode([passage for those in passages for passage in those]))
-        pairs = [
-            (question, next(windows))
-            for question, those in zip(encoded, passages, strict=True)
-            for _ in those
-        ]
-        best = iter(all_best_cosines(pairs))
-        return [
-            self._judged(question, [next(best) for _ in those])
-            for question, those in zip(encoded, passages, strict=True)
-        ]
-
-    def _judged(self, question: EncodedText, best: list[NDArray[np.float64]]) -> SetScore:
-        weights = self._weights(question)
-        together = np.max(np.stack(best), axis=0)
-        return SetScore(
-            tuple(weighted_match(one, weights) for one in best), weighted_match(together, weights)
-        )
-
-    def _weights(self, question: EncodedText) -> NDArray[np.float64]:
-        return token_weights(question, self._idf, self.encoder.unknown_id)
+        found = []
+        for question, those in zip(encoded, passages, strict=True):
+            weights = token_weights(question, self._idf, self.encoder.unknown_id)
+            best = [best_cosines(question, next(windows)) for _ in those]
+            together = weighted_match(np.max(np.stack(best), axis=0), weights)
+            found.append(SetScore(tuple(weighted_match(one, weights) for one in best), together))
+        return found
 
 
 def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArray[np.float64]:
@@ -322,15 +298,8 @@ def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArr
     Shape (n,) for n question tokens without [CLS] and [SEP]; -1 where the windows have
     no token.
     """
-    return all_best_cosines([(question, windows)])[0]
-
-
-def all_best_cosines(
-    pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]],
-) -> list[NDArray[np.float64]]:
-    """`best_cosines` of many questions, each with its windows."""
-    found = _best_products(pairs, _WITHOUT_MARKS)
-    return [np.clip(one.astype(np.float64), -1.0, 1.0) for one in found]
+    found = _best_products(question, windows, _WITHOUT_MARKS)
+    return np.clip(found.astype(np.float64), -1.0, 1.0)
 
 
 def token_weights(

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from ...errors import InputError, ModelFolderError
 from ...files import read_json, write_text
+from ...fingerprint import Artefact
 from ...read_models import check_model
 
 
@@ -42,18 +43,14 @@ RIVALS = 3
 FEATURES = ("cosine", "idf_match", "match", "coverage")
 
 
-class _Artefact(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SingleMix(_Artefact):
+class SingleMix(Artefact):
     """Log-odds that one passage suffices: `bias + Σ top·value`."""
 
     bias: FiniteFloat
     top: tuple[FiniteFloat, ...]
 
 
-class SeveralMix(_Artefact):
+class SeveralMix(Artefact):
     """Log-odds that several passages suffice together.
 
     `bias + Σ top·(best value) + Σ margin·(best − mean of the next three)
@@ -77,7 +74,7 @@ TOLD_FEATURES = (
 )
 
 
-class EchoMix(_Artefact):
+class EchoMix(Artefact):
     """Log-odds that what a passage tells beside a copy of the question answers it.
 
     `bias + Σ weights·value` over `TOLD_FEATURES`. Passages that repeat the question and
@@ -100,7 +97,7 @@ class EchoMix(_Artefact):
         return float(1.0 / (1.0 + math.exp(-(self.bias + _dot(self.weights, values)))))
 
 
-class MatchModel(_Artefact):
+class MatchModel(Artefact):
     """A fitted mix of match features; immutable.
 
     Attributes:
@@ -116,7 +113,7 @@ class MatchModel(_Artefact):
 
     all_features: ClassVar[tuple[str, ...]] = FEATURES
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Annotated[int, Field(le=SCHEMA_VERSION)] = SCHEMA_VERSION
     features: tuple[str, ...]
     length_penalty: Annotated[float, Field(ge=0, le=1)]
     single: SingleMix
@@ -126,13 +123,12 @@ class MatchModel(_Artefact):
 
     @model_validator(mode="after")
     def _fits(self) -> MatchModel:
-        unknown = set(self.features) - set(FEATURES)
-        if unknown or len(set(self.features)) != len(self.features) or not self.features:
+        names, several = set(self.features), self.several
+        if not names <= set(FEATURES) or not 0 < len(names) == len(self.features):
             raise ValueError("features: unknown, repeated or none")
-        several = self.several
-        for weights in (self.single.top, several.top, several.margin, several.gain):
-            if len(weights) != len(self.features):
-                raise ValueError("as many weights as features are needed")
+        weights = (self.single.top, several.top, several.margin, several.gain)
+        if {*map(len, weights)} != {len(names)}:
+            raise ValueError("as many weights as features are needed")
         return self
 
     @classmethod
@@ -205,27 +201,18 @@ class MatchModel(_Artefact):
             ModelFolderError: a newer version wrote it, or a field is missing or wrong.
             InputError: the file is missing or not JSON.
         """
-        value, where = read_json(path), os.fspath(path)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            raise ModelFolderError(
-                f"schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
-                where=where,
-                hint="upgrade knowgate or tune anew",
-            )
         try:
-            return check_model(cls, value, where=where)
+            return check_model(cls, read_json(path), where=os.fspath(path))
         except InputError as error:
-            raise ModelFolderError(
-                error.what, where=where, hint="write it with `knowgate tune relevance`"
-            ) from None
+            hint = "upgrade knowgate, or write it with `knowgate tune relevance`"
+            raise ModelFolderError(error.what, where=os.fspath(path), hint=hint) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file atomically."""
         write_text(Path(path), self.model_dump_json(indent=1) + "\n")
 
 
-class CrossMix(_Artefact):
+class CrossMix(Artefact):
     """Log-odds that passages suffice, from both models; no weight is below 0.
 
     Attributes:

@@ -62,11 +62,8 @@ _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "sufficiency_cross": CrossSufficiencyScorer,
 }
 # Scorers that an exported folder may hold.
-_EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
-    "bi_encoder": BiEncoderScorer,
-    "cross_encoder": CrossEncoderScorer,
-    "late_interaction": _late_interaction,
-}
+_EXPORTED = {name: _ENCODER_SCORERS[name] for name in ("bi_encoder", "late_interaction")}
+_EXPORTED["cross_encoder"] = CrossEncoderScorer
 # Those whose names end in a colon are made from what follows it.
 _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
     "a scorer",
@@ -272,23 +269,29 @@ def _strict_reading_of(wanted: Fingerprint) -> Fingerprint | None:
     return None if wanted.kind in _SCORERS.names else read_loosely(wanted)
 
 
+# What no name alone can load, and what to give instead.
+_WITHOUT_NAME = {
+    CASCADE: (
+        "the policy is of a cascade, whose costly scorer has to be given",
+        "pass scorer=COSTLY, e.g. SufficiencyJudge(model), or a CascadeScorer; on the command line "
+        "--scorer judge:MODEL",
+    ),
+    JUDGE: (
+        "the policy is of a language model that judges, and names no model to ask",
+        "pass scorer=SufficiencyJudge(model), on the command line --scorer judge:MODEL",
+    ),
+}
+
+
 def _options_of(wanted: Fingerprint) -> _LoadOptions:
     """The options of a registered scorer.
 
     Raises:
         InputError: none is registered under its kind.
     """
-    if wanted.kind == CASCADE:
-        raise InputError(
-            "the policy is of a cascade, whose costly scorer has to be given",
-            hint="pass scorer=COSTLY, e.g. SufficiencyJudge(model), or a CascadeScorer; on the "
-            "command line --scorer judge:MODEL",
-        )
-    if wanted.kind == JUDGE:
-        raise InputError(
-            "the policy is of a language model that judges, and names no model to ask",
-            hint="pass scorer=SufficiencyJudge(model), on the command line --scorer judge:MODEL",
-        )
+    if wanted.kind in _WITHOUT_NAME:
+        what, hint = _WITHOUT_NAME[wanted.kind]
+        raise InputError(what, hint=hint)
     # Also those of installed packages; never `python:`, which a file must not choose.
     if wanted.kind not in _SCORERS.names:
         raise InputError(

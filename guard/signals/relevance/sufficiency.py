@@ -14,12 +14,10 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, groupby
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from ..._byte_cache import CACHE_BYTES
@@ -51,7 +49,7 @@ from .late_interaction import (
     QuestionTokens,
     TokenScorer,
     joined,
-    match_all,
+    match,
     match_values,
     word_piece_idf,
 )
@@ -71,21 +69,9 @@ STRICT_VERSION = 2
 PartMatches = tuple[PassageMatch, PassageMatch, PassageMatch]
 
 
-@dataclass(frozen=True, slots=True)
-class _SetFeatures:
-    """Features by name.
-
-    Attributes:
-        each: of each passage by itself.
-        among: of each passage that tells something, among the others.
-        together: of all as one.
-        texts: what mostly counts of each passage; empty where it tells nothing.
-    """
-
-    each: list[dict[str, float]]
-    among: list[dict[str, float]]
-    together: dict[str, float]
-    texts: list[str]
+# Scores; what mostly counts of each passage, empty where it tells nothing; and features in the
+# order of the weights, of each passage that tells something and of all as one.
+_ReadSet = tuple[SetScore, list[str], list[list[float]], list[float]]
 
 
 _OWN = TOLD_FEATURES[:4]
@@ -134,6 +120,10 @@ class SufficiencyScorer(TokenScorer):
         strictness: added to the log-odds from which on a sentence with the question's words
             tells something; see `strict`. Above 0, text that asks counts for nothing.
 
+    Attributes:
+        folder: where the adapter and the mix lie.
+        model: the fitted mix.
+
     Raises:
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there.
@@ -153,14 +143,14 @@ class SufficiencyScorer(TokenScorer):
         strictness: float = 0.0,
     ) -> None:
         self._strictness = strictness
-        self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
+        self.folder = BUNDLED_FOLDER if folder is None else Path(folder)
         if folder is None:
-            require_files(self._folder, BUNDLED_SHA256)
-        self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
+            require_files(self.folder, BUNDLED_SHA256)
+        self.model = model or MatchModel.load(self.folder / SUFFICIENCY_FILE)
         super().__init__(
             encoder
             or TokenEncoder(
-                device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self._folder
+                device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self.folder
             )
         )
         idf = word_piece_idf(self.encoder)
@@ -175,16 +165,6 @@ class SufficiencyScorer(TokenScorer):
         self._adapter_sha256 = self._adapter_hash()
 
     @property
-    def model(self) -> MatchModel:
-        """The fitted mix."""
-        return self._model
-
-    @property
-    def folder(self) -> Path:
-        """Where the adapter and the mix lie."""
-        return self._folder
-
-    @property
     def strict(self) -> SufficiencyScorer | None:
         """The same scorer in a strict reading: only what is surely told counts.
 
@@ -196,18 +176,16 @@ class SufficiencyScorer(TokenScorer):
         if type(self) is not SufficiencyScorer:
             return None
         return SufficiencyScorer(
-            self._folder, encoder=self.encoder, model=self._model, strictness=STRICT
+            self.folder, encoder=self.encoder, model=self.model, strictness=STRICT
         )
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        kind = strict_kind("sufficiency") if self._strictness else "sufficiency"
-        more = (
-            {"strictness": self._strictness, "strict_reading": STRICT_VERSION}
-            if self._strictness
-            else {}
-        )
+        kind, more = "sufficiency", dict[str, float]()
+        if self._strictness:
+            kind = strict_kind(kind)
+            more = {"strictness": self._strictness, "strict_reading": STRICT_VERSION}
         return self.encoder.fingerprint(
             kind,
             adapter_sha256=self._adapter_sha256,
@@ -242,37 +220,23 @@ class SufficiencyScorer(TokenScorer):
 
     @cached_property
     def _tuned_on(self) -> frozenset[str]:
-        path = self._folder / TUNED_ON_FILE
+        path = self.folder / TUNED_ON_FILE
         if not path.is_file():
             return frozenset()
         hint = "tune it again with `knowgate tune relevance`"
         return frozenset(read_model(path, _TunedOn, hint=hint).questions)
 
     def _mix_hash(self) -> str:
-        return _sha256_of([self._model.model_dump_json()])
+        return _sha256_of([self.model.model_dump_json()])
 
     def _adapter_hash(self) -> str:
         return _sha256_of(
-            file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+            file_sha256(self.folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
         )
 
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Log-odds of shape (len(pairs),) that each passage alone suffices."""
-        found = [
-            self._model.passage_score(self._model.vector(one.each[0]))
-            for one in self._features([q for q, _ in pairs], [[p] for _, p in pairs])
-        ]
-        return np.asarray(found, dtype=np.float64)
-
-    def score_sets(
+    def _judged(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """The log-odds of each passage, and of all of a question together.
-
-        Raises:
-            InputError: the lengths differ, or a question has no passage.
-        """
-        require_sets(questions, passages)
         return [score for score, _ in self.read_sets(questions, passages)]
 
     def read_sets(
@@ -282,8 +246,7 @@ class SufficiencyScorer(TokenScorer):
 
         That is all of it, or what it tells beside text that asks; empty where it tells nothing.
         """
-        found = self._features(questions, passages)
-        return [(self._judged(one), one.texts) for one in found]
+        return [(score, texts) for score, texts, _, _ in self._read(questions, passages)]
 
     def match_features(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
@@ -293,11 +256,7 @@ class SufficiencyScorer(TokenScorer):
         What a mix is fitted on; in the order of `model.features`. Passages that tell
         nothing are left out, unless none does.
         """
-        vector = self._model.vector
-        return [
-            ([vector(one) for one in found.among], vector(found.together))
-            for found in self._features(questions, passages)
-        ]
+        return [(each, together) for _, _, each, together in self._read(questions, passages)]
 
     def told_features(
         self, question: str, passage: str, others: Sequence[str]
@@ -316,55 +275,37 @@ class SufficiencyScorer(TokenScorer):
         own, *rest = (told_values(tokens, told) for _, told, _ in matches)
         return beyond(own, rest)
 
-    def _judged(self, found: _SetFeatures) -> SetScore:
-        vector = self._model.vector
-        scores = tuple(self._model.passage_score(vector(one)) for one in found.each)
-        among = [vector(one) for one in found.among]
-        return SetScore(scores, self._model.joint_score(among, vector(found.together)))
-
-    def _features(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[_SetFeatures]:
-        found: list[_SetFeatures] = []
-        rounds: list[list[int]] = []
-        texts = _TEXTS_PER_ROUND
-        for place, those in enumerate(passages):
-            # In rounds, so that a long list of texts is not held encoded all at once.
-            if texts >= _TEXTS_PER_ROUND:
-                rounds.append([])
-                texts = 0
-            rounds[-1].append(place)
-            texts += len(those)
-        for places in rounds:
-            asked = [questions[place] for place in places]
+    def _read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[_ReadSet]:
+        found: list[_ReadSet] = []
+        before = accumulate(map(len, passages), initial=0)
+        sets = zip(questions, passages, before, strict=False)
+        # In rounds, so that a long list of texts is not held encoded all at once.
+        for _, part in groupby(sets, key=lambda one: one[2] // _TEXTS_PER_ROUND):
+            asked, those, _ = zip(*part, strict=True)
             parts = [
-                [
-                    StatedText.of(questions[place], passage, self._strictness)
-                    for passage in passages[place]
-                ]
-                for place in places
+                [StatedText.of(question, text, self._strictness) for text in texts]
+                for question, texts in zip(asked, those, strict=True)
             ]
             matched = self._matched(asked, parts)
-            found += [self._counted(those, *one) for those, one in zip(parts, matched, strict=True)]
+            found += [self._counted(one, *of_it) for one, of_it in zip(parts, matched, strict=True)]
         return found
 
     def _counted(
         self, parts: Sequence[StatedText], tokens: QuestionTokens, matches: list[PartMatches]
-    ) -> _SetFeatures:
-        """The features of one question's passages, text that asks counted in part."""
+    ) -> _ReadSet:
+        """Read one question's passages, text that asks counted in part."""
+        model = self.model
 
-        def values(one: PassageMatch) -> dict[str, float]:
-            return match_values(tokens, one, self._model.length_penalty)
+        def vector(one: PassageMatch) -> list[float]:
+            return model.vector(match_values(tokens, one, model.length_penalty))
 
         alone, among = self._shares(tokens, matches, parts)
         counted = list(map(_counted, matches, among))
         counted = [counted[place] for place, one in enumerate(parts) if one.texts] or counted[:1]
-        return _SetFeatures(
-            each=[values(one) for one in map(_counted, matches, alone)],
-            among=[values(one) for one in counted],
-            together=values(joined(counted)),
-            texts=[one.read(share) for one, share in zip(parts, among, strict=True)],
-        )
+        each, together = list(map(vector, counted)), vector(joined(counted))
+        scores = [model.passage_score(vector(one)) for one in map(_counted, matches, alone)]
+        texts = [one.read(share) for one, share in zip(parts, among, strict=True)]
+        return SetScore(tuple(scores), model.joint_score(each, together)), texts, each, together
 
     def _shares(
         self,
@@ -375,25 +316,24 @@ class SufficiencyScorer(TokenScorer):
         """How much of the text that asks counts: of each passage by itself, and among others."""
         if all(one.stated is None for one in parts):
             return [1.0] * len(parts), [1.0] * len(parts)
-        share = self._model.told.share
         values = {
             part: told_values(tokens, told)
             for part, (_, told, _) in zip(parts, matches, strict=True)
             if part.texts
         }
-        alone, among = [], []
-        for part, (_, _, replied) in zip(parts, matches, strict=True):
+
+        def share(part: StatedText, replied: PassageMatch, others: list[list[float]]) -> float:
             if not part.stated:
-                alone.append(1.0)
-                among.append(1.0)
-            elif self._strictness or part.replied == "":  # the question is the last that it says
-                alone.append(0.0)
-                among.append(0.0)
-            else:
-                own = told_values(tokens, replied)
-                alone.append(share(own))
-                among.append(share(beyond(own, [values[one] for one in values if one != part])))
-        return alone, among
+                return 1.0
+            if self._strictness or part.replied == "":  # the question is the last that it says
+                return 0.0
+            return self.model.told.share(beyond(told_values(tokens, replied), others))
+
+        replies = [(part, replied) for part, (_, _, replied) in zip(parts, matches, strict=True)]
+        return [share(part, replied, []) for part, replied in replies], [
+            share(part, replied, [values[one] for one in values if one != part])
+            for part, replied in replies
+        ]
 
     def _matched(
         self, questions: Sequence[str], parts: Sequence[Sequence[StatedText]]
@@ -403,20 +343,14 @@ class SufficiencyScorer(TokenScorer):
         tokens = [QuestionTokens.of(one, self._idf) for one in encoder.encode_first(questions)]
         texts = [text for those in parts for one in those for text in one.texts]
         windows = iter(encoder.encode(texts))
-        pairs = [
-            (asked, next(windows))
-            for asked, those in zip(tokens, parts, strict=True)
-            for one in those
-            for _ in one.texts
-        ]
-        found = iter(match_all(pairs, encoder.stride))
 
-        def parted(one: StatedText, count: int) -> PartMatches:
-            own = [next(found) for _ in one.texts] or [PassageMatch.nothing(count)]
+        def parted(asked: QuestionTokens, one: StatedText) -> PartMatches:
+            own = [match(asked, next(windows), encoder.stride) for _ in one.texts]
+            own = own or [PassageMatch.nothing(len(asked.ids))]
             return own[0], own[min(1, len(own) - 1)], own[-1]
 
         return [
-            (asked, [parted(one, len(asked.ids)) for one in those])
+            (asked, [parted(asked, one) for one in those])
             for asked, those in zip(tokens, parts, strict=True)
         ]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..._byte_cache import ByteCache, content_key
 from ...abstention.reading import says_nothing
-from ...contracts import EntailmentModel
+from ...contracts import EntailmentModel, checked_entailment, probability_of
 from ...deadlines import check_deadline
-from ...errors import InputError, SignalValueError
+from ...errors import SignalValueError
 from ...fingerprint import Fingerprint
 from ...language import compiled, listed
 from ...text import passage_text
@@ -124,12 +124,7 @@ class SupportCheck:
     VERSION: ClassVar = 2
 
     def __init__(self, entailment: EntailmentModel | None = None) -> None:
-        if not (entailment is None or isinstance(entailment, EntailmentModel)):
-            raise InputError(
-                f"a {type(entailment).__name__} has no entails(premise, hypothesis)",
-                where="entailment",
-            )
-        self._entailment = entailment
+        self._entailment = checked_entailment(entailment, "entailment")
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -171,24 +166,14 @@ class SupportCheck:
         if missing:
             support = min(support, _FAULT)
         elif self._entailment is not None and sources.texts:
-            support = (support + self._entailed(sentence.text, sources.texts[passage])) / 2.0
+            told = sources.texts[passage]
+            entailed = probability_of(self._entailment, told, sentence.text, signal="support")
+            support = (support + entailed) / 2.0
         found = replace(nothing, support=support, missing=missing)
         if best is None or share <= 0.0:
             return found
-        return replace(
-            found,
-            passage=passage,
-            passage_start=best.sentence.start,
-            passage_end=best.sentence.end,
-        )
-
-    def _entailed(self, sentence: str, passage: str) -> float:
-        model: Any = self._entailment
-        found: Any = model.entails(passage, sentence)
-        found = found.item() if getattr(found, "ndim", None) == 0 else found
-        if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
-            raise SignalValueError("support", "the entailment is neither a bool nor a probability")
-        return float(found)
+        start, end = best.sentence.start, best.sentence.end
+        return replace(found, passage=passage, passage_start=start, passage_end=end)
 
 
 @dataclass(frozen=True)
@@ -470,10 +455,9 @@ def _has_name(item: Item, sources: _Sources) -> bool:
 def _has_number(item: Item, sentence: Sentence, near: Sequence[_Window], sources: _Sources) -> bool:
     if item.text in sources.asked and item.text not in sources.everything:
         return True  # it repeats the question
-    for window in near:
-        units = window.units.get(item.text)
-        if units is not None and (not item.unit or item.unit in units or units == {""}):
-            return True
+    told = (window.units[item.text] for window in near if item.text in window.units)
+    if any(not item.unit or item.unit in units or units == {""} for units in told):
+        return True
     return _is_computed(_value(item.text), set(sentence.reading.content), near)
 
 

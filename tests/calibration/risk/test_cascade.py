@@ -192,3 +192,10 @@ def test_loading_checks_the_evidence_of_both_stages(tmp_path: Any, each: int) ->
     policy.model_copy(update={"guarantee": empty}).save(path)
     with pytest.raises(PolicyError, match="first_stage"):
         Policy.load(path)
+
+
+def test_a_cascade_over_two_kinds_of_missing_answers_is_rejected() -> None:
+    records = draw(np.random.default_rng(0), 40, yes=0.1)
+    other = [replace(one, case="unanswerable") for one in records if one.is_missing]
+    with pytest.raises(ValueError, match="one kind of missing answers"):
+        fitted([*records, *other])

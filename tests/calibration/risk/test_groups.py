@@ -12,10 +12,11 @@ from scipy.special import ndtri
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
-from knowgate.calibration.risk.certificate import GroupCounts, hoeffding_bentkus_p_value
+from knowgate.calibration.risk.certificate import GroupCounts
 from knowgate.calibration.risk.risks import LossTable, PathPoint, Risk
 from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Guarantee, Policy, PolicyError
+from knowgate.guard.artefacts import hoeffding_bentkus
 
 DELTA = 0.1
 PATH = (PathPoint(0.5, None),)
@@ -133,6 +134,6 @@ def test_the_bound_of_a_coverage_is_the_smallest_that_both_tests_bear_out() -> N
     total = sum(count * wrong / size for size, wrong, count in risk.groups)
     level = DELTA / 2 / len(guarantee.path)
 
-    assert hoeffding_bentkus_p_value(total, groups, risk.bound) <= level
-    assert hoeffding_bentkus_p_value(total, groups, risk.bound - 0.001) > level
+    assert hoeffding_bentkus(total, groups, risk.bound) <= level
+    assert hoeffding_bentkus(total, groups, risk.bound - 0.001) > level
     assert binomial_p_value(int(risk.loss), risk.n, risk.bound) <= level

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from knowgate.calibration.training.scenarios import (
-    TargetTokens,
+    encode_reply,
     learning_rate_share,
     preference_loss,
     reply_logprobs,
     shuffled_batches,
 )
 from knowgate.guard.engine.causal_model import end_ids
+from knowgate.guard.engine.prompt_encoder import PromptEncoder
 from tests.adapters.huggingface.conftest import build_model, build_tokenizer
 
 
@@ -63,8 +64,12 @@ def test_the_loss_counts_reply_tokens_only_however_rows_are_padded() -> None:
             assert together[number].tolist()[:-size] == [0.0] * (3 - size)
 
 
+def _encoded(tokenizer: Any, ends: Any, prompt: str, reply: str) -> Any:
+    return encode_reply(PromptEncoder(tokenizer), tokenizer, ends, prompt, reply)
+
+
 def test_a_reply_follows_after_a_space_and_ends_with_the_end_token(tokenizer: Any) -> None:
-    ids, size = TargetTokens(tokenizer, [1]).encode("Q: Who?\nA:", "Ada")
+    ids, size = _encoded(tokenizer, [1], "Q: Who?\nA:", "Ada")
 
     assert tokenizer.decode(list(ids)) == "Q: Who?\nA: Ada</s>"
     assert tokenizer.decode(list(ids[-size:])) == " Ada</s>"
@@ -72,10 +77,9 @@ def test_a_reply_follows_after_a_space_and_ends_with_the_end_token(tokenizer: An
 
 def test_a_merge_across_the_seam_leaves_the_prompt_as_it_is_asked_later(tokenizer: Any) -> None:
     # The tokenizer would make one token of the full stop and a newline after it.
-    tokens = TargetTokens(tokenizer, [1])
     alone = tokenizer("Say.")["input_ids"]
 
-    ids, size = tokens.encode("Say.", "the")
+    ids, size = _encoded(tokenizer, [1], "Say.", "the")
 
     assert list(ids[: len(alone)]) == alone
     assert tokenizer.decode(list(ids[-size:])) == " the</s>"
@@ -88,7 +92,7 @@ def test_a_chat_template_wraps_prompt_and_reply_up_to_the_end_of_the_turn() -> N
         "{% if add_generation_prompt %}[assistant]{% endif %}"
     )
 
-    ids, size = TargetTokens(tokenizer, [1]).encode("Who?", "Ada")
+    ids, size = _encoded(tokenizer, [1], "Who?", "Ada")
 
     assert tokenizer.decode(list(ids)) == "[user]Who?</s>\n[assistant]Ada</s>"
     assert tokenizer.decode(list(ids[-size:])) == "Ada</s>"
@@ -121,5 +125,5 @@ def test_an_answer_ends_as_the_generation_settings_say_before_the_tokenizer(toke
 
     model.generation_config.eos_token_id = 261
     assert end_ids(model, tokenizer)[0] == 261
-    ids, _ = TargetTokens(tokenizer, end_ids(model, tokenizer)).encode("Q:", "Ada")
+    ids, _ = _encoded(tokenizer, end_ids(model, tokenizer), "Q:", "Ada")
     assert ids[-1] == 261

@@ -85,16 +85,6 @@ def test_the_same_seed_gives_the_same_adapter_and_another_seed_another(
     assert adapters[2].adapter_sha256 != adapters[0].adapter_sha256
 
 
-def test_a_batch_in_parts_gives_the_sums_of_a_whole_one(base: Path, tmp_path: Path) -> None:
-    few = replace(FAST, epochs=1)
-    whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
-    parts = train_scenarios(
-        base, EXAMPLES, tmp_path / "parts", settings=replace(few, rows_at_once=1)
-    )
-
-    assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
-
-
 def test_a_loss_that_is_no_number_ends_the_training_with_nothing_written(
     base: Path, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from knowgate.guard.signals.relevance.late_interaction import (
     PassageMatch,
     QuestionTokens,
     joined,
-    match_all,
+    match,
     match_values,
 )
 
@@ -56,7 +56,7 @@ def test_each_question_token_takes_its_best_cosine_over_all_windows() -> None:
     first = text([4, 5], [[0.6, 0.8, 0.0], Z], embedding=[0.5, 0.0, 0.5])
     second = text([5], [[0.8, 0.6, 0.0]], embedding=[0.25, 0.5, 0.0])
 
-    [found] = match_all([(question, [first, second])], stride=2)
+    found = match(question, [first, second], 2)
 
     assert found.best == pytest.approx([0.8, 0.8])
     assert found.exact.tolist() == [0.0, 1.0]
@@ -67,7 +67,7 @@ def test_each_question_token_takes_its_best_cosine_over_all_windows() -> None:
 
 def test_the_length_of_a_vector_does_not_matter() -> None:
     question = asked([3], [[2.0, 0.0, 0.0]])
-    [found] = match_all([(question, [text([4], [[6.0, 8.0, 0.0]])])], stride=9)
+    found = match(question, [text([4], [[6.0, 8.0, 0.0]])], 9)
     assert found.best == pytest.approx([0.6])
 
 
@@ -105,7 +105,7 @@ def test_the_penalty_raises_short_passages_and_lowers_long_ones(pieces: int, sig
 
 def test_a_question_without_tokens_matches_nothing() -> None:
     question = asked([], [])
-    [found] = match_all([(question, [text([3], [X])])], stride=9)
+    found = match(question, [text([3], [X])], 9)
     assert match_values(question, found, 0.06) == {
         "cosine": 1.0,
         "idf_match": -1.0,
@@ -176,7 +176,7 @@ def test_a_further_window_never_lowers_the_match(data: st.DataObject) -> None:
         )
     ]
     question = asked([3, 4], [X, Y])
-    fewer, all_of_them = match_all([(question, windows[:-1]), (question, windows)], 9)
+    fewer, all_of_them = (match(question, those, 9) for those in (windows[:-1], windows))
     assert (all_of_them.best >= fewer.best).all()
     assert (all_of_them.exact >= fewer.exact).all()
     assert all_of_them.cosine >= fewer.cosine

@@ -21,7 +21,7 @@ from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.late_interaction import (
     QuestionTokens,
     joined,
-    match_all,
+    match,
     match_values,
 )
 from knowgate.guard.signals.relevance.match_model import FEATURES
@@ -60,7 +60,7 @@ def test_the_score_is_the_mix_of_the_match_features(
 ) -> None:
     tokens = QuestionTokens.of(trained.encode_first([QUESTION])[0], scorer._idf)
     encoded = trained.encode(PASSAGES[:2])
-    found = match_all([(tokens, windows) for windows in encoded], trained.stride)
+    found = [match(tokens, windows, trained.stride) for windows in encoded]
     values = [match_values(tokens, one, 0.06) for one in (*found, joined(found))]
     first, second, together = ([one[name] for name in FEATURES] for one in values)
 
