@@ -84,9 +84,11 @@ class Templates:
             given: its arguments.
             named: likewise.
         """
-        text = html.unescape(getattr(self._macros, macro)(*given, **named))
-        joined = (re.sub(r"[^\S\u00a0]+", " ", part).strip() for part in _BREAK.split(text))
-        return [part for part in joined if part]
+        return [text for one in self.written(macro, *given, **named) if (text := plain_text(one))]
+
+    def written(self, macro: str, *given: Any, **named: Any) -> list[str]:
+        """Return the paragraphs of a macro as they were written, inserted text escaped."""
+        return _BREAK.split(getattr(self._macros, macro)(*given, **named))
 
     def text(self, macro: str, *given: Any, **named: Any) -> str:
         """Return what a macro writes as one text; empty if that is nothing."""
@@ -94,8 +96,7 @@ class Templates:
 
     def terms(self, macro: str, *given: Any, **named: Any) -> tuple[Text, ...]:
         """Return paragraphs; one with `::` in it as a term and what it means."""
-        parts = (one.partition(" :: ") for one in self.paragraphs(macro, *given, **named))
-        return tuple((term, meaning) if both else term for term, both, meaning in parts)
+        return tuple(map(term_of, self.paragraphs(macro, *given, **named)))
 
     def pairs(self, macro: str, *given: Any, **named: Any) -> tuple[tuple[str, str], ...]:
         """Return the terms that a macro writes, each with what it means."""
@@ -119,6 +120,17 @@ class Templates:
         # As arguments of `rate` and `range`.
         environment.globals |= {"decimal": decimal, "points": signed_points}
         return environment.get_template(self._path.name).module
+
+
+def plain_text(paragraph: str) -> str:
+    """Join the lines of a paragraph, and take escaping back."""
+    return re.sub(r"[^\S\u00a0]+", " ", html.unescape(paragraph)).strip()
+
+
+def term_of(text: str) -> Text:
+    """Split a text with `::` in it into a term and what it means."""
+    term, both, meaning = text.partition(" :: ")
+    return (term, meaning) if both else term
 
 
 _EXPLANATIONS = Templates(_OWN / "explanations.txt")
