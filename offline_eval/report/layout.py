@@ -10,7 +10,7 @@ tag:
     <small> Text            small print
     <under> Text            a note of the table above
     <fact> Name :: value    a line of facts
-    <small intervals best>  explanations by their names, which `<under …>` takes as well
+    <small intervals best>  explanations by their names, also for `<under …>` and `<text …>`
 
 `{{ page.table(…) }}` and `{{ page.show(block) }}` stand for blocks. A section is left out where all
 blocks that it would show are None. Inserted text is escaped and makes no tag.
@@ -67,6 +67,10 @@ class Page:
         """Stand for a table of `Table.of_lines`; without lines for None."""
         return self.show(Table.of_lines(first, lines, columns, **options) if lines else None)
 
+    def texts(self, columns: Sequence[str], lines: Sequence[Sequence[str | int]]) -> Markup:
+        """Stand for a table of `Table.of_text`; without lines for None."""
+        return self.show(Table.of_text(columns, lines) if lines else None)
+
     def sections(self, macro: str, *given: Any) -> list[Section]:
         """Return the sections that a macro writes.
 
@@ -94,7 +98,8 @@ class Page:
         if tag is None:
             return "", (plain_text(paragraph),)
         text = plain_text(paragraph[tag.end() :])
-        return tag[1], explained(*tag[2].split()) or (term_of(text),)
+        kind = "" if tag[1] == "text" else tag[1]
+        return kind, explained(*tag[2].split()) or (term_of(text),)
 
     def _section(self, lines: _Lines) -> Section | None:
         tag, (title,) = cast(_Line, lines[0])
