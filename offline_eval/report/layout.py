@@ -60,7 +60,7 @@ class Page:
     def table(
         self,
         first: str,
-        lines: Mapping[str, Any],
+        lines: Mapping[str, Any] | Sequence[tuple[str, Any]],
         columns: Iterable[Sequence[Any]],
         **options: Any,
     ) -> Markup:

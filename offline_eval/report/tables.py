@@ -204,7 +204,7 @@ class Table:
     def of_lines(
         cls,
         name: str,
-        lines: Mapping[str, Any],
+        lines: Mapping[str, Any] | Iterable[tuple[str, Any]],
         columns: Iterable[Sequence[Any]],
         **options: Any,
     ) -> Table:
@@ -212,18 +212,19 @@ class Table:
 
         Args:
             name: heading of the first column.
-            lines: by name; mappings or objects.
+            lines: by name, or after it; mappings or objects.
             columns: heading, dotted path within a line, and as needed how a number is written
                 (a name in `FORMS`, or a format) and which way is better: 1 for more, -1 for
                 less. A path that ends in `?` leaves the column out where no line has a value.
             options: as of `from_columns`.
         """
         made = []
+        pairs = list(lines.items() if isinstance(lines, Mapping) else lines)
         for heading, path, *how in columns:
-            values = [_at(line, path.rstrip("?")) for line in lines.values()]
+            values = [_at(line, path.rstrip("?")) for _, line in pairs]
             if not path.endswith("?") or any(_value(one) is not None for one in values):
                 made.append((heading, _cells(values, *how)))
-        return cls.from_columns(name, list(lines), made, **options)
+        return cls.from_columns(name, [line for line, _ in pairs], made, **options)
 
     @classmethod
     def of_text(
