@@ -23,8 +23,8 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "points": signed_points,
     "signed": partial(decimal, digits=3, signed=True),
 }
-"""How numbers of a column are written; `points` and `signed` are of differences."""
-_DIFFERENCES = ("points", "signed")
+"""How numbers of a column are written; `points`, `signed` and `+.3f` are of differences."""
+_DIFFERENCES = ("points", "signed", "+.3f")
 
 Figure = tuple[str, "Interval", str] | tuple[str, "Interval", str, Callable[[float], str]]
 """A headline number; see `Table.of_figures`."""
