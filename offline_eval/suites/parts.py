@@ -19,8 +19,9 @@ from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
 from ...guard.policy import Policy, known_calibrator
 from ...guard.routing import PlattCalibrator
-from ..report.document import Document, Prose, Section
-from ..report.tables import Table
+from ..report.document import Document, Section
+from ..report.layout import Page
+from ..report.prose import Templates
 from ..run import CallLimits, RowError, Run, Stored
 from ..run.calls import OnProgress, Progress, RayPool
 from ..run.table import TableSpec
@@ -366,27 +367,13 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-READ_REPLIES = Section(
-    "Single replies",
-    ("`knowgate view` on this run shows each case with its passages, reply and verdict.",),
-)
-
-
-def closing_sections(
-    manifest: Any, failures: Mapping[str, int], counted: str
-) -> list[Section | None]:
-    """Return the last sections: where replies are read, failures, irregularities, settings.
+def run_sections(texts: Templates, manifest: Any, *given: Any) -> list[Section]:
+    """Return what the macro `sections` of a template writes, and what the run was made from.
 
     Args:
+        texts: the template.
         manifest: of the run.
-        failures: number of each type of error.
-        counted: heading of these numbers.
+        given: arguments of the macro after the page.
     """
-    table = Table.of_text(("Type of error", counted), list(failures.items()))
-    quirks = tuple(getattr(manifest, "quirks", ()))
-    return [
-        READ_REPLIES,
-        Section("Failures", (table,)) if failures else None,
-        Section("Irregularities in the data", (Prose(quirks, bullets=True),)) if quirks else None,
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
-    ]
+    last = Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
+    return [*Page(texts).sections("sections", *given), last]

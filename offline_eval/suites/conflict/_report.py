@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...report.document import Document, Section
-from ...report.layout import Page
 from ...report.plots import Colour, Plot, dots
 from ...report.prose import Templates
-from ..parts import MODEL_SYSTEM, closing_sections
+from ..parts import MODEL_SYSTEM, run_sections
 from ._rows import REMOVES
 from ._scoring import ConflictSummary
 from .items import EvidenceKind, Task
@@ -79,9 +78,8 @@ def headline(summary: ConflictSummary) -> list[str]:
     return lines or TEXTS.paragraphs("shares", tasks) or TEXTS.paragraphs("nothing")
 
 
-def _sections(summary: ConflictSummary) -> list[Section | None]:
-    page, tasks = Page(TEXTS), _names("tasks")
-    cells = summary.cells
+def _sections(summary: ConflictSummary) -> list[Section]:
+    tasks, cells = _names("tasks"), summary.cells
     accuracy, confident = (
         {
             f"{task}: {tasks[task]}": {kind: cell[share] for kind, cell in of.items()}
@@ -112,10 +110,8 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
     }
     columns = [(named[kind], kind) for kind in kinds]
     lost = [(kind.value, kind, "points") for kind in against]
-    return [
-        *page.sections("sections", summary, lines, _plot(summary), columns, lost),
-        *closing_sections(summary.run.manifest, summary.failures, "Calls"),
-    ]
+    given = summary, lines, _plot(summary), columns, lost
+    return run_sections(TEXTS, summary.run.manifest, *given)
 
 
 def _plot(summary: ConflictSummary) -> Plot | None:

@@ -14,13 +14,13 @@ from typing import Any
 
 from ...judging.rated import MAIN
 from ...report.document import Check, Document, Section
-from ...report.layout import Page
 from ...report.tables import Cell
 from ...report.text import counted, one_line, p_value, percent
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ...systems.guards import OFF
+from ..parts import run_sections
 from ._preparing import WORDS
 from ._replies_differences import (
     FACTORS,
@@ -156,12 +156,9 @@ def _checks(summary: RepliesSummary) -> list[Check]:
 
 def _sections(summary: RepliesSummary) -> list[Section]:
     values, evidence = summary.values, summary.evidence
-    manifest, some_seen = evidence.run.manifest, any(one["held_out"] for one in values["systems"])
+    some_seen = any(one["held_out"] for one in values["systems"])
     given = summary, values, _lines(summary), counts_table, some_seen
-    sections = [
-        *Page(WORDS).sections("sections", *given),
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
-    ]
+    sections = run_sections(WORDS, evidence.run.manifest, *given)
     last = Section.next_steps(WORDS.terms("next_steps", values, evidence))
     # The most important part stays open; the rest is there for those who open it.
     several = len(summary.names) > 1 and evidence.replies

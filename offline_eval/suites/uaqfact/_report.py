@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...report.document import Document, Section, as_json
-from ...report.layout import Page
 from ...report.plots import Colour, Plot, Series, dots
 from ...report.prose import Templates
 from ...run.grouping import error_types
-from ..parts import MODEL_SYSTEM, closing_sections, run_values
+from ..parts import MODEL_SYSTEM, run_sections, run_values
 from ._scoring import (
     ALL,
     Line,
@@ -165,7 +164,7 @@ def warnings(summary: UaqSummary) -> list[str]:
     )
 
 
-def _sections(summary: UaqSummary) -> list[Section | None]:
+def _sections(summary: UaqSummary) -> list[Section]:
     whole, parts = summary.whole, [one for one in summary.strict if one not in summary.whole]
     names = list(map(line_name, whole))
     rules = zip(names, whole, _whole(summary.published), strict=True)
@@ -175,7 +174,5 @@ def _sections(summary: UaqSummary) -> list[Section | None]:
         "choices": {_type_name(one): one for one in summary.choices},
         "rules": {name: {"strict": own, "published": theirs} for name, own, theirs in rules},
     }
-    return [
-        *Page(TEXTS).sections("sections", lines, refusal_plot(summary)),
-        *closing_sections(summary.run.manifest, summary.failures, "Questions"),
-    ]
+    given = summary, lines, refusal_plot(summary)
+    return run_sections(TEXTS, summary.run.manifest, *given)

@@ -14,11 +14,11 @@ from typing import Any
 from ....calibration import Interval
 from ...data.answers.matching import is_right
 from ...report.document import Document, Section
-from ...report.layout import Page
 from ...report.plots import Colour, Plot, dots
 from ...report.tables import Cell
 from ...report.text import counted, decimal, estimate_text, percent
 from ...report.what_if import WhatIf, WhatIfCase
+from ..parts import run_sections
 from ._cases import CONTENT, PAPER_KINDS, TEXTS
 from ._guard import calibrated, decide_signals
 from ._metrics import (
@@ -193,7 +193,7 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
     )
 
 
-def _sections(summary: UniKnowSummary) -> list[Section | None]:
+def _sections(summary: UniKnowSummary) -> list[Section]:
     methods, ablations = summary.methods, summary.ablations
     shown = {name: found for name, found in methods.items() if found[ALL].cases}
     bases = {name.partition("@")[0] for name in ablations}
@@ -218,13 +218,9 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
             for kind, count in types.items()
         ],
     }
-    plot, manifest = _situations_plot(shown), summary.run.manifest
-    what_if = uniknow_what_if(summary.run)
-    given = summary, lines, texts, plot, what_if, CONTENT
-    return [
-        *Page(TEXTS).sections("sections", *given),
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
-    ]
+    shapes = _situations_plot(shown), uniknow_what_if(summary.run)
+    given = summary, lines, texts, *shapes, CONTENT
+    return run_sections(TEXTS, summary.run.manifest, *given)
 
 
 def _situation(one: Mapping[str, str], methods: Iterable[MethodShares]) -> tuple[str | int, ...]:
