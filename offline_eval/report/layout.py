@@ -21,22 +21,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from .document import Block, Facts, Prose, Section
 from .prose import Templates, explained, plain_text, term_of
-from .tables import Table, Text
+from .tables import Table
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _TAG = re.compile(r"\s*<(\w+)((?: \w+)*)>")
 _SECTIONS, _PARTS = ("section", "folded"), ("part", "folded_part")
-_Line = tuple[str, tuple[Text, ...]]
-"""A tag, empty for plain text, and the texts that it is about."""
-_Lines = list["_Line | _Lines"]
-"""A section: its tag and title, and what it holds; sections within it as lists."""
+# A tag, empty for plain text, and what it is about: texts, or the lines of a section within.
+_Line = tuple[str, Sequence[Any]]
 
 
 class Page:
@@ -78,15 +77,14 @@ class Page:
             macro: its name; the page is its first argument.
             given: its further arguments.
         """
-        sections: list[_Lines] = []
-        for paragraph in self._texts.written(macro, self, *given):
-            line = self._line(paragraph)
+        sections: list[list[_Line]] = []
+        for line in map(self._line, self._texts.written(macro, self, *given)):
             if line[0] in _SECTIONS:
                 inner = outer = [line]
                 sections.append(outer)
             elif line[0] in _PARTS:
                 inner = [line]
-                outer.append(inner)
+                outer.append(("section", inner))
             elif line[0] == "end":
                 inner = outer
             elif any(line[1]):
@@ -101,35 +99,31 @@ class Page:
         kind = "" if tag[1] == "text" else tag[1]
         return kind, explained(*tag[2].split()) or (term_of(text),)
 
-    def _section(self, lines: _Lines) -> Section | None:
-        tag, (title,) = cast(_Line, lines[0])
+    def _section(self, lines: Sequence[_Line]) -> Section | None:
+        (tag, (title,)), *rest = lines
         found: list[Block | None] = []
         shown: list[Block | None] = []
-        for kind, some in groupby(
-            lines[1:], key=lambda one: "part" if isinstance(one, list) else one[0]
-        ):
-            blocks = self._blocks_of(kind, list(some), found)
+        for kind, some in groupby(rest, key=itemgetter(0)):
+            blocks = self._blocks_of(kind, [one for _, one in some], found)
             found += blocks
-            shown += blocks if kind in ("part", "block") else ()
+            shown += blocks if kind in ("section", "block") else ()
         if shown and not any(shown):
             return None
-        return Section(str(title), tuple(found), folded=tag.startswith("folded"))
+        return Section(title, tuple(found), folded=tag.startswith("folded"))
 
     def _blocks_of(
-        self, kind: str, lines: list[Any], before: list[Block | None]
-    ) -> list[Block | None]:
+        self, kind: str, given: Sequence[Any], before: list[Block | None]
+    ) -> Sequence[Block | None]:
         """Make the blocks of neighbouring lines of one kind."""
-        if kind == "part":
-            return list(map(self._section, lines))
-        texts = tuple(text for _, own in lines for text in own)
+        if kind == "section":
+            return list(map(self._section, given))
+        texts = tuple(chain.from_iterable(given))
         if kind == "block":
             return [self._blocks[int(text)] for text in texts]
-        if kind == "under":
-            if isinstance(before[-1], Table):
-                before[-1] = replace(before[-1], notes=texts)
-            return []
+        if kind == "under" and isinstance(before[-1], Table):
+            before[-1] = replace(before[-1], notes=texts)
+        if kind in ("", "under"):
+            return () if kind else texts
         if kind == "fact":
             return [Facts(texts)]
-        return (
-            [Prose(texts, small=kind == "small", bullets=kind == "item")] if kind else list(texts)
-        )
+        return [Prose(texts, small=kind == "small", bullets=kind == "item")]

@@ -134,7 +134,7 @@ def _value(one: Any) -> Any:
 
 def _cells(values: Sequence[Any], form: str = "", better: int = 0) -> Sequence[object]:
     """Make the cells of a column; without a form, what is no estimate is shown as it is."""
-    text = FORMS.get(form, lambda value: format(value, form))
+    text = FORMS.get(form) or f"{{:{form}}}".format
     if not all(hasattr(one, "low") for one in values if one is not None):
         return [None if one is None else text(one) for one in values] if form else values
     if form in _DIFFERENCES:

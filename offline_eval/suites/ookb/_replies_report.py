@@ -8,7 +8,7 @@ Sentences stand in `replies.txt`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -310,7 +310,7 @@ def _criteria(
         if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
         lines = {summary.names[name]: _shares(of) for name, of in found["systems"].items()}
-        outcomes = next(iter(found["systems"].values()), {})
+        outcomes: Iterable[str] = next(iter(found["systems"].values()), ())
         columns = [
             (one_line(outcome, LONGEST).replace("_", " "), str(place))
             for place, outcome in enumerate(outcomes)

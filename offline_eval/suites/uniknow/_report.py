@@ -84,10 +84,10 @@ def _published(summary: UniKnowSummary) -> Iterator[tuple[str, dict[str, Cell]]]
     for name, found in PUBLISHED.items():
         own = summary.methods.get(name)
         cells = {
-            scenario: _beneath(percent, value, own and own[scenario]["em"])
+            scenario: _beneath(percent, value, own[scenario]["em"] if own else None)
             for scenario, value in found["em"].items()
         }
-        cells["rely"] = _beneath(decimal, found["rely_nq"], own and own[ALL]["rely"])
+        cells["rely"] = _beneath(decimal, found["rely_nq"], own[ALL]["rely"] if own else None)
         yield name, cells
 
 
