@@ -109,6 +109,7 @@ class Templates:
         environment.filters |= {
             "counted": counted,
             "decimal": decimal,
+            "estimate": estimate_text,
             "one_line": one_line,
             "p_value": p_value,
             "percent": percent,

@@ -367,13 +367,28 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_sections(texts: Templates, manifest: Any, *given: Any) -> list[Section]:
-    """Return what the macro `sections` of a template writes, and what the run was made from.
+def run_document(
+    name: str, texts: Templates, summary: Any, facts: Mapping[str, Any], **further: Any
+) -> Document:
+    """Make the report of a run from a template.
 
     Args:
-        texts: the template.
-        manifest: of the run.
-        given: arguments of the macro after the page.
+        name: of the report.
+        texts: has the macros `title`, `subtitle`, `headline`, `warnings` and `sections`, each of
+            the summary and the facts; the last one of a `Page` before them.
+        summary: the numbers, with `to_dict` and the run with its manifest.
+        facts: what a template cannot find out by itself: lines of tables, plots, counts.
+        further: fields of the document.
     """
+    given, manifest = (summary, facts), summary.run.manifest
     last = Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
-    return [*Page(texts).sections("sections", *given), last]
+    return Document(
+        name=name,
+        title=texts.text("title", *given),
+        subtitle=texts.text("subtitle", *given),
+        headline=texts.paragraphs("headline", *given),
+        warnings=texts.paragraphs("warnings", *given),
+        sections=[*Page(texts).sections("sections", *given), last],
+        values=summary.to_dict(),
+        **further,
+    )

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...report.document import Document, Section
+from ...report.document import Document
 from ...report.plots import Colour, Plot, dots
 from ...report.prose import Templates
-from ..parts import MODEL_SYSTEM, run_sections
-from ._rows import REMOVES
+from ..parts import run_document
 from ._scoring import ConflictSummary
-from .items import EvidenceKind, Task
+from .items import EvidenceKind
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
 _MARKS = {
@@ -22,7 +21,6 @@ _MARKS = {
     EvidenceKind.HPCE: ("D", Colour.PURPLE),
     EvidenceKind.LPC: ("^", Colour.AMBER),
 }
-_MOST_GUARDS = 3
 
 
 def _names(macro: str) -> dict[str, str]:
@@ -32,54 +30,7 @@ def _names(macro: str) -> dict[str, str]:
 
 def conflict_document(summary: ConflictSummary) -> Document:
     """Make the report of a summarised run."""
-    run, cells = summary.run, [one for of in summary.cells.values() for one in of.values()]
-    return Document(
-        name="conflict",
-        title="Context against memory",
-        subtitle=TEXTS.text("subtitle", run),
-        headline=headline(summary),
-        warnings=TEXTS.paragraphs(
-            "warnings",
-            run,
-            failed=sum(summary.failures.values()),
-            cut=sum(row.cut for row in run.rows if row.system not in run.guards),
-            unread=sum(cell["unread"] for cell in cells),
-        ),
-        sections=_sections(summary),
-        values=summary.to_dict(),
-    )
-
-
-def headline(summary: ConflictSummary) -> list[str]:
-    """Write the opening sentences, the most important one first."""
-    plausible = summary.suppressions.get(EvidenceKind.HPC, {})
-    guards = [
-        (name, plausible[name], kinds[EvidenceKind.HPC])
-        for name, kinds in summary.routes.items()
-        if EvidenceKind.HPC in kinds
-        and name in plausible
-        and plausible[name]["accuracy"].value is not None
-    ]
-    shares = {
-        task: [(k, one) for k, cell in of.items() if (one := cell["accuracy"].value) is not None]
-        for task, of in summary.cells.items()
-    }
-    followed = shares.get(Task.CK, [])
-    compared = len(followed) > 1 and followed[0][0] is EvidenceKind.NC
-    lines = TEXTS.paragraphs(
-        "headline",
-        plausible.get(MODEL_SYSTEM),
-        plausible.get(REMOVES),
-        guards[:_MOST_GUARDS],
-        followed if compared else [],
-        summary.plausible_preference,
-    )
-    tasks = [(task.value, _names("tasks")[task], found) for task, found in shares.items() if found]
-    return lines or TEXTS.paragraphs("shares", tasks) or TEXTS.paragraphs("nothing")
-
-
-def _sections(summary: ConflictSummary) -> list[Section]:
-    tasks, cells = _names("tasks"), summary.cells
+    tasks, cells, run = _names("tasks"), summary.cells, summary.run
     accuracy, confident = (
         {
             f"{task}: {tasks[task]}": {kind: cell[share] for kind, cell in of.items()}
@@ -88,9 +39,14 @@ def _sections(summary: ConflictSummary) -> list[Section]:
         }
         for share in ("accuracy", "confident")
     )
-    kinds = summary.run.kinds
-    named, against = _names("kinds"), [kind for kind in kinds if kind is not EvidenceKind.NC]
-    lines = {
+    named, against = _names("kinds"), [kind for kind in run.kinds if kind is not EvidenceKind.NC]
+    every = [one for of in cells.values() for one in of.values()]
+    facts = {
+        "failed": sum(summary.failures.values()),
+        "cut": sum(row.cut for row in run.rows if row.system not in run.guards),
+        "unread": sum(cell["unread"] for cell in every),
+        "tasks": tasks,
+        "plot": _plot(summary),
         "accuracy": accuracy,
         "confident": confident,
         "suppressed": {
@@ -102,16 +58,15 @@ def _sections(summary: ConflictSummary) -> list[Section]:
             _of_system(kind, name): found
             for name, kinds in summary.routes.items()
             for kind, found in kinds.items()
-            if kind in kinds
+            if kind in run.kinds
         },
         "bands": {f"{one['low']:.2f}–{one['high']:.2f}": one for one in summary.bands},
         "preferences": {named[kind]: found for kind, found in summary.preferences.items()},
         "evidence": {named[kind]: found for kind, found in summary.evidence.items()},
+        "columns": [(named[kind], kind) for kind in run.kinds],
+        "lost": [(kind.value, kind, "points") for kind in against],
     }
-    columns = [(named[kind], kind) for kind in kinds]
-    lost = [(kind.value, kind, "points") for kind in against]
-    given = summary, lines, _plot(summary), columns, lost
-    return run_sections(TEXTS, summary.run.manifest, *given)
+    return run_document("conflict", TEXTS, summary, facts)
 
 
 def _plot(summary: ConflictSummary) -> Plot | None:

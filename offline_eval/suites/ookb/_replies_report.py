@@ -20,7 +20,7 @@ from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ...systems.guards import OFF
-from ..parts import run_sections
+from ..parts import run_document
 from ._preparing import WORDS
 from ._replies_differences import (
     FACTORS,
@@ -59,37 +59,21 @@ _CORRECTED = {
 
 def replies_document(summary: RepliesSummary) -> Document:
     """Make the report of a summarised run."""
-    bases = [name for name in summary.values["knowledge_bases"] if name]
-    return Document(
-        name="ookb",
-        title=WORDS.text("title", bases),
-        subtitle=WORDS.text("subtitle", summary.evidence.run),
-        headline=_headline(summary),
-        warnings=WORDS.paragraphs("warnings", summary, summary.values, _facts(summary)),
-        sections=_sections(summary),
-        values=summary.to_dict(),
-        rows=lambda: reply_rows(summary.evidence),
+    evidence = summary.evidence
+    found = run_document(
+        "ookb",
+        WORDS,
+        summary,
+        {**_facts(summary), **_lines(summary)},
+        rows=lambda: reply_rows(evidence),
         checks=lambda: _checks(summary),
     )
-
-
-def _headline(summary: RepliesSummary) -> list[str]:
-    """Write the sentences on the results, the most important one first."""
-    values, differences = summary.values, summary.values["differences"]
-    if not summary.evidence.replies:
-        return WORDS.paragraphs("nothing", values["errors"])
-    runs = grouped((one for one in differences if one["run"]), lambda one: one["run"])
-    since = WORDS.paragraphs("since", runs, summary.names)
-    if len(values["systems"]) == 1:
-        (system,) = values["systems"]
-        return [*WORDS.paragraphs("alone", _fair(system), system["held_out"]), *since]
-    # Rates over systems with and without a guard say little: what it changes comes first.
-    systems = summary.evidence.run.systems
-    guards = [
-        one for one in differences if one["factor"] == "guard" and systems[one["base"]].guard == OFF
-    ]
-    said = WORDS.paragraphs("guards", guards, summary.names)
-    return [*said, *WORDS.paragraphs("together", values), *since]
+    last = Section.next_steps(WORDS.terms("next_steps", summary.values, evidence))
+    # The most important part stays open; the rest is there for those who open it.
+    kept = {"At a glance"} if len(summary.names) > 1 and evidence.replies else _OPEN
+    sections = (one for one in found.sections if one is not None)
+    folded = [replace(one, folded=one.title not in kept) for one in sections]
+    return replace(found, sections=[*folded, last])
 
 
 def _some(counts: Counts | None) -> Counts | None:
@@ -122,7 +106,19 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     ]
     stood_in = Counter((c, one.judge) for c, one in verdicts if one.judge != first[c])
     by_first = {c for c, one in verdicts if one.judge == first[c] and one.estimate}
+    differences = summary.values["differences"]
+    runs = grouped((one for one in differences if one["run"]), lambda one: one["run"])
+    # Rates over systems with and without a guard say little: what it changes comes first.
+    guards = [
+        one
+        for one in differences
+        if one["factor"] == "guard" and run.systems[one["base"]].guard == OFF
+    ]
     return {
+        "runs": runs,
+        "guards": guards,
+        "fair": _fair(summary.values["systems"][0]),
+        "counts": counts_table,
         "asked": len({case.question_id for case in cases}),
         "seen": len({case.question_id for case in cases if case.held_out is False}),
         "estimated": [criterion for criterion in MAIN if criterion in by_first],
@@ -154,18 +150,6 @@ def _checks(summary: RepliesSummary) -> list[Check]:
 # -- Sections ---------------------------------------------------------------------------
 
 
-def _sections(summary: RepliesSummary) -> list[Section]:
-    values, evidence = summary.values, summary.evidence
-    some_seen = any(one["held_out"] for one in values["systems"])
-    given = summary, values, _lines(summary), counts_table, some_seen
-    sections = run_sections(WORDS, evidence.run.manifest, *given)
-    last = Section.next_steps(WORDS.terms("next_steps", values, evidence))
-    # The most important part stays open; the rest is there for those who open it.
-    several = len(summary.names) > 1 and evidence.replies
-    kept = {"At a glance"} if several else _OPEN
-    return [*(replace(one, folded=one.title not in kept) for one in sections), last]
-
-
 def _lines(summary: RepliesSummary) -> dict[str, Any]:
     """Return the lines of tables by what they show; of some each with its title."""
     values, names, labels = summary.values, summary.names, summary.values["labels"]
@@ -187,7 +171,7 @@ def _lines(summary: RepliesSummary) -> dict[str, Any]:
         "more_topics": len(values["topics"]) - _MAX_TOPICS,
         "judges": _by_judge(values["replies"]["judges"]),
         "labelled": () if labels is None else list(_labelled(labels, names)),
-        "elsewhere": _elsewhere(summary),
+        "gone": _elsewhere(summary),
         "costs": {
             "System": {names[name]: _cost(of) for name, of in costs["systems"].items()},
             "Judge": {name: _cost(of) for name, of in costs["judges"].items()},

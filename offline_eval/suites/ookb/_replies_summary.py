@@ -111,6 +111,7 @@ class RepliesSummary:
     ) -> None:
         self.evidence = evidence = Evidence(run_dir)
         run, systems = evidence.run, evidence.run.systems
+        self.run = run
         self.names = labels(tuple(systems.values()))
         between, self.differences_left_out = compare_systems(evidence)
         others = [compare_runs(evidence, Evidence(other)) for other in compare]

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...report.document import Document, Section, as_json
+from ...report.document import Document, as_json
 from ...report.plots import Colour, Plot, Series, dots
 from ...report.prose import Templates
 from ...run.grouping import error_types
-from ..parts import MODEL_SYSTEM, run_sections, run_values
+from ..parts import MODEL_SYSTEM, run_document, run_values
 from ._scoring import (
     ALL,
     Line,
@@ -122,57 +122,25 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
     return dots(("refusals", "When it abstains", TEXTS.text("caption")), names, panels)
 
 
-_FEW = 30
-
-
 def uaqfact_document(summary: UaqSummary) -> Document:
     """Make the report of a summarised run."""
-    run = summary.run
-    return Document(
-        name="uaqfact",
-        title="Questions without an answer",
-        subtitle=TEXTS.text("subtitle", run),
-        headline=headline(summary),
-        warnings=warnings(summary),
-        sections=_sections(summary),
-        values=summary.to_dict(),
-    )
-
-
-def headline(summary: UaqSummary) -> list[str]:
-    """Write the opening sentences, the most important one first."""
-    plain = next((line for line in summary.whole if line["system"] == MODEL_SYSTEM), None)
-    kpr = summary.choices[0]["kpr"] if summary.choices else None
-    found = TEXTS.paragraphs("headline", plain, summary.whole, kpr)
-    return found or TEXTS.paragraphs("nothing")
-
-
-def warnings(summary: UaqSummary) -> list[str]:
-    """Write what to know before trusting the numbers."""
-    settings = summary.run.manifest.settings
+    run, whole = summary.run, summary.whole
+    parts = [one for one in summary.strict if one not in whole]
+    names, settings = list(map(line_name, whole)), run.manifest.settings
+    rules = zip(names, whole, _whole(summary.published), strict=True)
     short = sum(
         row.shots < settings.get("shots", 0)
-        for row in summary.run.rows
+        for row in run.rows
         if row.form in ("question", "clue") and row.error is None and row.route is None
     )
-    return TEXTS.paragraphs(
-        "warnings",
-        summary.run,
-        failed=sum(summary.failures.values()),
-        short=0 if settings.get("model") == "replay" else short,
-        few=any(line["questions"] < _FEW for line in summary.whole),
-    )
-
-
-def _sections(summary: UaqSummary) -> list[Section]:
-    whole, parts = summary.whole, [one for one in summary.strict if one not in summary.whole]
-    names = list(map(line_name, whole))
-    rules = zip(names, whole, _whole(summary.published), strict=True)
-    lines: dict[str, dict[str, Any]] = {
+    facts = {
+        "failed": sum(summary.failures.values()),
+        "short": 0 if settings.get("model") == "replay" else short,
+        "plain": next((line for line in whole if line["system"] == MODEL_SYSTEM), None),
+        "plot": refusal_plot(summary),
         "whole": dict(zip(names, whole, strict=True)),
         "parts": {f"{line_name(one)}: {_type_name(one)}": one for one in parts},
         "choices": {_type_name(one): one for one in summary.choices},
         "rules": {name: {"strict": own, "published": theirs} for name, own, theirs in rules},
     }
-    given = summary, lines, refusal_plot(summary)
-    return run_sections(TEXTS, summary.run.manifest, *given)
+    return run_document("uaqfact", TEXTS, summary, facts)

@@ -8,24 +8,24 @@ The same run folder gives the same bytes, wherever it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ....calibration import Interval
 from ...data.answers.matching import is_right
-from ...report.document import Document, Section
+from ...report.document import Document
 from ...report.plots import Colour, Plot, dots
 from ...report.tables import Cell
-from ...report.text import counted, decimal, estimate_text, percent
+from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase
-from ..parts import run_sections
+from ..parts import run_document
 from ._cases import CONTENT, PAPER_KINDS, TEXTS
 from ._guard import calibrated, decide_signals
 from ._metrics import (
     ALL,
     PUBLISHED,
     SITUATIONS,
-    MethodShares,
+    Shares,
     UniKnowSummary,
     shown_method,
 )
@@ -132,75 +132,27 @@ def _situations_plot(methods: Mapping[str, Mapping[str, Any]]) -> Plot | None:
 _MOST_FAILED = 0.05
 
 
-def _headline(summary: UniKnowSummary) -> list[str]:
-    """Write the opening sentences, the most important one first."""
-    shut, methods = summary.abstains_always, summary.methods
-    rely = {
-        name: found[ALL]["rely"]
-        for name, found in methods.items()
-        if (cases := found[ALL].cases)
-        and summary.failed(name) <= _MOST_FAILED * (summary.failed(name) + cases)
-        and not (shut and name.startswith("guard_"))
-    }
-    best = min(rely, key=lambda name: (-(rely[name].value or 0.0), name), default=None)
-    lines = TEXTS.paragraphs("best", best, best and estimate_text(rely[best], decimal), methods)
-    if shut:
-        return lines
-    for base in ("naive", "coiecd"):
-        if {base, f"guard_{base}"} <= methods.keys():
-            lines += TEXTS.paragraphs("guarded", base, methods[f"guard_{base}"], methods[base])
-    # The smallest difference belongs to the best of the trained methods.
-    trained = [
-        (found["rely"].value, base, found["rely"])
-        for (method, base), (_, found) in summary.differences.items()
-        if method == "guard_naive" and shown_method(base)[0] == "fine-tuned"
-        if found["rely"].value is not None
-    ]
-    for _, base, difference in sorted(trained, key=lambda one: one[:2])[:1]:
-        lines += TEXTS.paragraphs("against_trained", base, difference)
-    return lines
-
-
-def _warnings(summary: UniKnowSummary) -> list[str]:
-    """Write what a reader must know before trusting the numbers; often nothing."""
-    shares = {
-        title: [method[name] for method in summary.methods.values()]
-        for name, title in _TITLES.items()
-    }
-    sizes = [one.questions for own in shares.values() for one in own if one.questions]
-    return TEXTS.paragraphs(
-        "warnings",
-        summary,
-        asked={summary.asked[name] for name in summary.methods},
-        empty=[title for title, own in shares.items() if not any(one.cases for one in own)],
-        smallest=min(sizes, default=None),
-    )
-
-
 def uniknow_document(summary: UniKnowSummary) -> Document:
     """Make the report of a summarised run."""
-    cases = summary.run.cases
-    names = ", ".join(sorted({case.dataset for case in cases.values()}))
-    counts = (summary.questions, "question"), (len(cases), "case"), (len(summary.methods), "method")
-    return Document(
-        name="uniknow",
-        title=f"Knowledge scenarios: {names}" if names else "Knowledge scenarios",
-        subtitle=f"{', '.join(counted(*one) for one in counts)} · UniKnow suite",
-        headline=_headline(summary),
-        warnings=_warnings(summary),
-        sections=_sections(summary),
-        values=summary.to_dict(),
-    )
-
-
-def _sections(summary: UniKnowSummary) -> list[Section]:
     methods, ablations = summary.methods, summary.ablations
     shown = {name: found for name, found in methods.items() if found[ALL].cases}
     bases = {name.partition("@")[0] for name in ablations}
     usual = {name: found for name, found in methods.items() if name in bases}
     differences = summary.differences.items()
-    lines = {
+    shares = {name: [method[name] for method in methods.values()] for name in _TITLES}
+    sizes = [one.questions for own in shares.values() for one in own if one.questions]
+    facts = {
+        "content": CONTENT,
+        "best": _best(summary),
+        "trained": _best_trained(summary),
+        "asked": {summary.asked[name] for name in methods},
+        "empty": [_TITLES[name] for name, own in shares.items() if not any(s.cases for s in own)],
+        "smallest": min(sizes, default=None),
         "shown": shown,
+        "plot": _situations_plot(shown),
+        "what_if": uniknow_what_if(summary.run),
+        "situations": [_situation(one, shares[one["name"]]) for one in SITUATIONS],
+        "meanings": [(name, meaning) for name in shown if (meaning := shown_method(name)[1])],
         "differences": {f"{pair[0]} − {pair[1]}": found for pair, (_, found) in differences},
         "ablations": usual | ablations if ablations else {},
         "beyond": {
@@ -209,22 +161,34 @@ def _sections(summary: UniKnowSummary) -> list[Section]:
         },
         "published": dict(_published(summary)),
     }
-    texts = {
-        "situations": [_situation(one, methods.values()) for one in SITUATIONS],
-        "meanings": [(name, meaning) for name in shown if (meaning := shown_method(name)[1])],
-        "failures": [
-            (method, kind, count)
-            for method, types in summary.failures.items()
-            for kind, count in types.items()
-        ],
+    return run_document("uniknow", TEXTS, summary, facts)
+
+
+def _best(summary: UniKnowSummary) -> str | None:
+    """Return the most reliable method; None where too many cases failed to say."""
+    rely = {
+        name: found[ALL]["rely"].value or 0.0
+        for name, found in summary.methods.items()
+        if (cases := found[ALL].cases)
+        and summary.failed(name) <= _MOST_FAILED * (summary.failed(name) + cases)
+        and not (summary.abstains_always and name.startswith("guard_"))
     }
-    shapes = _situations_plot(shown), uniknow_what_if(summary.run)
-    given = summary, lines, texts, *shapes, CONTENT
-    return run_sections(TEXTS, summary.run.manifest, *given)
+    return min(rely, key=lambda name: (-rely[name], name), default=None)
 
 
-def _situation(one: Mapping[str, str], methods: Iterable[MethodShares]) -> tuple[str | int, ...]:
-    found = [method[one["name"]] for method in methods]
+def _best_trained(summary: UniKnowSummary) -> tuple[str, Interval] | None:
+    """Return the fine-tuned method that guard_naive is least above, and by how much."""
+    trained = {
+        base: found["rely"]
+        for (method, base), (_, found) in summary.differences.items()
+        if method == "guard_naive" and shown_method(base)[0] == "fine-tuned"
+        if found["rely"].value is not None
+    }
+    best = min(trained, key=lambda base: (trained[base].value, base), default=None)
+    return None if best is None else (best, trained[best])
+
+
+def _situation(one: Mapping[str, str], found: Sequence[Shares]) -> tuple[str | int, ...]:
     questions = max((shares.questions for shares in found), default=0)
     cases = max((shares.cases for shares in found), default=0)
     title = f"{one['title']} ({one['letter']})"
