@@ -8,14 +8,15 @@ Sentences stand in `replies.txt`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...judging.rated import MAIN
 from ...report.document import Check, Document, Section
-from ...report.tables import Cell
-from ...report.text import counted, one_line, p_value, percent
+from ...report.tables import Cell, Table
+from ...report.text import UNKNOWN, counted, one_line, p_value, percent
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
@@ -33,9 +34,9 @@ from ._replies_differences import (
     measured,
     varying,
 )
-from ._replies_summary import Counts, RepliesSummary
-from ._replies_tables import SPACE, counts_table, reply_rows
+from ._replies_summary import Counts, RepliesSummary, reply_rows
 
+_SPACE = "\u00a0"
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 # Topics with a line, and knowledge bases with a table of their own.
@@ -277,8 +278,8 @@ def _difference_cells(found: Difference) -> dict[str, Any]:
     for measure in measured(found):
         one = found[measure]
         cell, p = Cell.difference(one["difference"]), one["p_adjusted"]
-        n = "" if measure != "factuality" else f"; n{SPACE}={SPACE}{one['difference'].n}"
-        under = f"{cell.under};\np{SPACE}{p_value(p)}{n}"
+        n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one['difference'].n}"
+        under = f"{cell.under};\np{_SPACE}{p_value(p)}{n}"
         mark = "clear" if p is not None and p <= LEVEL else ""
         cells[measure] = Cell(cell.value, under, mark)
     return cells
@@ -340,3 +341,55 @@ def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
     kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost["errors"].items())
     errors = Cell(str(sum(cost["errors"].values())), one_line(kinds, 120))
     return {**cost, "errors": errors}
+
+
+# -- Tables of counts -------------------------------------------------------------------
+
+# Heading, whether the knowledge base holds the answer, rate, and which way is better.
+_RATES = (
+    ("Abstained, answer not in KB", False, "abstention_rate", 1),
+    ("Right of those answered", False, "factuality_rate", 1),
+    ("Wrong answers of all", False, "wrong_answer_rate", -1),
+    ("False abstentions, answer in KB", True, "false_abstention_rate", -1),
+    ("Right of those answered, in KB", True, "factuality_rate", 1),
+)
+
+
+def counts_table(first: str, given: Mapping[str, Counts | None], *, best: bool = True) -> Table:
+    """Make a table of rates and counts, a line per name.
+
+    Args:
+        first: heading of the names.
+        given: in the order of the lines; None for no line.
+        best: mark the best of each column.
+    """
+    columns: list[tuple[str, Sequence[object]]] = []
+    lines = {name: counts for name, counts in given.items() if counts is not None}
+    for heading, in_kb, rate, better in _RATES:
+        counts = [one["in_kb"] if in_kb else one for one in lines.values()]
+        if not any(one["n"] for one in counts):
+            continue
+        cells = Cell.column([one[rate] for one in counts], better=better * best)
+        columns.append((heading, list(map(partial(_counted, rate), cells, counts))))
+        if rate == "wrong_answer_rate":
+            tiers = [[one[name] for name in Judgement.TIERS] for one in counts]
+            shown = [None if None in of else " / ".join(map(str, of)) for of in tiers]
+            columns.append((f"Tiers 1{_SPACE}/{_SPACE}2{_SPACE}/{_SPACE}3", shown))
+    failed = [one["errors"] + one["in_kb"]["errors"] for one in lines.values()]
+    if any(failed):
+        columns.append(("Errors", failed))
+    return Table.from_columns(first, list(lines), columns)
+
+
+def _counted(rate: str, cell: Cell, counts: Counts) -> Cell:
+    """Write beneath a rate, above its interval, of how many replies it is."""
+    if cell.value == UNKNOWN:
+        return cell
+    tiers, unjudged = [counts[name] for name in Judgement.TIERS], counts["unjudged"]
+    if rate == "factuality_rate":
+        hits, n = sum(tiers[:2]), sum(tiers)
+    elif rate == "wrong_answer_rate":
+        hits, n = tiers[2], counts["n"] - unjudged[Judgement.FACTUALITY]
+    else:
+        hits, n = counts["abstained"], counts["n"] - unjudged[Judgement.ABSTENTION]
+    return replace(cell, under=f"{hits}{_SPACE}of{_SPACE}{n};\n{cell.under}")
