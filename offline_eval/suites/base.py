@@ -105,9 +105,8 @@ from .parts import (
     MODEL_SYSTEM,
     REPLAY,
     CaseT,
-    DryRun,
-    Ending,
     ModelChoice,
+    Overview,
     RowT,
     RunResult,
     SettingsT,
@@ -396,15 +395,15 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def dry_run(
         self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Count what would be asked; by default the cases of each system."""
         counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
         lines = tuple((name, str(number)) for name, number in counts.items())
-        return DryRun(("system", "cases"), lines, values={"cases": counts})
+        return Overview(("system", "cases"), lines, values={"cases": counts})
 
-    def ending(self, result: RunResult) -> Ending:
+    def ending(self, result: RunResult) -> Overview:
         """Return what the command says of a run that it finished; by default nothing."""
-        return Ending(failed=result.failed)
+        return Overview(failed=result.failed)
 
     def check(self, run: SuiteRun[RowT]) -> None:
         """Check a stored run before it is scored.

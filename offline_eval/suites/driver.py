@@ -28,7 +28,7 @@ from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
 from .base import Suite, SuiteRun
-from .parts import DryRun, ModelChoice, RunOptions, RunResult, SuiteSettings, System, Work
+from .parts import ModelChoice, Overview, RunOptions, RunResult, SuiteSettings, System, Work
 from .registry import suite_name, suite_of
 
 AnySuite = Suite[Any, Any, Any, Any]
@@ -86,7 +86,7 @@ def run_suite(
 
 def plan_suite(
     suite: AnySuite, settings: SuiteSettings, systems: Sequence[System] | ModelChoice = ()
-) -> DryRun:
+) -> Overview:
     """Count what `run_suite` would ask; nothing is asked or written, no model is loaded.
 
     Raises:

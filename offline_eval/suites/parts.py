@@ -206,30 +206,21 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
-    """What a run would ask.
+class Overview:
+    """What a command shows of a run: what it would ask, or how it ended.
 
     Attributes:
         columns: headings.
         lines: of the table, one cell per heading.
         notes: lines below the table.
         values: for `--json`.
+        failed: rows to be asked again; the exit code is 1 where there are some.
     """
 
     columns: tuple[str, ...] = ()
     lines: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending(DryRun):
-    """What a command says once a run is finished.
-
-    Attributes:
-        failed: rows to be asked again; the exit code is 1 where there are some.
-    """
-
     failed: int = 0
 
 

@@ -24,8 +24,8 @@ from ...systems.logged_replies import LoggedReplies
 from ..base import Suite, SuiteRun
 from ..parts import (
     MODEL_SYSTEM,
-    DryRun,
     ModelChoice,
+    Overview,
     SuiteSettings,
     System,
     Work,
@@ -309,7 +309,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     def dry_run(
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Count the questions, and what the data have of beliefs and evidence."""
         del settings, systems
         items: Sequence[ConflictItem] = cases
@@ -325,7 +325,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         }
         lines = tuple((name, str(number)) for name, number in counts.items())
         notes = tuple(f"note: {quirk}" for quirk in self._data.quirks)
-        return DryRun(("what the data hold", "number"), lines, notes, {"counts": counts})
+        return Overview(("what the data hold", "number"), lines, notes, {"counts": counts})
 
     def check(self, run: SuiteRun[ConflictRow]) -> None:
         """Check that every row belongs to a question and a system of the run."""

@@ -21,7 +21,7 @@ from ...systems.comparison import SystemRun
 from ...systems.estimate import COUNTED, estimated_costs
 from ...systems.plan import Asked, Case, Systems
 from ...systems.replay import Replay
-from ..parts import DryRun
+from ..parts import Overview
 from ._settings import OokbSettings
 
 WORDS = Templates(Path(__file__).parent / "replies.txt")
@@ -167,7 +167,7 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
     return Prepared(settings, bases, systems, replay)
 
 
-def cost_table(prepared: Prepared) -> DryRun:
+def cost_table(prepared: Prepared) -> Overview:
     """Estimate replies, calls and tokens per system, without retrieving, for `--dry-run`."""
     settings = prepared.settings
     bases = {base.name: base for base in prepared.bases}
@@ -181,4 +181,4 @@ def cost_table(prepared: Prepared) -> DryRun:
     total = {name: sum(one[name] for one in found.values()) for name in COUNTED}
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
     notes = WORDS.paragraphs("estimate", total, guarded, settings, prepared.systems.asks_models)
-    return DryRun(columns, tuple(lines), tuple(notes), {"systems": found})
+    return Overview(columns, tuple(lines), tuple(notes), {"systems": found})

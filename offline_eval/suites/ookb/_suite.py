@@ -26,7 +26,7 @@ from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
 from ..base import Suite, SuiteRun
-from ..parts import DryRun, System, Work
+from ..parts import Overview, System, Work
 from ._preparing import WORDS, Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
@@ -208,7 +208,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def dry_run(
         self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Estimate calls and tokens of every system."""
         return cost_table(_prepared(cases))
 

@@ -20,7 +20,7 @@ from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, guarded_row, take_replies
+from ..parts import MODEL_SYSTEM, Overview, SuiteSettings, System, guarded_row, take_replies
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,
@@ -224,7 +224,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
 
     def dry_run(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Count the questions by task, type, kind and language."""
         del settings, cases, systems
         data = self._data
@@ -236,7 +236,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         notes = [f"total {language}: {number}" for language, number in total.items()]
         values = {"total": total, "counts": data.nested_counts(zeros=True)}
         columns = ("task", "type", "kind", "language", "questions")
-        return DryRun(columns, tuple(lines), tuple(notes), values)
+        return Overview(columns, tuple(lines), tuple(notes), values)
 
     def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
         """Compute the numbers."""
