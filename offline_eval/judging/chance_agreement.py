@@ -178,9 +178,9 @@ def _distances(values: Floats, *, ordinal: bool) -> Floats:
     return difference
 
 
-def _owners(groups: Sequence[str] | None, items: int) -> Sequence[str]:
+def _owners(groups: Sequence[str] | None, items: int) -> list[str]:
     """The group of each item; its own where there are none."""
-    return list(map(str, range(items))) if groups is None else groups
+    return list(map(str, range(items)) if groups is None else groups)
 
 
 def _by_group(features: Floats, owners: Sequence[str]) -> Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.matching import canonical_answer
-from ...judging.multiple_choice import MultipleChoice
+from ...judging.free_form import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
+from ...judging.free_form import YesNo
 from ...judging.llm_judge import Criterion, NoVerdictError
-from ...judging.yes_no import YesNo
 from ...report.document import Document, Section
 from ...report.tables import Figure, Table
 from ...report.text import decimal, estimate_text, percent
