@@ -87,7 +87,7 @@ class ConflictSettings(SuiteSettings):
     data: str = MICROWORLD
     replies: Path | None = None
     beliefs: BeliefSource | None = None
-    tasks: tuple[Task, ...] = tuple(Task)
+    tasks: tuple[Task, ...] = Field(tuple(Task), min_length=1)
     kinds: tuple[EvidenceKind, ...] = Field(
         tuple(EvidenceKind), json_schema_extra={"option": "--evidence"}
     )
@@ -101,9 +101,7 @@ class ConflictSettings(SuiteSettings):
 
     @field_validator("tasks")
     @classmethod
-    def _some_task(cls, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        if not tasks:
-            raise ValueError(f"no task was named — {', '.join(Task)}")
+    def _in_order(cls, tasks: Sequence[Task]) -> tuple[Task, ...]:
         return tuple(task for task in Task if task in tasks)
 
     @field_validator("kinds")

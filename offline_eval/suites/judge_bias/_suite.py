@@ -288,12 +288,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         )
 
 
-_FIGURES = (
-    *("kappa", "follows_belief", "rejects_disbelieved", "accepts_believed"),
-    *("control_errors", "belief_effect"),
-)
-
-
 def _figures(bias: JudgeBias) -> Iterator[Figure]:
-    for name, (title, meaning) in zip(_FIGURES, TEXTS.pairs("figures"), strict=True):
+    for line in TEXTS.paragraphs("figures"):
+        name, title, meaning = line.split(" :: ")
         yield title, getattr(bias, name), meaning, decimal if name == "kappa" else percent
