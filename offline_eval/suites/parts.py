@@ -74,16 +74,18 @@ class System:
         model: a language model, logged replies, or whatever the suite asks.
         guard: decides in front of the model; None for the model alone.
         sha256: tells two versions of the guard apart.
+        source: how the command line names the model; empty where it was given as an object.
 
     Attributes:
-        source: how the command line names the model; empty where it was given as an object.
         settings: of the suite; set by the driver.
         run: open; set by the driver, None in the worker of a Ray cluster.
     """
 
-    def __init__(self, name: str, model: Any = None, guard: Any = None, sha256: str = "") -> None:
+    def __init__(
+        self, name: str, model: Any = None, guard: Any = None, sha256: str = "", source: str = ""
+    ) -> None:
         self.name, self.model, self.guard, self.sha256 = name, model, guard, sha256
-        self.source = ""
+        self.source = source
         self.settings: Any = None
         self.run: Run | None = None
         self._rows: TableSpec[Any] | None = None
