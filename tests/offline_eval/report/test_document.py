@@ -168,5 +168,5 @@ def test_a_template_lays_sections_out_and_inserted_text_makes_no_tag(tmp_path: P
     assert [
         (one.value, one.mark, cost.value) for one, cost in (n.cells for n in table.lines)
     ] == cells
-    assert within == Section("Within", (Facts((("name", text),)),))
+    assert within == Section("Within", (Facts((("name", str(text)),)),))
     assert small == Prose(("★ is the best number of its column.",), small=True)
