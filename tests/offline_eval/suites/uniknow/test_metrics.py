@@ -46,7 +46,6 @@ def measured(rows: list[UniKnowRow]) -> MethodShares:
 
 def test_rely_and_its_parts_are_as_worked_out_by_hand_on_twenty_cases() -> None:
     found = measured(twenty_rows())["all"]
-
     # 19 scored cases: 5 right, 8 wrong, 6 declined.
     assert found.cases == found.questions == 19
     assert found["acc"].value == pytest.approx(5 / 19)
@@ -83,7 +82,6 @@ def test_agreement_stands_apart_and_can_be_counted_in() -> None:
 
 def test_outcomes_are_as_worked_out_by_hand_and_add_up_to_one() -> None:
     found = measured(twenty_rows())
-
     shares = {kind.value: found["all"][kind].value for kind in Outcome}
     assert shares == pytest.approx(
         {
@@ -112,7 +110,6 @@ def test_a_lucky_guess_in_unknown_is_right_for_acc_but_not_for_exact_match() -> 
 
 def test_a_failed_call_is_no_answer_and_is_counted_apart() -> None:
     rows = [*twenty_rows()[:4], row(4, error="LanguageModelError: gone")]
-
     found = measured(rows)
     assert found["all"].cases == 4
     assert found["external_only"].cases == 0
@@ -120,7 +117,6 @@ def test_a_failed_call_is_no_answer_and_is_counted_apart() -> None:
 
 def test_what_has_no_cases_is_undefined_and_never_zero() -> None:
     found = measured([row(0)])
-
     for name in ("external_only", "parametric_only", "unknown"):
         assert found[name]["em"].to_dict() == {
             "value": None,
@@ -191,9 +187,7 @@ def test_intervals_of_single_cases_are_close_to_wilsons() -> None:
         row(0, case_id=f"naive|cities/q{n}/c", question_id=f"q{n}", right=n % 10 < 6)
         for n in range(400)
     ]
-
     found = uniknow_metrics(rows, bootstrap=1000)["naive"]["all"]["acc"]
-
     reference = Interval.wilson(240, 400)
     assert found.value == reference.value
     assert found.low == pytest.approx(reference.low, abs=0.006)
@@ -234,7 +228,6 @@ def test_a_paired_difference_rests_on_common_cases_and_is_narrower_than_apart() 
         for n, one in enumerate(base)
     ]
     lost = better[0].model_copy(update={"error": "LanguageModelError: gone"})
-
     cases, found = paired_difference([*base, lost, *better[1:]], "kaft", "naive")
     assert cases == 299
     value, low, high = known(found["acc"])
