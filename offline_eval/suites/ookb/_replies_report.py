@@ -118,7 +118,7 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     return {
         "runs": runs,
         "guards": guards,
-        "fair": _fair(summary.values["systems"][0]),
+        "fair": list(map(_fair, summary.values["systems"])),
         "counts": counts_table,
         "asked": len({case.question_id for case in cases}),
         "seen": len({case.question_id for case in cases if case.held_out is False}),
