@@ -246,8 +246,8 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
             model = self.load_model(settings, choice)
         found = GuardChoice.load_guards(choice.guards, model, scorer=choice.scorer)
-        named: dict[str, tuple[Any, str]] = {MODEL_SYSTEM: (None, ""), **found}
-        return [System(name, model, *guard, choice.model) for name, guard in named.items()]
+        named = [(MODEL_SYSTEM, (None, "")), *found.items()]
+        return [System(name, model, *guard, choice.model) for name, guard in named]
 
     def load_model(self, settings: SettingsT, choice: ModelChoice) -> Any:
         """Load the model under test by its name.
