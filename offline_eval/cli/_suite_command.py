@@ -25,7 +25,7 @@ from ...guard.errors import InputError
 from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
 from ..suites.driver import plan_suite
 from ..suites.ookb import MEASURE, folder_name
-from ..suites.parts import DryRun, RunOptions
+from ..suites.parts import Overview, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
 from ._console import call_progress, err, out, print_document, print_figures, print_table, tell
@@ -309,7 +309,7 @@ def _run(
         raise typer.Exit(1)
 
 
-def _show(found: DryRun) -> None:
+def _show(found: Overview) -> None:
     print_table(found.columns, found.lines)
     for note in found.notes:
         out.print(note)

@@ -12,7 +12,7 @@ do with labels that are missing:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def fleiss_kappa(ratings: Ratings, *, groups: Sequence[str] | None = None) -> In
     """Fleiss' kappa of any number of annotators with equally many labels per item.
 
     Args:
-        ratings: per item its labels, in any order; None is no label.
+        ratings: per item its labels, in any order, equally many of each.
         groups: as in `cohens_kappa`.
 
     Returns:
@@ -97,23 +97,16 @@ def fleiss_kappa(ratings: Ratings, *, groups: Sequence[str] | None = None) -> In
         Undefined without items, with one label per item, or with one and the same label
         throughout.
 
-    Raises:
-        ValueError: items differ in how many labels they have (take
-            `krippendorff_alpha`, or only items that all labelled).
-
     Source: Fleiss 1971, Measuring nominal scale agreement among many raters.
 
     Example:
         >>> round(fleiss_kappa([["a", "a", "a"], ["a", "b", "b"], ["b", "b", "b"]]).value, 3)
         0.55
     """
-    counts, _ = _counts(ratings)
-    sizes = counts.sum(axis=1)
-    if len(set(sizes.tolist())) > 1:
-        raise ValueError("Fleiss' kappa needs equally many labels for each item")
-    each = float(sizes[0]) if len(sizes) else 0.0
+    each = float(len(ratings[0])) if ratings else 0.0
     if each < 2:
         return Interval()
+    counts = _counts(ratings, _names(ratings))
     agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (each * (each - 1))
 
     def disagreement(sums: Floats) -> tuple[Floats, Floats, Floats]:
@@ -145,9 +138,6 @@ def krippendorff_alpha(
         are the only ones that say something, or their groups. Undefined where there is
         none, or one and the same label throughout.
 
-    Raises:
-        ValueError: a label is not in `order`.
-
     Source: Krippendorff 2011, Computing Krippendorff's alpha-reliability.
 
     Example:
@@ -155,11 +145,10 @@ def krippendorff_alpha(
         >>> round(found.value, 3), found.n
         (0.5, 3)
     """
-    everything, names = _counts(ratings, order)
+    everything = _counts(ratings, names := _names(ratings, order))
     useful = np.flatnonzero(everything.sum(axis=1) >= 2)
-    counts = everything[useful]
+    counts, kinds = everything[useful], len(names)
     owners = _owners(groups, len(ratings))
-    kinds = len(names)
     pairs = counts[:, :, None] * counts[:, None, :]
     diagonal = np.arange(kinds)
     pairs[:, diagonal, diagonal] -= counts
@@ -191,11 +180,7 @@ def _distances(values: Floats, *, ordinal: bool) -> Floats:
 
 def _owners(groups: Sequence[str] | None, items: int) -> list[str]:
     """The group of each item; its own where there are none."""
-    if groups is None:
-        return [str(item) for item in range(items)]
-    if len(groups) != items:
-        raise ValueError(f"{items} items, {len(groups)} groups")
-    return list(groups)
+    return list(map(str, range(items)) if groups is None else groups)
 
 
 def _by_group(features: Floats, owners: Sequence[str]) -> Floats:
@@ -253,23 +238,17 @@ def _positive(expected: Floats) -> NDArray[np.bool_]:
     return positive
 
 
-def _counts(ratings: Ratings, order: Sequence[str] | None = None) -> tuple[Floats, dict[str, int]]:
-    """How often each item got each label, and the labels' columns."""
-    if order is None:
-        names = _names(ratings)
-    else:
-        names = {name: column for column, name in enumerate(order)}
-        strangers = sorted(set(_names(ratings)) - names.keys())
-        if strangers:
-            raise ValueError(f"the label {strangers[0]!r} is not in the order {list(order)}")
+def _counts(ratings: Ratings, names: Mapping[str, int]) -> Floats:
+    """How often each item got each label, by the labels' columns."""
     counts = np.zeros((len(ratings), len(names)))
     for item, labels in enumerate(ratings):
         for label in labels:
             if label is not None:
                 counts[item, names[label]] += 1.0
-    return counts, names
+    return counts
 
 
-def _names(ratings: Ratings) -> dict[str, int]:
-    found = sorted({label for labels in ratings for label in labels if label is not None})
-    return {name: column for column, name in enumerate(found)}
+def _names(ratings: Ratings, order: Sequence[str] | None = None) -> dict[str, int]:
+    """The column of each label, in an order or by name."""
+    found = {label for labels in ratings for label in labels if label is not None}
+    return {name: column for column, name in enumerate(order or sorted(found))}

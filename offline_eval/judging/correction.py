@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import Interval
-from ..run import RepliesRun
 from .labelling import Labels
 
 Floats = NDArray[np.float64]
@@ -43,9 +42,6 @@ def prediction_powered_rate(
     Returns:
         The interval, cut to [0, 1]; `n` counts labelled replies. Undefined without labels.
 
-    Raises:
-        ValueError: lengths differ, a value is off its range, or one kind of groups alone.
-
     Source: Angelopoulos, Duchi & Zrnic 2023, PPI++: efficient prediction-powered inference.
 
     Example:
@@ -53,15 +49,14 @@ def prediction_powered_rate(
         >>> round(rate.value, 2), rate.low < 0.5 < rate.high
         (0.46, True)
     """
-    labelled, other = _unit_values(judge), _unit_values(judge_unlabelled)
-    truth = _unit_values(human)
-    if len(truth) != len(labelled):
-        raise ValueError(f"{len(truth)} labels for {len(labelled)} judgements")
-    shares = _shares(weights, len(truth))
-    units = _units(groups, groups_unlabelled, len(truth), len(other))
+    given = (human, judge, judge_unlabelled)
+    truth, labelled, other = (np.asarray(values, dtype=np.float64) for values in given)
     if not len(truth):
         return Interval()
-    everything = np.concatenate([labelled, other])
+    each = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=np.float64)
+    shares, everything = each / each.sum(), np.concatenate([labelled, other])
+    names = range(len(everything)) if groups is None else [*groups, *(groups_unlabelled or ())]
+    units = np.unique(np.asarray(names), return_inverse=True)[1]
     tuned = _power(truth, labelled, other, shares)
     difference = truth - tuned * labelled
     mean, powered = float(shares @ difference), tuned * float(everything.mean())
@@ -140,95 +135,41 @@ def _power(truth: Floats, labelled: Floats, other: Floats, shares: Floats) -> fl
     return min(1.0, max(0.0, together * of_rest / spread)) / of_rest
 
 
-def _shares(weights: Numbers | None, n: int) -> Floats:
-    """Weights with sum 1, shape (n,)."""
-    found = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    if found.shape != (n,) or not np.isfinite(found).all() or (n and found.min() <= 0):
-        raise ValueError("there must be one weight above 0 per label")
-    shares: Floats = found / found.sum() if n else found
-    return shares
-
-
-def _units(
-    groups: Sequence[str] | None, others: Sequence[str] | None, n: int, m: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
-    """Number of the unit of each reply, the labelled ones first, shape (n + m,)."""
-    if groups is None and others is None:
-        return np.arange(n + m)
-    if groups is None or others is None or len(groups) != n or len(others) != m:
-        raise ValueError("groups must be given for labelled and unlabelled replies, one each")
-    names = [str(name) for name in (*groups, *others)]
-    _, owner = np.unique(np.asarray(names), return_inverse=True)
-    return np.asarray(owner, dtype=np.intp)
-
-
-def _unit_values(values: Sequence[bool] | Numbers) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not np.all((found >= 0) & (found <= 1)):
-        raise ValueError("labels and judgements must be numbers from 0 to 1, in one row")
-    return found
-
-
 def _unit(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
 def corrected_rate(
-    run: RepliesRun,
-    judge: str,
-    criterion: str,
-    outcome: str | Collection[str],
     labels: Labels,
-    *,
-    among: Collection[str] | None = None,
+    criterion: str,
+    outcomes: Collection[str],
+    verdicts: Mapping[str, str],
+    questions: Mapping[str, str],
 ) -> Interval:
-    """Estimate the rate of `outcome` that people would find, from a judge and a labelled sample.
+    """Estimate the rate that people would find, from a judge and a labelled sample.
 
     Replies that the judge gave no verdict on are left out, with their labels. Replies to
     one question count as one unit.
 
     Args:
-        run: with verdicts.
-        judge: its name.
+        labels: of people, of a sample of the replies.
         criterion: that was judged and labelled.
-        outcome: one of its outcomes, or several that count together.
-        labels: of people.
-        among: ids of the replies whose rate it is; None for all of the run. The labels
-            among them must be a sample of these.
+        outcomes: that count together.
+        verdicts: of the judge, by reply, of the replies whose rate it is.
+        questions: id of the question of each reply.
 
     Returns:
         As `prediction_powered_rate`; undefined without labels.
     """
-    wanted = {outcome} if isinstance(outcome, str) else set(outcome)
-    chosen = None if among is None else set(among)
-    verdicts = {
-        name: found in wanted
-        for name, found in _outcomes(run, judge, criterion).items()
-        if chosen is None or name in chosen
-    }
-    people = {
-        name: label in wanted
-        for name, label in labels.consensus(criterion).items()
-        if name in verdicts
-    }
-    if not people:
-        return Interval()
-    weighing = labels.weights(people) or dict.fromkeys(people, 1.0)
-    rest = [name for name in verdicts if name not in people]
+    agreed = labels.consensus(criterion)
+    people = [name for name in agreed if name in verdicts]
+    rest = [name for name in verdicts if name not in agreed]
+    weights = labels.weights(people)
     return prediction_powered_rate(
-        list(people.values()),
-        [verdicts[name] for name in people],
-        [verdicts[name] for name in rest],
-        weights=list(weighing.values()),
-        groups=[run.question_of(run.replies[name]).question_id for name in people],
-        groups_unlabelled=[run.question_of(run.replies[name]).question_id for name in rest],
+        [agreed[name] in outcomes for name in people],
+        [verdicts[name] in outcomes for name in people],
+        [verdicts[name] in outcomes for name in rest],
+        weights=None if weights is None else list(weights.values()),
+        groups=[questions[name] for name in people],
+        groups_unlabelled=[questions[name] for name in rest],
     )
-
-
-def _outcomes(run: RepliesRun, judge: str, criterion: str) -> dict[str, str]:
-    """Reply id → the judge's verdict, where there is one."""
-    return {
-        found.reply_id: found.outcome
-        for found in run.judgements.values()
-        if found.judge == judge and found.criterion == criterion and found.outcome is not None
-    }

@@ -397,28 +397,23 @@ def _filled(material: JudgedReply, field: str) -> bool:
 
 
 def _check_order(criteria: Sequence[Criterion]) -> None:
+    """Reject criteria one of which would never be asked: replies would silently get `otherwise`."""
     if not criteria:
         raise InputError("a judge needs a criterion", where="criteria")
-    earlier: dict[str, set[str]] = {}
+    earlier: dict[str, set[str | None]] = {}
     for criterion in criteria:
         if criterion.name in earlier:
             raise InputError(f"two criteria are called {criterion.name!r}", where="criteria")
-        missing = sorted(criterion.only_where.keys() - earlier.keys())
-        if missing:
-            raise InputError(
-                f"depends on {missing[0]!r}, which is not asked before it",
-                where=f"criterion {criterion.name!r}",
-                hint="judge by that one too",
-            )
         for name, outcomes in criterion.only_where.items():
-            # It would never be asked, and every reply would silently get `otherwise`.
-            strangers = sorted(set(outcomes) - earlier[name])
-            if strangers or not outcomes:
-                never = f"an outcome {strangers[0]!r} of" if strangers else "no outcome of"
+            known = earlier.get(name, set())
+            if not outcomes or not known.issuperset(outcomes):
+                never = next((repr(one) for one in outcomes if one not in known), "nothing")
+                there = (
+                    ", ".join(sorted(filter(None, known))) or "nothing, as it is not asked before"
+                )
                 raise InputError(
-                    f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}",
+                    f"waits for an outcome {never} of {name!r}, which has {there}",
                     where=f"criterion {criterion.name!r}",
                     hint="name outcomes of that criterion, or judge without the bundled criteria",
                 )
-        otherwise = () if criterion.otherwise is None else (criterion.otherwise,)
-        earlier[criterion.name] = {*criterion.outcomes, *otherwise}
+        earlier[criterion.name] = {*criterion.outcomes, criterion.otherwise}

@@ -238,8 +238,9 @@ def _corrected(
         and (criterion != Judgement.FACTUALITY or reply.tier is not None)
         and system in (None, reply.system.system_id)
     ]
-    among = [reply.row.reply_id for reply in judged]
-    labelled = sum(reply_id in people for reply_id in among)
+    verdicts = {one.row.reply_id: str(one.verdicts[criterion].outcome) for one in judged}
+    questions = {one.row.reply_id: one.case.question_id for one in judged}
+    labelled = sum(reply_id in people for reply_id in verdicts)
     if judge is not None and labelled >= (_FEWEST_PER_SYSTEM if system else 1):
         yield {
             "rate": name,
@@ -247,9 +248,7 @@ def _corrected(
             "judge": judge,
             "labels": labelled,
             "raw": rate((one, one.verdicts[criterion].outcome in outcomes) for one in judged),
-            "corrected": corrected_rate(
-                evidence.run, judge, criterion, outcomes, labels, among=among
-            ),
+            "corrected": corrected_rate(labels, criterion, outcomes, verdicts, questions),
         }
 
 

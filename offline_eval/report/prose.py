@@ -88,9 +88,11 @@ class Templates:
             given: its arguments.
             named: likewise.
         """
-        text = html.unescape(getattr(self._macros, macro)(*given, **named))
-        joined = (re.sub(r"[^\S\u00a0]+", " ", part).strip() for part in _BREAK.split(text))
-        return [part.replace(_BLANK, " ") for part in joined if part]
+        return [text for one in self.written(macro, *given, **named) if (text := plain_text(one))]
+
+    def written(self, macro: str, *given: Any, **named: Any) -> list[str]:
+        """Return the paragraphs of a macro as they were written, inserted text escaped."""
+        return _BREAK.split(getattr(self._macros, macro)(*given, **named))
 
     def text(self, macro: str, *given: Any, **named: Any) -> str:
         """Return what a macro writes as one text; empty if that is nothing."""
@@ -98,8 +100,7 @@ class Templates:
 
     def terms(self, macro: str, *given: Any, **named: Any) -> tuple[Text, ...]:
         """Return paragraphs; one with `::` in it as a term and what it means."""
-        parts = (one.partition(" :: ") for one in self.paragraphs(macro, *given, **named))
-        return tuple((term, meaning) if both else term for term, both, meaning in parts)
+        return tuple(map(term_of, self.paragraphs(macro, *given, **named)))
 
     def pairs(self, macro: str, *given: Any, **named: Any) -> tuple[tuple[str, str], ...]:
         """Return the terms that a macro writes, each with what it means."""
@@ -112,6 +113,7 @@ class Templates:
         environment.filters |= {
             "counted": counted,
             "decimal": decimal,
+            "estimate": estimate_text,
             "one_line": one_line,
             "p_value": p_value,
             "percent": percent,
@@ -129,6 +131,18 @@ class Templates:
 
 def _whole(path: object) -> str:
     return str(path).replace(" ", _BLANK)
+
+
+def plain_text(paragraph: str) -> str:
+    """Join the lines of a paragraph, and take escaping back."""
+    joined = re.sub(r"[^\S\u00a0]+", " ", html.unescape(paragraph)).strip()
+    return joined.replace(_BLANK, " ")
+
+
+def term_of(text: str) -> Text:
+    """Split a text with `::` in it into a term and what it means."""
+    term, both, meaning = text.partition(" :: ")
+    return (term, meaning) if both else term
 
 
 _EXPLANATIONS = Templates(_OWN / "explanations.txt")

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from .text import UNKNOWN, percent, range_text, short_range, signed_points
+from .text import UNKNOWN, decimal, percent, range_text, short_range, signed_points
 
 if TYPE_CHECKING:
     from ...calibration import Interval
 
 Text = str | tuple[str, str]
 """A line of prose, or a term and what it means."""
+
+FORMS: Mapping[str, Callable[[float], str]] = {
+    "": percent,
+    "percent": percent,
+    "decimal": decimal,
+    "two": partial(decimal, digits=2),
+    "points": signed_points,
+    "signed": partial(decimal, digits=3, signed=True),
+}
+"""How numbers of a column are written; `points`, `signed` and `+.3f` are of differences."""
+_DIFFERENCES = ("points", "signed", "+.3f")
 
 Figure = tuple[str, "Interval", str] | tuple[str, "Interval", str, Callable[[float], str]]
 """A headline number; see `Table.of_figures`."""
@@ -81,7 +93,7 @@ class Cell:
     @classmethod
     def column(
         cls,
-        estimates: Sequence[Interval],
+        estimates: Sequence[Interval | None],
         text: Callable[[float], str] = percent,
         *,
         better: int = 0,
@@ -93,15 +105,41 @@ class Cell:
             text: how a value is written.
             better: 1 where more is better, -1 where less is, 0 where neither.
         """
-        known = {estimate.value for estimate in estimates if estimate.value is not None}
+        known = {one.value for one in estimates if one is not None and one.value is not None}
         # Among fewer than two, and where all are equal, there is no best.
         best = None
         if better and len(known) > 1:
             best = max(known) if better > 0 else min(known)
-        return [
-            cls.estimate(one, text, mark="best" if best is not None and one.value == best else "")
-            for one in estimates
+        marks = [
+            "best" if one and best is not None and one.value == best else "" for one in estimates
         ]
+        return [
+            cls.estimate(one, text, mark=mark) for one, mark in zip(estimates, marks, strict=True)
+        ]
+
+
+def _at(line: Any, path: str) -> Any:
+    """Return what stands at a dotted path, None where there is nothing."""
+    for name in path.split("."):
+        if line is None or isinstance(line, Mapping):
+            line = line and line.get(name)
+        else:
+            line = line[name] if hasattr(line, "__getitem__") else getattr(line, name)
+    return line
+
+
+def _value(one: Any) -> Any:
+    return getattr(one, "value", one)
+
+
+def _cells(values: Sequence[Any], form: str = "", better: int = 0) -> Sequence[object]:
+    """Make the cells of a column; without a form, what is no estimate is shown as it is."""
+    text = FORMS.get(form) or f"{{:{form}}}".format
+    if not all(hasattr(one, "low") for one in values if one is not None):
+        return [None if one is None else text(one) for one in values] if form else values
+    if form in _DIFFERENCES:
+        return [Cell.difference(one, text, better=better) for one in values]
+    return Cell.column(values, text, better=better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +199,32 @@ class Table:
             for position, line in enumerate(names)
         )
         return cls(name, tuple(heading for heading, _ in columns), lines, caption, notes)
+
+    @classmethod
+    def of_lines(
+        cls,
+        name: str,
+        lines: Mapping[str, Any] | Iterable[tuple[str, Any]],
+        columns: Iterable[Sequence[Any]],
+        **options: Any,
+    ) -> Table:
+        """Make a table of what some lines have at the same places.
+
+        Args:
+            name: heading of the first column.
+            lines: by name, or after it; mappings or objects.
+            columns: heading, dotted path within a line, and as needed how a number is written
+                (a name in `FORMS`, or a format) and which way is better: 1 for more, -1 for
+                less. A path that ends in `?` leaves the column out where no line has a value.
+            options: as of `from_columns`.
+        """
+        made = []
+        pairs = list(lines.items() if isinstance(lines, Mapping) else lines)
+        for heading, path, *how in columns:
+            values = [_at(line, path.rstrip("?")) for _, line in pairs]
+            if not path.endswith("?") or any(_value(one) is not None for one in values):
+                made.append((heading, _cells(values, *how)))
+        return cls.from_columns(name, [line for line, _ in pairs], made, **options)
 
     @classmethod
     def of_text(

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,18 +98,15 @@ def _own(path: Path, bundled: Prompt, needed: frozenset[str]) -> Prompt:
     return own
 
 
-@runtime_checkable
-class WindowedModel(Protocol):
-    """A model that says how many tokens it reads at once, and how many a text has."""
+def token_counter(lm: object) -> Callable[[str], int] | None:
+    """Return what counts the tokens of bare text; None of a model that does not tell."""
+    token_ids: Callable[[str], list[int]] | None = getattr(lm, "token_ids", None)
+    return None if token_ids is None else lambda text: len(token_ids(text))
 
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together, None when not stated."""
-        ...
 
-    def token_ids(self, text: str) -> list[int]:
-        """Token ids of bare text."""
-        ...
+def context_window(lm: object) -> int | None:
+    """Return the tokens that prompt and answer may have together, None when not stated."""
+    return getattr(lm, "context_window", None)
 
 
 def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
@@ -120,10 +116,10 @@ def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
         lm: a model.
         answer_tokens: kept free for the answer.
     """
-    if not isinstance(lm, WindowedModel) or lm.context_window is None:
+    count, window = token_counter(lm), context_window(lm)
+    if count is None or window is None:
         return lambda _prompt: True
-    room, token_ids = lm.context_window - answer_tokens, lm.token_ids
-    return lambda prompt: len(token_ids(prompt)) <= room
+    return lambda prompt: count(prompt) <= window - answer_tokens
 
 
 def option_likelihoods(

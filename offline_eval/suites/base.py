@@ -105,9 +105,8 @@ from .parts import (
     MODEL_SYSTEM,
     REPLAY,
     CaseT,
-    DryRun,
-    Ending,
     ModelChoice,
+    Overview,
     RowT,
     RunResult,
     SettingsT,
@@ -247,13 +246,8 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
             model = self.load_model(settings, choice)
         found = GuardChoice.load_guards(choice.guards, model, scorer=choice.scorer)
-        loaded = [
-            System(MODEL_SYSTEM, model),
-            *(System(name, model, guard, digest) for name, (guard, digest) in found.items()),
-        ]
-        for system in loaded:
-            system.source = choice.model
-        return loaded
+        named = [(MODEL_SYSTEM, (None, "")), *found.items()]
+        return [System(name, model, *guard, choice.model) for name, guard in named]
 
     def load_model(self, settings: SettingsT, choice: ModelChoice) -> Any:
         """Load the model under test by its name.
@@ -396,15 +390,15 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def dry_run(
         self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Count what would be asked; by default the cases of each system."""
         counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
         lines = tuple((name, str(number)) for name, number in counts.items())
-        return DryRun(("system", "cases"), lines, values={"cases": counts})
+        return Overview(("system", "cases"), lines, values={"cases": counts})
 
-    def ending(self, result: RunResult) -> Ending:
+    def ending(self, result: RunResult) -> Overview:
         """Return what the command says of a run that it finished; by default nothing."""
-        return Ending(failed=result.failed)
+        return Overview(failed=result.failed)
 
     def check(self, run: SuiteRun[RowT]) -> None:
         """Check a stored run before it is scored.

@@ -28,7 +28,16 @@ from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
 from .base import Suite, SuiteRun
-from .parts import DryRun, ModelChoice, RunOptions, RunResult, SuiteSettings, System, Work
+from .parts import (
+    MODEL_SYSTEM,
+    ModelChoice,
+    Overview,
+    RunOptions,
+    RunResult,
+    SuiteSettings,
+    System,
+    Work,
+)
 from .registry import suite_name, suite_of
 
 AnySuite = Suite[Any, Any, Any, Any]
@@ -86,7 +95,7 @@ def run_suite(
 
 def plan_suite(
     suite: AnySuite, settings: SuiteSettings, systems: Sequence[System] | ModelChoice = ()
-) -> DryRun:
+) -> Overview:
     """Count what `run_suite` would ask; nothing is asked or written, no model is loaded.
 
     Raises:
@@ -149,10 +158,8 @@ def _stand_ins(suite: AnySuite, choice: ModelChoice, guards: Sequence[str]) -> l
     """Return systems without models, to check and to count."""
     if not suite.takes_model:
         return []
-    systems = [System("model"), *(System(name, guard=name) for name in guards)]
-    for system in systems:
-        system.source = choice.model
-    return systems
+    named = [(MODEL_SYSTEM, None), *zip(guards, guards, strict=True)]
+    return [System(name, guard=guard, source=choice.model) for name, guard in named]
 
 
 def _has_error(row: Any) -> bool:

@@ -19,8 +19,9 @@ from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
 from ...guard.policy import Policy, known_calibrator
 from ...guard.routing import PlattCalibrator
-from ..report.document import Document, Prose, Section
-from ..report.tables import Table
+from ..report.document import Document, Section
+from ..report.layout import Page
+from ..report.prose import Templates
 from ..run import CallLimits, RowError, Run, Stored
 from ..run.calls import OnProgress, Progress, RayPool
 from ..run.table import TableSpec
@@ -73,16 +74,18 @@ class System:
         model: a language model, logged replies, or whatever the suite asks.
         guard: decides in front of the model; None for the model alone.
         sha256: tells two versions of the guard apart.
+        source: how the command line names the model; empty where it was given as an object.
 
     Attributes:
-        source: how the command line names the model; empty where it was given as an object.
         settings: of the suite; set by the driver.
         run: open; set by the driver, None in the worker of a Ray cluster.
     """
 
-    def __init__(self, name: str, model: Any = None, guard: Any = None, sha256: str = "") -> None:
+    def __init__(
+        self, name: str, model: Any = None, guard: Any = None, sha256: str = "", source: str = ""
+    ) -> None:
         self.name, self.model, self.guard, self.sha256 = name, model, guard, sha256
-        self.source = ""
+        self.source = source
         self.settings: Any = None
         self.run: Run | None = None
         self._rows: TableSpec[Any] | None = None
@@ -205,30 +208,21 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
-    """What a run would ask.
+class Overview:
+    """What a command shows of a run: what it would ask, or how it ended.
 
     Attributes:
         columns: headings.
         lines: of the table, one cell per heading.
         notes: lines below the table.
         values: for `--json`.
+        failed: rows to be asked again; the exit code is 1 where there are some.
     """
 
     columns: tuple[str, ...] = ()
     lines: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending(DryRun):
-    """What a command says once a run is finished.
-
-    Attributes:
-        failed: rows to be asked again; the exit code is 1 where there are some.
-    """
-
     failed: int = 0
 
 
@@ -366,27 +360,28 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-READ_REPLIES = Section(
-    "Single replies",
-    ("`knowgate view` on this run shows each case with its passages, reply and verdict.",),
-)
-
-
-def closing_sections(
-    manifest: Any, failures: Mapping[str, int], counted: str
-) -> list[Section | None]:
-    """Return the last sections: where replies are read, failures, irregularities, settings.
+def run_document(
+    name: str, texts: Templates, summary: Any, facts: Mapping[str, Any], **further: Any
+) -> Document:
+    """Make the report of a run from a template.
 
     Args:
-        manifest: of the run.
-        failures: number of each type of error.
-        counted: heading of these numbers.
+        name: of the report.
+        texts: has the macros `title`, `subtitle`, `headline`, `warnings` and `sections`, each of
+            the summary and the facts; the last one of a `Page` before them.
+        summary: the numbers, with `to_dict` and the run with its manifest.
+        facts: what a template cannot find out by itself: lines of tables, plots, counts.
+        further: fields of the document.
     """
-    table = Table.of_text(("Type of error", counted), list(failures.items()))
-    quirks = tuple(getattr(manifest, "quirks", ()))
-    return [
-        READ_REPLIES,
-        Section("Failures", (table,)) if failures else None,
-        Section("Irregularities in the data", (Prose(quirks, bullets=True),)) if quirks else None,
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
-    ]
+    given, manifest = (summary, facts), summary.run.manifest
+    last = Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
+    return Document(
+        name=name,
+        title=texts.text("title", *given),
+        subtitle=texts.text("subtitle", *given),
+        headline=texts.paragraphs("headline", *given),
+        warnings=texts.paragraphs("warnings", *given),
+        sections=[*Page(texts).sections("sections", *given), last],
+        values=summary.to_dict(),
+        **further,
+    )

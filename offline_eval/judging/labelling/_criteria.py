@@ -61,7 +61,9 @@ def load_criterion(name: AnyPath) -> LabelCriterion:
     return found
 
 
-def in_asking_order(criteria: Iterable[LabelCriterion]) -> tuple[LabelCriterion, ...]:
+def in_asking_order(
+    criteria: Iterable[LabelCriterion], where: str = "--criterion"
+) -> tuple[LabelCriterion, ...]:
     """The criteria, each after those that decide whether it is asked; otherwise as given.
 
     Raises:
@@ -74,7 +76,7 @@ def in_asking_order(criteria: Iterable[LabelCriterion]) -> tuple[LabelCriterion,
         if not free:
             raise InputError(
                 f"{min(waiting)!r} waits for an outcome that waits for it",
-                where="--criterion",
+                where=where,
                 hint='change "only_where" in its file',
             )
         ordered.append(waiting.pop(free[0].name))
@@ -233,7 +235,10 @@ def read_sample(folder: AnyPath) -> LabelSample | None:
     if not path.exists():
         return None
     hint = "fix it, or move the labels folder away"
-    return LabelSample.checked(Manifest.read_versioned(path, hint=hint), where=str(path), hint=hint)
+    value = Manifest.read_versioned(path, hint=hint)
+    sample = LabelSample.checked(value, where=str(path), hint=hint)
+    in_asking_order(sample.criteria, str(path))
+    return sample
 
 
 def open_sample(

@@ -15,6 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
 from ...data.fields import as_cell
@@ -377,6 +378,11 @@ class Agreement:
     def of(cls, labels: Labels, criterion: str, *, run: RepliesRun | None = None) -> Agreement:
         """Measure how far all annotators agree on one criterion; see the class."""
         return cls(labels, criterion, run=run)
+
+    @property
+    def pair(self) -> Interval | None:
+        """Cohen's kappa where there is one pair of annotators; None of more or none."""
+        return next(iter(self.cohen.values())) if len(self.cohen) == 1 else None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; pairs of names, which JSON cannot key by, become a list."""

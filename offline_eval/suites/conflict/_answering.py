@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.matching import canonical_answer
-from ...judging.multiple_choice import MultipleChoice
+from ...judging.free_form import MultipleChoice
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
 from ...systems.logged_replies import Entry, LoggedReplies
-from .._prompts import PromptSet, WindowedModel, fits, option_likelihoods
+from .._prompts import PromptSet, fits, option_likelihoods, token_counter
 from ._rows import (
     CLOSED_BOOK,
     REMOVES,
@@ -295,10 +295,10 @@ class Asker:
 
     def _room(self, instance: Instance) -> int:
         """Tokens to keep free: an option that is a sentence can have many."""
-        lm = self.lm
-        if self.form != "likelihood" or not isinstance(lm, WindowedModel):
+        count = token_counter(self.lm)
+        if self.form != "likelihood" or count is None:
             return _ANSWER_TOKENS
-        longest = max(len(lm.token_ids(f" {option.text}")) for option in instance.options)
+        longest = max(count(f" {option.text}") for option in instance.options)
         return max(_ANSWER_TOKENS, longest + 1)
 
     def _name(self, case: Case) -> str:
@@ -351,9 +351,10 @@ def _likelihoods(
 
 def _lengths(lm: object, texts: Sequence[str]) -> NDArray[np.float64]:
     """By what likelihoods are divided: tokens where options are sentences, 1 otherwise."""
-    if not isinstance(lm, WindowedModel) or max(len(t.split()) for t in texts) < _SENTENCE_WORDS:
+    count = token_counter(lm)
+    if count is None or max(len(text.split()) for text in texts) < _SENTENCE_WORDS:
         return np.ones(len(texts))
-    return np.array([max(1, len(lm.token_ids(f" {text}"))) for text in texts], dtype=np.float64)
+    return np.array([max(1, count(f" {text}")) for text in texts], dtype=np.float64)
 
 
 def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:

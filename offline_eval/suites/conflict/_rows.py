@@ -12,7 +12,7 @@ from pydantic import Field
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
 from ...data.answers.matching import occurrences
-from ...judging.multiple_choice import MultipleChoice
+from ...judging.free_form import MultipleChoice
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec

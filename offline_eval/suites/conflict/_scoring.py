@@ -12,7 +12,7 @@ from typing import Any, cast
 from ....calibration import Interval
 from ....guard.decision import Route
 from ....guard.errors import InputError
-from ...judging.multiple_choice import MultipleChoice
+from ...judging.free_form import MultipleChoice
 from ...report.document import as_json
 from ...run import Run
 from ...run.grouping import error_types, most_frequent

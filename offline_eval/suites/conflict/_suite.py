@@ -24,8 +24,8 @@ from ...systems.logged_replies import LoggedReplies
 from ..base import Suite, SuiteRun
 from ..parts import (
     MODEL_SYSTEM,
-    DryRun,
     ModelChoice,
+    Overview,
     SuiteSettings,
     System,
     Work,
@@ -87,7 +87,7 @@ class ConflictSettings(SuiteSettings):
     data: str = MICROWORLD
     replies: Path | None = None
     beliefs: BeliefSource | None = None
-    tasks: tuple[Task, ...] = tuple(Task)
+    tasks: tuple[Task, ...] = Field(tuple(Task), min_length=1)
     kinds: tuple[EvidenceKind, ...] = Field(
         tuple(EvidenceKind), json_schema_extra={"option": "--evidence"}
     )
@@ -101,9 +101,7 @@ class ConflictSettings(SuiteSettings):
 
     @field_validator("tasks")
     @classmethod
-    def _some_task(cls, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        if not tasks:
-            raise ValueError(f"no task was named — {', '.join(Task)}")
+    def _in_order(cls, tasks: Sequence[Task]) -> tuple[Task, ...]:
         return tuple(task for task in Task if task in tasks)
 
     @field_validator("kinds")
@@ -309,7 +307,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     def dry_run(
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Count the questions, and what the data have of beliefs and evidence."""
         del settings, systems
         items: Sequence[ConflictItem] = cases
@@ -325,7 +323,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         }
         lines = tuple((name, str(number)) for name, number in counts.items())
         notes = tuple(f"note: {quirk}" for quirk in self._data.quirks)
-        return DryRun(("what the data hold", "number"), lines, notes, {"counts": counts})
+        return Overview(("what the data hold", "number"), lines, notes, {"counts": counts})
 
     def check(self, run: SuiteRun[ConflictRow]) -> None:
         """Check that every row belongs to a question and a system of the run."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
-from ...judging.yes_no import YesNo
+from ...judging.free_form import YesNo
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.table import TableSpec

@@ -15,7 +15,7 @@ from ...judging.llm_judge import Criterion, NoVerdictError
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
-from .._prompts import PromptSet, WindowedModel, option_likelihoods
+from .._prompts import PromptSet, option_likelihoods, token_counter
 from ._rows import Check, EvidenceRow, names_answer
 from .items import Candidate, ConflictItem, EvidenceKind
 
@@ -368,7 +368,8 @@ def _ranks(
     lm: LanguageModel | None,
 ) -> dict[str, float | None]:
     """Return the rank of each answer's likelihood, by row."""
-    if not (isinstance(lm, ScoringLanguageModel) and isinstance(lm, WindowedModel)):
+    count = token_counter(lm)
+    if count is None or not isinstance(lm, ScoringLanguageModel):
         return {}
     # Without others to compare with there is no rank, and no need to ask.
     by_key = grouped((row for row in rows if items[row.key].distractors), lambda row: row.key)
@@ -377,7 +378,7 @@ def _ranks(
         item, answers = items[key], {row.row_id: row.answer or "" for row in by_key[key]}
         texts = list(dict.fromkeys([*answers.values(), *item.distractors]))
         logs = option_likelihoods(lm, [prompt.fill(question=item.question)], texts)[0]
-        lengths = [max(1, len(lm.token_ids(f" {text}"))) for text in texts]
+        lengths = [max(1, count(f" {text}")) for text in texts]
         values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
         others = [values[text] for text in item.distractors if text not in answers.values()]
         return {name: likelihood_rank(values[text], others) for name, text in answers.items()}

@@ -11,14 +11,15 @@ from typing import Any, Literal
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
+from ...judging.free_form import YesNo
 from ...judging.llm_judge import Criterion, NoVerdictError
-from ...judging.yes_no import YesNo
 from ...report.document import Document, Section
 from ...report.tables import Figure, Table
 from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
+from ...systems.factory import local_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
@@ -177,9 +178,10 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         """Load the judge."""
         name = settings.name.removeprefix(PREFIX)
         lm = model_by_name(name, choice.limits)
-        if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
+        folder = local_model(name)
+        if folder is not None and isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
-            lm = HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
+            lm = HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
         return [System(settings.name, lm)]
 
     def folder(self, out: Path) -> Path:
@@ -288,12 +290,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         )
 
 
-_FIGURES = (
-    *("kappa", "follows_belief", "rejects_disbelieved", "accepts_believed"),
-    *("control_errors", "belief_effect"),
-)
-
-
 def _figures(bias: JudgeBias) -> Iterator[Figure]:
-    for name, (title, meaning) in zip(_FIGURES, TEXTS.pairs("figures"), strict=True):
+    for line in TEXTS.paragraphs("figures"):
+        name, title, meaning = line.split(" :: ")
         yield title, getattr(bias, name), meaning, decimal if name == "kappa" else percent

@@ -27,7 +27,7 @@ from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
 from ...run.table import TableSpec
 from ..base import Suite, SuiteRun
-from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
+from ..parts import ModelChoice, Overview, RunResult, System, Work, questions_tuned_on
 from ._settings import MeasureSettings
 from ._signals_report import WORDS, signals_document
 from .instruments import Instruments, MeasuredCase
@@ -182,7 +182,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Put rows that were measured again in the order of the cases."""
         work.run[self.rows].sort([case.case_id for case in work.cases])
 
-    def ending(self, result: RunResult) -> Ending:
+    def ending(self, result: RunResult) -> Overview:
         """Count what was measured, missed, unmatched and repeated."""
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
         found, totals = Counter(row.kind for row in run.rows), result.totals
@@ -203,7 +203,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             ("time per case", f"{seconds:.3f} s"),
         )
         notes = WORDS.paragraphs("unmatched", len(run.unmatched))
-        return Ending(("what", "number"), lines, tuple(notes), values, failed)
+        return Overview(("what", "number"), lines, tuple(notes), values, failed)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""

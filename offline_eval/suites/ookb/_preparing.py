@@ -12,24 +12,22 @@ from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
 from ...data.bases import AskedBase, read_bases
-from ...judging.contract import Judge
 from ...report.prose import Templates
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import RepliesAsked, ReplyCase, ReplySystem, StoredPassage
-from ...systems.comparison import SystemRun
 from ...systems.estimate import COUNTED, estimated_costs
 from ...systems.plan import Asked, Case, Systems
 from ...systems.replay import Replay
-from ..parts import DryRun
+from ..parts import Overview
 from ._settings import OokbSettings
 
 WORDS = Templates(Path(__file__).parent / "replies.txt")
 
 
 @dataclass(frozen=True)
-class Prepared(Sequence[Asked]):
-    """A run before its first call, as the sequence of all that is asked.
+class Prepared:
+    """A run before its first call.
 
     Those of the systems that are asked now come first, case by case, so that a run that is
     interrupted has asked all systems about the same cases; then those of the logs.
@@ -40,8 +38,6 @@ class Prepared(Sequence[Asked]):
         systems: that are asked now, with their models and guards.
         replay: logged replies.
         synthetic: made-up questions by knowledge base.
-        run: the systems with their models; None before `OokbSuite.begin`.
-        judges: likewise.
     """
 
     settings: OokbSettings
@@ -49,14 +45,6 @@ class Prepared(Sequence[Asked]):
     systems: Systems
     replay: Replay
     synthetic: Mapping[str, Sequence[Question]] = field(default_factory=dict)
-    run: SystemRun | None = None
-    judges: Sequence[Judge] = ()
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.items[at]
 
     @cached_property
     def cases(self) -> dict[str, list[Case]]:
@@ -167,12 +155,12 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
     return Prepared(settings, bases, systems, replay)
 
 
-def cost_table(prepared: Prepared) -> DryRun:
+def cost_table(prepared: Prepared) -> Overview:
     """Estimate replies, calls and tokens per system, without retrieving, for `--dry-run`."""
     settings = prepared.settings
     bases = {base.name: base for base in prepared.bases}
     sizes: Any = {"top_k": settings.top_k, "characters": settings.context_chars}
-    found = estimated_costs(prepared.systems, prepared, bases, **sizes)
+    found = estimated_costs(prepared.systems, prepared.items, bases, **sizes)
     guarded = {one.system_id for one in prepared.systems.live if one.guarded}
     lines = []
     for name, one in found.items():
@@ -181,4 +169,4 @@ def cost_table(prepared: Prepared) -> DryRun:
     total = {name: sum(one[name] for one in found.values()) for name in COUNTED}
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
     notes = WORDS.paragraphs("estimate", total, guarded, settings, prepared.systems.asks_models)
-    return DryRun(columns, tuple(lines), tuple(notes), {"systems": found})
+    return Overview(columns, tuple(lines), tuple(notes), {"systems": found})

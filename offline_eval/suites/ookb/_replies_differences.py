@@ -95,13 +95,13 @@ Pair = tuple[RatedReply, RatedReply]
 Difference = dict[str, Any]
 """Two systems compared; see `_compared`."""
 
-# Rates that two systems are compared by: heading, what is compared of a reply, whether it is about
-# questions that the knowledge base does not answer, and the fewest pairs that make it worth a test.
+# Rates that two systems are compared by: what is compared of a reply, whether it is about questions
+# that the knowledge base does not answer, and the fewest pairs that make it worth a test.
 MEASURES = {
-    "abstention": ("Abstained, not in the KB", "abstained", True, 1),
-    "wrong_answer": ("Wrong answers, not in the KB", "wrong", True, 1),
-    "factuality": ("Right where both answered", "right", True, 10),
-    "false_abstention": ("False abstentions", "abstained", False, 1),
+    "abstention": ("abstained", True, 1),
+    "wrong_answer": ("wrong", True, 1),
+    "factuality": ("right", True, 10),
+    "false_abstention": ("abstained", False, 1),
 }
 
 
@@ -136,7 +136,7 @@ def _compared(pairs: Sequence[Pair], factor: str, run: str | None = None) -> Dif
         "pairs": len(usable),
         "seen_in_calibration": len(pairs) - len(usable),
     }
-    for name, (_, flag, out_of_kb, fewest) in MEASURES.items():
+    for name, (flag, out_of_kb, fewest) in MEASURES.items():
         flags = [
             (getattr(base, flag), getattr(other, flag), other.case.question_id)
             for base, other in usable

@@ -8,26 +8,25 @@ Sentences stand in `replies.txt`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...judging.rated import MAIN
-from ...report.document import Check, Document, Prose, Section
-from ...report.prose import explained
+from ...report.document import Check, Document, Section
 from ...report.tables import Cell, Table
-from ...report.text import counted, one_line, p_value, percent
+from ...report.text import UNKNOWN, counted, one_line, p_value, percent
 from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ...systems.guards import OFF
-from ..parts import READ_REPLIES
+from ..parts import run_document
 from ._preparing import WORDS
 from ._replies_differences import (
     FACTORS,
     LEVEL,
     LONGEST,
-    MEASURES,
     SEPARATOR,
     Difference,
     change,
@@ -35,9 +34,9 @@ from ._replies_differences import (
     measured,
     varying,
 )
-from ._replies_summary import Counts, RepliesSummary
-from ._replies_tables import SPACE, Columns, cost_table, counts_table, label_tables, reply_rows
+from ._replies_summary import Counts, RepliesSummary, reply_rows
 
+_SPACE = "\u00a0"
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 # Topics with a line, and knowledge bases with a table of their own.
@@ -51,46 +50,31 @@ _TITLES = {
     "prompt": "Another prompt",
     "several": "Against the first system",
 }
-_GLANCE = (
-    ("Wrong answers, answer not in KB", False, "wrong_answer_rate", -1),
-    ("Abstains, answer not in KB", False, "abstention_rate", 1),
-    ("Abstains falsely, answer in KB", True, "false_abstention_rate", -1),
-)
+_GLANCE = ("wrong_answer_rate", "abstention_rate", "false_abstention_rate")
+_CORRECTED = {
+    "abstention_rate": "Abstained, answer not in KB",
+    "factuality_rate": "Right of those answered",
+    "false_abstention_rate": "False abstentions",
+}
 
 
 def replies_document(summary: RepliesSummary) -> Document:
     """Make the report of a summarised run."""
-    bases = [name for name in summary.values["knowledge_bases"] if name]
-    return Document(
-        name="ookb",
-        title=WORDS.text("title", bases),
-        subtitle=WORDS.text("subtitle", summary.evidence.run),
-        headline=_headline(summary),
-        warnings=WORDS.paragraphs("warnings", summary, summary.values, _facts(summary)),
-        sections=_sections(summary),
-        values=summary.to_dict(),
-        rows=lambda: reply_rows(summary.evidence),
+    evidence = summary.evidence
+    found = run_document(
+        "ookb",
+        WORDS,
+        summary,
+        {**_facts(summary), **_lines(summary)},
+        rows=lambda: reply_rows(evidence),
         checks=lambda: _checks(summary),
     )
-
-
-def _headline(summary: RepliesSummary) -> list[str]:
-    """Write the sentences on the results, the most important one first."""
-    values, differences = summary.values, summary.values["differences"]
-    if not summary.evidence.replies:
-        return WORDS.paragraphs("nothing", values["errors"])
-    runs = grouped((one for one in differences if one["run"]), lambda one: one["run"])
-    since = WORDS.paragraphs("since", runs, summary.names)
-    if len(values["systems"]) == 1:
-        (system,) = values["systems"]
-        return [*WORDS.paragraphs("alone", _fair(system), system["held_out"]), *since]
-    # Rates over systems with and without a guard say little: what it changes comes first.
-    systems = summary.evidence.run.systems
-    guards = [
-        one for one in differences if one["factor"] == "guard" and systems[one["base"]].guard == OFF
-    ]
-    said = WORDS.paragraphs("guards", guards, summary.names)
-    return [*said, *WORDS.paragraphs("together", values), *since]
+    last = Section.next_steps(WORDS.terms("next_steps", summary.values, evidence))
+    # The most important part stays open; the rest is there for those who open it.
+    kept = {"At a glance"} if len(summary.names) > 1 and evidence.replies else _OPEN
+    sections = (one for one in found.sections if one is not None)
+    folded = [replace(one, folded=one.title not in kept) for one in sections]
+    return replace(found, sections=[*folded, last])
 
 
 def _some(counts: Counts | None) -> Counts | None:
@@ -123,7 +107,19 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     ]
     stood_in = Counter((c, one.judge) for c, one in verdicts if one.judge != first[c])
     by_first = {c for c, one in verdicts if one.judge == first[c] and one.estimate}
+    differences = summary.values["differences"]
+    runs = grouped((one for one in differences if one["run"]), lambda one: one["run"])
+    # Rates over systems with and without a guard say little: what it changes comes first.
+    guards = [
+        one
+        for one in differences
+        if one["factor"] == "guard" and run.systems[one["base"]].guard == OFF
+    ]
     return {
+        "runs": runs,
+        "guards": guards,
+        "fair": list(map(_fair, summary.values["systems"])),
+        "counts": counts_table,
         "asked": len({case.question_id for case in cases}),
         "seen": len({case.question_id for case in cases if case.held_out is False}),
         "estimated": [criterion for criterion in MAIN if criterion in by_first],
@@ -155,29 +151,33 @@ def _checks(summary: RepliesSummary) -> list[Check]:
 # -- Sections ---------------------------------------------------------------------------
 
 
-def _sections(summary: RepliesSummary) -> list[Section]:
-    manifest = summary.evidence.run.manifest
-    small = Prose(explained("intervals", "wilson", "bootstrap"), small=True)
-    sections = (
-        _tested(summary),
-        _results(summary),
-        Section("How to read the intervals", (WORDS.text("intervals"), small)),
-        _support(summary),
-        _differences(summary),
-        _criteria(summary),
-        _topics(summary.values),
-        READ_REPLIES,
-        _people(summary),
-        _elsewhere(summary),
-        _costs(summary),
-        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
-    )
-    found = [section for section in sections if section is not None]
-    last = Section.next_steps(WORDS.terms("next_steps", summary.values, summary.evidence))
-    # The most important part stays open; the rest is there for those who open it.
-    if len(summary.names) < 2 or not summary.evidence.replies:
-        return [*(replace(one, folded=one.title not in _OPEN) for one in found), last]
-    return [_glance(summary), *(replace(one, folded=True) for one in found), last]
+def _lines(summary: RepliesSummary) -> dict[str, Any]:
+    """Return the lines of tables by what they show; of some each with its title."""
+    values, names, labels = summary.values, summary.names, summary.values["labels"]
+    costs = values["cost"]
+    return {
+        "heading": _heading(summary),
+        "glance": _glance(summary),
+        "kinds": _kinds(summary),
+        "shared": _shared(summary),
+        "results": _results(summary),
+        "support": _support(summary),
+        "differences": _differences(summary),
+        "tests": sum(len(measured(one)) for one in values["differences"]),
+        "criteria": list(_criteria(summary)),
+        "topics": {
+            f"{one['topic']} ({one['questions']})": one["replies"]
+            for one in values["topics"][:_MAX_TOPICS]
+        },
+        "more_topics": len(values["topics"]) - _MAX_TOPICS,
+        "judges": _by_judge(values["replies"]["judges"]),
+        "labelled": () if labels is None else list(_labelled(labels, names)),
+        "gone": _elsewhere(summary),
+        "costs": {
+            "System": {names[name]: _cost(of) for name, of in costs["systems"].items()},
+            "Judge": {name: _cost(of) for name, of in costs["judges"].items()},
+        },
+    }
 
 
 def _heading(summary: RepliesSummary) -> str:
@@ -186,42 +186,36 @@ def _heading(summary: RepliesSummary) -> str:
     return SEPARATOR.join(factors).capitalize() or "System"
 
 
-def _glance(summary: RepliesSummary) -> Section:
-    """Show a number per question and system."""
+def _glance(summary: RepliesSummary) -> dict[str, dict[str, Any]]:
+    """Return a number per question and system, without intervals; empty for one system."""
     systems = _named(summary)
-    counts = [_fair(one) or one["replies"] for one in systems.values()]
-    columns: Columns = []
-    for heading, in_kb, name, better in _GLANCE:
-        rates = [one["in_kb"][name] if in_kb else one[name] for one in counts]
-        if any(rate.value is not None for rate in rates):
-            cells = Cell.column(rates, better=better)
-            columns.append((heading, [replace(cell, under="") for cell in cells]))
-    failed = [one["failed"] for one in systems.values()]
-    if any(failed):
-        columns.append(("Failed replies", list(map(percent, failed))))
-    table = Table.from_columns(_heading(summary), list(systems), columns)
-    some_seen = any(one["held_out"] for one in systems.values())
-    note = Prose((WORDS.text("at_a_glance", some_seen),), small=True)
-    return Section("At a glance", (table, note))
+    if len(systems) < 2 or not summary.evidence.replies:
+        return {}
+    failed, found = any(one["failed"] for one in systems.values()), {}
+    for name, one in systems.items():
+        counts = _fair(one) or one["replies"]
+        rates = {**counts["in_kb"], **counts}
+        shown = {key: replace(rates[key], low=None, high=None) for key in _GLANCE}
+        found[name] = {**shown, "failed": one["failed"] if failed else None}
+    return found
 
 
-def _tested(summary: RepliesSummary) -> Section:
-    run = summary.evidence.run
-    counts = Counter(case.kind.value for case in run.cases.values())
+def _kinds(summary: RepliesSummary) -> list[tuple[str | int, ...]]:
+    counts = Counter(case.kind.value for case in summary.evidence.run.cases.values())
     lines = [line.split(" :: ") for line in WORDS.paragraphs("kinds")]
-    kinds = Table.of_text(
-        ("Kind of case", "What is the case", "What is wanted", "Cases"),
-        [(*text, counts[kind]) for kind, *text in lines if counts[kind]],
-    )
-    systems = tuple(run.systems.values())
+    return [(*text, counts[kind]) for kind, *text in lines if counts[kind]]
+
+
+def _shared(summary: RepliesSummary) -> list[str]:
+    """Return what all of several systems have in common."""
+    systems = tuple(summary.evidence.run.systems.values())
     alike = [name for name in FACTORS if len(systems) > 1 and name not in varying(systems)]
     shared = {name: one_line(getattr(systems[0], name)) for name in alike}
-    said = [f"{name} {value}" for name, value in shared.items() if value]
-    judged = WORDS.paragraphs("judged", summary.evidence, said)
-    return Section("What was tested", (WORDS.text("tested"), kinds, *judged))
+    return [f"{name} {value}" for name, value in shared.items() if value]
 
 
-def _results(summary: RepliesSummary) -> Section:
+def _results(summary: RepliesSummary) -> list[tuple[str, str, dict[str, Counts | None]]]:
+    """Return title, heading and lines of the tables of results: of all, or of each base."""
     heading, systems = _heading(summary), _named(summary)
     bases = summary.values["knowledge_bases"]
     given = {"": {name: _some(one["replies"]) for name, one in systems.items()}}
@@ -230,40 +224,31 @@ def _results(summary: RepliesSummary) -> Section:
         for base, counts in bases.items():
             most = max(counts["questions"], counts["in_kb"]["questions"])
             name = one_line(base, LONGEST) or "Knowledge base without a name"
-            of_base = {key: one["knowledge_bases"].get(base) for key, one in systems.items()}
             title = f"{name}: {counted(most, 'question')}"
             # Long names may be alike in what is shown of them.
-            given[title if title not in given else f"{title} ({len(given) + 1})"] = of_base
+            given[title if title not in given else f"{title} ({len(given) + 1})"] = {
+                key: one["knowledge_bases"].get(base) for key, one in systems.items()
+            }
     unseen = {name: _fair(one) for name, one in systems.items() if one["held_out"]}
-    if any(unseen.values()):
-        given["Without the questions known from the guard’s calibration"] = unseen
-    parts = [
-        Section(title, (counts_table("Guarded system" if own is unseen else heading, own),))
-        for title, own in given.items()
-        if any(own.values())
-    ]
-    terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
-    return Section("Results by system", (*parts, Prose(terms, small=True)))
+    found = [(title, heading, own) for title, own in given.items()]
+    found.append(
+        ("Without the questions known from the guard’s calibration", "Guarded system", unseen)
+    )
+    return [one for one in found if any(one[2].values())]
 
 
-def _support(summary: RepliesSummary) -> Section | None:
-    """Show per system how many replies its passages do not bear out, and why."""
+def _support(summary: RepliesSummary) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
+    """Return per system how many replies its passages do not bear out, and columns of why."""
     shown = {name: one["support"] for name, one in _named(summary).items() if "support" in one}
-    rows = list(shown.values())
-    kinds = sorted({kind for one in rows for kind in one["found"]})
-    columns: Columns = [
-        ("Checked", [one["checked"] for one in rows]),
-        ("Unsupported", Cell.column([one["unsupported"] for one in rows], better=-1)),
-        *((kind.capitalize(), [one["found"].get(kind, 0) for one in rows]) for kind in kinds),
-    ]
-    table = Table.from_columns("System", list(shown), columns)
-    title, said = "Replies that their passages do not bear out", WORDS.text("support")
-    return Section(title, (said, table)) if shown else None
+    kinds = sorted({kind for one in shown.values() for kind in one["found"]})
+    lines = {
+        name: {**one, **dict.fromkeys(kinds, 0), **one["found"]} for name, one in shown.items()
+    }
+    return lines, [(kind.capitalize(), kind) for kind in kinds]
 
 
-def _differences(summary: RepliesSummary) -> Section | None:
-    """Show differences in percentage points, a table for each kind of change."""
-    compared = [one for one in summary.values["differences"] if measured(one)]
+def _differences(summary: RepliesSummary) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Return the lines of a table for each kind of change."""
     systems = summary.evidence.run.systems
 
     def title(found: Difference) -> str:
@@ -272,20 +257,11 @@ def _differences(summary: RepliesSummary) -> Section | None:
         run = found["run"]
         return f"Against the run “{run}”" if run else _TITLES[found["factor"]]
 
-    tables = []
-    for name, own in grouped(compared, title).items():
-        columns: Columns = [
-            (heading, [_difference(one.get(key), key) for one in own])
-            for key, (heading, *_) in MEASURES.items()
-            if any(key in one for one in own)
-        ]
-        columns.append(("Cases", [one["pairs"] for one in own]))
-        lines = [_compared(one, summary) for one in own]
-        tables.append(Section(name, (Table.from_columns("Compared", lines, columns),)))
-    tests = sum(len(measured(one)) for one in compared)
-    note = Prose((WORDS.text("both_answered"),), small=True)
-    said = WORDS.text("differences", tests)
-    return Section("Differences", (said, *tables, note)) if compared else None
+    compared = [one for one in summary.values["differences"] if measured(one)]
+    return {
+        name: [(_compared(one, summary), _difference_cells(one)) for one in own]
+        for name, own in grouped(compared, title).items()
+    }
 
 
 def _compared(found: Difference, summary: RepliesSummary) -> str:
@@ -297,79 +273,123 @@ def _compared(found: Difference, summary: RepliesSummary) -> str:
     return names[1] if found["run"] and names[0] == names[1] else " → ".join(names)
 
 
-def _difference(found: Mapping[str, Any] | None, measure: str) -> Cell | None:
-    if found is None:
-        return None
-    cell, p = Cell.difference(found["difference"]), found["p_adjusted"]
-    n = "" if measure != "factuality" else f"; n{SPACE}={SPACE}{found['difference'].n}"
-    under = f"{cell.under};\np{SPACE}{p_value(p)}{n}"
-    return Cell(cell.value, under, "clear" if p is not None and p <= LEVEL else "")
+def _difference_cells(found: Difference) -> dict[str, Any]:
+    cells: dict[str, Any] = {"pairs": found["pairs"]}
+    for measure in measured(found):
+        one = found[measure]
+        cell, p = Cell.difference(one["difference"]), one["p_adjusted"]
+        n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one['difference'].n}"
+        under = f"{cell.under};\np{_SPACE}{p_value(p)}{n}"
+        mark = "clear" if p is not None and p <= LEVEL else ""
+        cells[measure] = Cell(cell.value, under, mark)
+    return cells
 
 
-def _criteria(summary: RepliesSummary) -> Section | None:
-    """Show how often each outcome of a criterion occurs, a line per system."""
-    blocks: list[Section | Prose] = []
+def _criteria(
+    summary: RepliesSummary,
+) -> Iterator[tuple[str, dict[str, Any], list[tuple[str, str]]]]:
+    """Yield title, lines and columns: how often each outcome of a criterion occurs."""
     for found in summary.values["criteria"]:
         name = one_line(found["criterion"], LONGEST).replace("_", " ").capitalize()
         judge = one_line(WORDS.text("judge", found["judge"]), LONGEST)
         if found["estimate"] and found["judge"] != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
-        rows = {summary.names[system]: counts for system, counts in found["systems"].items()}
-        totals = [sum(counts.values()) for counts in rows.values()]
-        of = list(zip(rows.values(), totals, strict=True))
-        columns: Columns = [
-            (
-                one_line(outcome, LONGEST).replace("_", " "),
-                [Cell(str(counts[outcome]), percent(counts[outcome] / n)) for counts, n in of],
-            )
-            for outcome in next(iter(rows.values()), {})
+        lines = {summary.names[name]: _shares(of) for name, of in found["systems"].items()}
+        outcomes: Iterable[str] = next(iter(found["systems"].values()), ())
+        columns = [
+            (one_line(outcome, LONGEST).replace("_", " "), str(place))
+            for place, outcome in enumerate(outcomes)
         ]
-        table = Table.from_columns("System", list(rows), [*columns, ("Judged", totals)])
-        blocks.append(Section(f"{name}, judged by {judge}", (table,)))
-    if any(found["criterion"] == Judgement.FAILURE for found in summary.values["criteria"]):
-        blocks.append(Prose((WORDS.text("failures"),), small=True))
-    return Section("How answers go wrong", tuple(blocks)) if blocks else None
+        yield f"{name}, judged by {judge}", lines, columns
 
 
-def _topics(values: Mapping[str, Any]) -> Section | None:
-    shown, more = values["topics"][:_MAX_TOPICS], len(values["topics"]) - _MAX_TOPICS
-    counts = {f"{one['topic']} ({one['questions']})": one["replies"] for one in shown}
-    table = counts_table("Topic (questions)", counts, best=False)
-    note = WORDS.text("topics", values["pooled"], values["topics_by"], more)
-    return Section("By topic", (table, Prose((note,), small=True))) if shown else None
+def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return cells of counts by their places, and the sum."""
+    n = sum(counts.values())
+    cells = [Cell(str(one), percent(one / n)) for one in counts.values()]
+    return {**{str(place): cell for place, cell in enumerate(cells)}, "judged": n}
 
 
-def _people(summary: RepliesSummary) -> Section:
-    blocks: list[Section] = []
-    judges, labels = summary.values["replies"]["judges"], summary.values["labels"]
-    if len(judges) > 1:
-        words = {name: WORDS.text("judge", name) for name in judges}
-        lines = [name if name == said else f"{name}: {said}" for name, said in words.items()]
-        counts = dict(zip(distinct(lines), judges.values(), strict=True))
-        table = counts_table("Judge", counts, best=False)
-        blocks.append(Section("The same replies by each judge alone", (table,)))
-    if labels is not None:
-        blocks += label_tables(labels, summary.names)
-    return Section("Judges and people", (*WORDS.paragraphs("labels", labels), *blocks))
+def _by_judge(judges: Mapping[str, Counts]) -> dict[str, Counts]:
+    """Return the counts of each judge alone, by its name; empty for one judge."""
+    words = {name: WORDS.text("judge", name) for name in judges}
+    lines = [name if name == said else f"{name}: {said}" for name, said in words.items()]
+    return dict(zip(distinct(lines), judges.values(), strict=True)) if len(judges) > 1 else {}
 
 
-def _elsewhere(summary: RepliesSummary) -> Section:
-    found, run = summary.values["left_out_check"], summary.evidence.run
-    lines = []
-    for one in (found or ())[:_SHOWN_ELSEWHERE]:
+def _labelled(labels: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield what people's labels say of each other, of judges, and of rates."""
+    yield labels["agreement"]
+    yield {f"{one['criterion']}, {one['judge']}": one for one in labels["judges"]}
+    yield {
+        f"{_CORRECTED[one['rate']]}: {names.get(one['system'] or '', 'all systems')}": one
+        for one in labels["corrected"]
+    }
+
+
+def _elsewhere(summary: RepliesSummary) -> list[tuple[str, str]]:
+    run, lines = summary.evidence.run, []
+    for one in (summary.values["left_out_check"] or ())[:_SHOWN_ELSEWHERE]:
         asked, held = run.questions.get(one.question_id), run.passages.get(one.passage_id)
         question = one.question_id if asked is None else asked.question
         passage = one.passage_id if held is None else held.text
         lines.append((one_line(question, 240), one_line(passage, 240)))
-    table = Table.of_text(("Question", "Passage"), lines) if lines else None
-    more = len(found or ()) - _SHOWN_ELSEWHERE
-    rest = f"… and {more} more in left_out_check.jsonl." if more > 0 else None
-    return Section("Is the answer really gone?", (WORDS.text("elsewhere", found), table, rest))
+    return lines
 
 
-def _costs(summary: RepliesSummary) -> Section:
-    cost = summary.values["cost"]
-    systems = {summary.names[name]: of for name, of in cost["systems"].items()}
-    judges = cost["judges"]
-    second = Section("Of the judges", (cost_table("Judge", judges),)) if judges else None
-    return Section("Cost", (cost_table("System", systems), second))
+def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost["errors"].items())
+    errors = Cell(str(sum(cost["errors"].values())), one_line(kinds, 120))
+    return {**cost, "errors": errors}
+
+
+# -- Tables of counts -------------------------------------------------------------------
+
+# Heading, whether the knowledge base holds the answer, rate, and which way is better.
+_RATES = (
+    ("Abstained, answer not in KB", False, "abstention_rate", 1),
+    ("Right of those answered", False, "factuality_rate", 1),
+    ("Wrong answers of all", False, "wrong_answer_rate", -1),
+    ("False abstentions, answer in KB", True, "false_abstention_rate", -1),
+    ("Right of those answered, in KB", True, "factuality_rate", 1),
+)
+
+
+def counts_table(first: str, given: Mapping[str, Counts | None], *, best: bool = True) -> Table:
+    """Make a table of rates and counts, a line per name.
+
+    Args:
+        first: heading of the names.
+        given: in the order of the lines; None for no line.
+        best: mark the best of each column.
+    """
+    columns: list[tuple[str, Sequence[object]]] = []
+    lines = {name: counts for name, counts in given.items() if counts is not None}
+    for heading, in_kb, rate, better in _RATES:
+        counts = [one["in_kb"] if in_kb else one for one in lines.values()]
+        if not any(one["n"] for one in counts):
+            continue
+        cells = Cell.column([one[rate] for one in counts], better=better * best)
+        columns.append((heading, list(map(partial(_counted, rate), cells, counts))))
+        if rate == "wrong_answer_rate":
+            tiers = [[one[name] for name in Judgement.TIERS] for one in counts]
+            shown = [None if None in of else " / ".join(map(str, of)) for of in tiers]
+            columns.append((f"Tiers 1{_SPACE}/{_SPACE}2{_SPACE}/{_SPACE}3", shown))
+    failed = [one["errors"] + one["in_kb"]["errors"] for one in lines.values()]
+    if any(failed):
+        columns.append(("Errors", failed))
+    return Table.from_columns(first, list(lines), columns)
+
+
+def _counted(rate: str, cell: Cell, counts: Counts) -> Cell:
+    """Write beneath a rate, above its interval, of how many replies it is."""
+    if cell.value == UNKNOWN:
+        return cell
+    tiers, unjudged = [counts[name] for name in Judgement.TIERS], counts["unjudged"]
+    if rate == "factuality_rate":
+        hits, n = sum(tiers[:2]), sum(tiers)
+    elif rate == "wrong_answer_rate":
+        hits, n = tiers[2], counts["n"] - unjudged[Judgement.FACTUALITY]
+    else:
+        hits, n = counts["abstained"], counts["n"] - unjudged[Judgement.ABSTENTION]
+    return replace(cell, under=f"{hits}{_SPACE}of{_SPACE}{n};\n{cell.under}")

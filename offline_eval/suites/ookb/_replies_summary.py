@@ -1,10 +1,10 @@
-"""The numbers of a run of replies: what `report.json` holds, each counted from the rows."""
+"""The numbers of a run of replies: what `report.json` and `replies.csv` hold."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,7 @@ class RepliesSummary:
     ) -> None:
         self.evidence = evidence = Evidence(run_dir)
         run, systems = evidence.run, evidence.run.systems
+        self.run = run
         self.names = labels(tuple(systems.values()))
         between, self.differences_left_out = compare_systems(evidence)
         others = [compare_runs(evidence, Evidence(other)) for other in compare]
@@ -262,3 +263,53 @@ def topics_by(
         for name, own in zip(distinct(list(members)), members.values(), strict=True)
     ]
     return sorted(found, key=lambda topic: (-topic["questions"], topic["topic"]))
+
+
+# Columns of `replies.csv`, and where a reply has them; empty where something on the way is None.
+_COLUMNS = {
+    "reply_id": "row.reply_id",
+    "system_id": "system.system_id",
+    **{name: f"system.{name}" for name in ("model", "prompt", "retrieval", "guard", "replayed")},
+    "case_id": "case.case_id",
+    "question_id": "case.question_id",
+    "kind": "case.kind.value",
+    "knowledge_base": "case.knowledge_base",
+    "topic": "question.topic",
+    "held_out": "case.held_out",
+    "question": "question.question",
+    "expected_answer": "question.answer",
+    "context": "row.context.kind",
+    "context_passages": "row.context.passages",
+    "response": "row.response",
+    "citation": "row.citation",
+    "route": "row.route.value",
+    **{name: f"row.{name}" for name in ("reason", "relevance", "confidence")},
+    **{name: f"row.{name}" for name in ("calls", "input_tokens", "output_tokens", "seconds")},
+    "error_type": "row.error.type",
+    "error": "row.error.detail",
+    "abstained": "abstained",
+    "factuality": "tier",
+    "failure": "failure",
+}
+
+
+def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
+    """Yield the lines of `replies.csv`: the header and a row per reply.
+
+    There is one more column per criterion and judge.
+    """
+    verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
+    yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
+    for reply in evidence.every:
+        found = (reply.said.get(criterion, {}).get(judge) for criterion, judge in verdicts)
+        yield [
+            *(_value(reply, path) for path in _COLUMNS.values()),
+            *(None if one is None else one.outcome for one in found),
+        ]
+
+
+def _value(reply: RatedReply, path: str) -> object:
+    value: Any = reply
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return "; ".join(value) if isinstance(value, tuple) else value

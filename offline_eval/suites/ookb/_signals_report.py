@@ -14,9 +14,10 @@ from typing import Any
 from ....calibration import Interval
 from ....guard.policy import Policy
 from ...data.questions import QuestionRecord
-from ...report.document import Document, Facts, Prose, Section
+from ...report.document import Document, Section
+from ...report.layout import Page
 from ...report.plots import Colour, Plot, histograms
-from ...report.prose import Templates, explained
+from ...report.prose import Templates
 from ...report.tables import Table
 from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase, cascade_without_what_if
@@ -44,31 +45,17 @@ def signals_document(found: SignalsSummary) -> Document:
 
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, values, manifest = found.run, found.values, found.run.manifest
-    which = WORDS.text("which_questions", run.calibration)
-    scores, what_if = _histograms(found), signals_what_if(found)
-    terms = explained("intervals", "abstention", "leak", "retrieval_miss")
-    how_to_read = WORDS.paragraphs("how_to_read", values["leave_out"])
-    refused = None
-    if refusal := run.refusal:
-        advice = Prose(refusal.advice, bullets=True)
-        refused = Section("Refused: what would work", (WORDS.text("refusal"), advice))
+    given = found, values, _figures(found), _histograms(found), signals_what_if(found)
     return [
-        Section("Results", (_figures(found, which),)),
-        Section("How to read this", (*how_to_read, Prose(terms, small=True))),
-        refused,
-        Section("Scores", (scores,)) if scores else None,
-        Section("What if the threshold were another?", (what_if,)) if what_if else None,
-        Section("The policy and its guarantee", _policy(found)),
-        Section(
-            "Single cases", tuple(WORDS.paragraphs("leaks", values, found.scored)), folded=True
-        ),
+        *Page(WORDS).sections("sections", *given),
         replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
         Section.next_steps(WORDS.terms("next_steps", values, found.live)),
     ]
 
 
-def _figures(found: SignalsSummary, which: str) -> Table:
+def _figures(found: SignalsSummary) -> Table:
     lines, values = [], found.values
+    which = WORDS.text("which_questions", found.run.calibration)
     for line in WORDS.paragraphs("figures", values, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, title, meaning = line.split(" :: ", 2)
         rate: Any = reduce(lambda of, name: of[name], key.split("."), values)
@@ -78,15 +65,6 @@ def _figures(found: SignalsSummary, which: str) -> Table:
         told = f"{meaning} Not measured: {note}." if note else meaning
         lines.append((title, rate, told, decimal if key.startswith("auroc") else percent))
     return Table.of_figures(lines)
-
-
-def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
-    policy, calibration = found.values["policy"], found.run.calibration
-    if calibration is None:
-        return (WORDS.text("no_policy"),)
-    facts = WORDS.pairs("policy_facts", policy, given=calibration.given_policy)
-    limits = Prose(tuple(WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
-    return policy["words"], Facts(facts), Section("Not guaranteed", (limits,))
 
 
 # -- Other thresholds -------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
 from ..base import Suite, SuiteRun
-from ..parts import DryRun, System, Work
+from ..parts import Overview, System, Work
 from ._preparing import WORDS, Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
@@ -66,15 +66,18 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             encoder: makes the retriever's encoder, called only where something searches.
         """
         self._models, self._judges, self._encoder = dict(models or {}), judges, encoder
+        self.prepared: Prepared
+        self._run: SystemRun
 
     @property
     def rows(self) -> TableSpec[ReplyRow]:
         """The table of replies."""
         return RepliesRun.REPLIES
 
-    def cases(self, settings: OokbSettings) -> Prepared:
+    def cases(self, settings: OokbSettings) -> Sequence[Asked]:
         """Read questions, logs, policies and prompts."""
-        return prepare(settings, self._models)
+        self.prepared = prepare(settings, self._models)
+        return self.prepared.items
 
     def limited(self, cases: Sequence[Asked], limit: int | None) -> Sequence[Asked]:
         """Return all: the questions of each file were limited when they were read."""
@@ -84,7 +87,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self, settings: OokbSettings, cases: Sequence[Asked], given: Sequence[System]
     ) -> Sequence[System]:
         """Return every model × prompt × retrieval × guard, then the systems of the logs."""
-        return [System(one.system_id) for one in _prepared(cases).tested]
+        return [System(one.system_id) for one in self.prepared.tested]
 
     def row_id(self, case: Asked, system: str) -> str:
         """Return the id of the reply: a case knows its system."""
@@ -103,13 +106,12 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         cases: Sequence[Asked],
         systems: Sequence[System],
         folder: Path,
-    ) -> Prepared:
+    ) -> Sequence[Asked]:
         """Load models and judges, and make up the synthetic questions."""
-        prepared = _prepared(cases)
-        chosen = self._judges or settings.judges
+        prepared, chosen = self.prepared, self._judges or settings.judges
         # Wrong names are reported before anything is paid for.
-        judges = load_judges(chosen) if chosen else ()
-        run = SystemRun(
+        self._judges = load_judges(chosen) if chosen else ()
+        run = self._run = SystemRun(
             prepared.systems,
             {base.name: base.knowledge_base for base in prepared.bases},
             self._encoder,
@@ -118,14 +120,15 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         )
         if CaseKind.SYNTHETIC in settings.cases and prepared.systems.live:
             prepared = replace(prepared, synthetic=_made_up(folder, prepared, run))
+            self.prepared = prepared
         run.require(prepared.items)
-        return replace(prepared, run=run, judges=judges)
+        return prepared.items
 
     def manifest(
         self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
     ) -> RepliesManifest:
         """Name what decides the replies: systems, questions, models and retriever."""
-        prepared, run = _prepared(cases), _run(cases)
+        prepared, run = self.prepared, self._run
         # What passages hold: the answers where logs alone are in the run.
         kind = settings.passage or PassageKind.ANSWER
         files = [*(base.file for base in prepared.bases), *map(InputFile.of, settings.replay)]
@@ -145,15 +148,17 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self, settings: OokbSettings, cases: Sequence[Asked]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store questions, passages and cases."""
-        return _prepared(cases).asked.files()
+        return self.prepared.asked.files()
 
     def prepare(self, work: Work[OokbSettings, Asked]) -> None:
         """Check that left-out answers are gone, and find the contexts of all cases."""
-        prepared, run = _prepared(work.cases), _run(work.cases)
+        prepared, run = self.prepared, self._run
         folder, options = work.run.folder, work.options
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
-        left_out = {one.case.question_id for one in prepared if one.case.kind is CaseKind.LEFT_OUT}
+        left_out = {
+            one.case.question_id for one in prepared.items if one.case.kind is CaseKind.LEFT_OUT
+        }
         asked = (
             ([record for record in base.asked if record.question_id in left_out], base)
             for base in prepared.bases
@@ -182,7 +187,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def remote(self, work: Work[OokbSettings, Asked]) -> Callable[[], Any]:
         """Return what answers in the workers of a Ray cluster."""
-        return _run(work.cases).remote(work.systems[0].model)
+        return self._run.remote(work.systems[0].model)
 
     def sent(self, case: Asked, system: System) -> tuple[Asked, None]:
         """Return the case, which knows its system: each worker makes its own replier."""
@@ -190,15 +195,15 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def finish(self, work: Work[OokbSettings, Asked]) -> None:
         """Store the labels that came with logs, and judge the replies."""
-        prepared, folder = _prepared(work.cases), work.run.folder
+        prepared, folder = self.prepared, work.run.folder
         if prepared.replay.items:
             by_id = {row.reply_id: row for row in work.run[RepliesRun.REPLIES].rows()}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
                 table.extend(prepared.replay.judgements_of(by_id))
-        if prepared.judges:
+        if self._judges:
             failed = judge_run(
                 folder,
-                prepared.judges,
+                self._judges,
                 retry_failed=work.options.retry_failed,
                 limits=work.options.limits,
                 on_progress=work.options.on_progress,
@@ -208,9 +213,9 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def dry_run(
         self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Estimate calls and tokens of every system."""
-        return cost_table(_prepared(cases))
+        return cost_table(self.prepared)
 
     def check(self, run: SuiteRun[ReplyRow]) -> None:
         """Check nothing yet: the tables of a run of replies are checked together by `score`."""
@@ -228,17 +233,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
         return replies_document(summary)
-
-
-def _prepared(cases: Sequence[Asked]) -> Prepared:
-    assert isinstance(cases, Prepared)
-    return cases
-
-
-def _run(cases: Sequence[Asked]) -> SystemRun:
-    run = _prepared(cases).run
-    assert run is not None
-    return run
 
 
 def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list[Question]]:

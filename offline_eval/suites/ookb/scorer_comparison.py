@@ -25,10 +25,11 @@ from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
-from ...report.document import Document, Prose, Section, as_json
-from ...report.prose import Templates, explained
-from ...report.tables import Cell, Table
-from ...report.text import decimal, percent
+from ...report.document import Document, as_json
+from ...report.layout import Page
+from ...report.prose import Templates
+from ...report.tables import Table
+from ...report.text import percent
 from ...report.writing import ReportWriter
 from ...run.calls import OnProgress, Progress
 from ...run.grouping import error_types
@@ -208,6 +209,11 @@ class ScorerNumbers:
     errors: Mapping[str, int]
     milliseconds: float | None
     calls_per_question: float
+
+    @property
+    def failures(self) -> str:
+        """How many cases failed, and of how many if any did."""
+        return f"{self.failed} of {self.cases}" if self.failed else "0"
 
     @property
     def cost(self) -> tuple[float, float]:
@@ -403,45 +409,31 @@ def _numbers(
 
 def scorers_document(found: ScorerComparison) -> Document:
     """Make the report of a comparison of scorers."""
-    small = Prose(explained("leak"), small=True)
+    pairs = {
+        f"{first} − {second}": {"auroc": auroc, "false_abstention": lost}
+        for first, second, auroc, lost in found.differences
+    }
     return Document(
         name="compare-scorers",
         title="Scorers compared",
         subtitle=_WORDS.text("subtitle", found),
         headline=(found.choice.reason,),
         warnings=_WORDS.paragraphs("warnings", found),
-        sections=[
-            Section("Results", (_table(found), _differences(found))),
-            Section("How to read this", (*_WORDS.paragraphs("how_to_read"), small)),
-        ],
+        sections=Page(_WORDS).sections("sections", found, _table(found), pairs),
         values=found.to_dict(),
     )
 
 
 def _table(found: ScorerComparison) -> Table:
-    scorers = found.scorers
-    lost = f"false abstention at {percent(found.risk, exact=True)} leak"
-    failed = [f"{one.failed} of {one.cases}" if one.failed else "0" for one in scorers]
-    times = [None if (ms := one.milliseconds) is None else f"{ms:.3g}" for one in scorers]
-    columns: list[tuple[str, Sequence[object]]] = [
-        ("AUROC", Cell.column([one.auroc for one in scorers], decimal, better=1)),
-        (lost, Cell.column([one.false_abstention for one in scorers], percent, better=-1)),
-        ("failed cases", failed),
-        ("ms per question", times),
-        ("calls per question", [f"{one.calls_per_question:.3g}" for one in scorers]),
-    ]
-    table = Table.from_columns("scorer", [one.name for one in scorers], columns)
-    taken = found.choice.take
-    lines = (replace(one, mark="chosen" if one.name == taken else "") for one in table.lines)
-    return replace(table, lines=tuple(lines))
-
-
-def _differences(found: ScorerComparison) -> Table | None:
-    names = [f"{first} − {second}" for first, second, *_ in found.differences]
-    columns: list[tuple[str, Sequence[object]]] = [
-        ("AUROC", [Cell.difference(one, "{:+.3f}".format) for *_, one, _ in found.differences]),
-        ("false abstention", [Cell.difference(one) for *_, one in found.differences]),
-    ]
-    caption, note = "Differences on the same questions", _WORDS.text("notes", found.passages)
-    table = Table.from_columns("difference", names, columns, caption=caption, notes=(note,))
-    return table if names else None
+    lines = {one.name: one for one in found.scorers}
+    columns = (
+        ("AUROC", "auroc", "decimal", 1),
+        (f"false abstention at {percent(found.risk, exact=True)} leak", "false_abstention", "", -1),
+        ("failed cases", "failures"),
+        ("ms per question", "milliseconds", ".3g"),
+        ("calls per question", "calls_per_question", ".3g"),
+    )
+    table = Table.of_lines("scorer", lines, columns)
+    chosen = found.choice.take
+    marked = (replace(one, mark="chosen" if one.name == chosen else "") for one in table.lines)
+    return replace(table, lines=tuple(marked))

@@ -8,7 +8,6 @@ said on the way to it.
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ....guard.abstention import AbstentionDetector
 from ....guard.abstention.detector import load_rule
 from ...data.answers.matching import occurrences
 from ...data.graph.items import QuestionType, UaqItem
+from ...judging.free_form import pattern_table
 
 _SPACES = re.compile(r"\s+")
 _CURLY = str.maketrans("‘’ʼ", "'''")
@@ -27,21 +27,7 @@ _SENTENCE_START = re.compile(r"(?:^\W*|[.!?:]\s+\W*)[A-Z]")
 # An abstention says so early; a long answer that mentions absence late is an answer.
 _READ = 400
 
-_TABLE = tomllib.loads((Path(__file__).parent / "absence.toml").read_text(encoding="utf-8"))
-
-
-def _pattern(name: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """Return the alternatives of the table as one pattern, their parts filled in."""
-
-    def part(match: re.Match[str]) -> str:
-        return filled(_TABLE["parts"][match.group(1)])
-
-    def filled(text: str) -> str:
-        return re.sub(r"<<(\w+)>>", part, text)
-
-    return re.compile("|".join(map(filled, _TABLE["patterns"][name])), flags)
-
-
+_pattern = pattern_table(Path(__file__).with_name("absence.toml"))
 _MARKER = _pattern("marker", re.IGNORECASE)
 _ABSENCE_EN, _ABSENCE_ZH = _pattern("absence_en"), _pattern("absence_zh")
 _CONCLUSION = _pattern("conclusion", re.IGNORECASE)
@@ -113,14 +99,7 @@ def strict_refusals(replies: Sequence[str]) -> list[bool]:
     ]
 
 
-_NEGATED_EN = re.compile(
-    r"(?:\bnot|\bnor|\bneither|\brather than|\binstead of|\bisn't)\W+(?:the )?$"
-)
-_NEGATED_ZH = re.compile('(?:不是|并非|並非|而非|不选|不選|排除)[“"《「『]?$')
-_DENIED_AFTER = re.compile(
-    r"\W{0,3}(?:(?:is|was|are|were) (?:not(?! only)|wrong|incorrect|false)|(?:isn't|wasn't)\b"
-    "|(?:都|均|也)?(?:不是|不对|不對|不正确|不正確|是错|是錯))"
-)
+_NEGATED, _DENIED_AFTER = _pattern("negated"), _pattern("denied_after")
 # Written in one way: quotes, dashes, the dots between the parts of a name; no markup.
 _ONE_WAY = str.maketrans("‘’‐‑–—−・•‧∙", "''-----····", "*`")
 
@@ -154,11 +133,7 @@ def without_answers(item: UaqItem, reply: str) -> str:
 
 def _denied(text: str, start: int, end: int) -> bool:
     before = text[max(0, start - 20) : start]
-    return bool(
-        _NEGATED_EN.search(before)
-        or _NEGATED_ZH.search(before)
-        or _DENIED_AFTER.match(text[end : end + 24])
-    )
+    return bool(_NEGATED.search(before) or _DENIED_AFTER.match(text[end : end + 24]))
 
 
 def _normal(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,7 @@ from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError
 from ...data.graph.items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ...data.graph.layout import UaqData
-from ...judging.multiple_choice import MultipleChoice
+from ...judging.free_form import MultipleChoice
 from ...run import RowError, Stored
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
@@ -104,7 +104,8 @@ def row_id(system: str, form: str, key: str) -> str:
     return f"{system}/{form}/{key}"
 
 
-TASK3_FORMS: tuple[Form, ...] = ("clue", "facts", "retrieved")
+FactsForm = Literal["clue", "facts", "retrieved"]
+TASK3_FORMS: tuple[FactsForm, ...] = get_args(FactsForm)
 
 
 @dataclass(frozen=True, slots=True)

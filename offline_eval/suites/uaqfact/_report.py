@@ -5,17 +5,15 @@ run folder ─► UaqRun ─► UaqSummary ─► uaqfact_document ─► a file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...report.document import Document, Prose, Section, as_json
+from ...report.document import Document, as_json
 from ...report.plots import Colour, Plot, Series, dots
-from ...report.prose import Templates, explained
-from ...report.tables import Cell, Table
-from ...report.text import decimal, percent
+from ...report.prose import Templates
 from ...run.grouping import error_types
-from ..parts import MODEL_SYSTEM, closing_sections, run_values
+from ..parts import MODEL_SYSTEM, run_document, run_values
 from ._scoring import (
     ALL,
     Line,
@@ -72,8 +70,6 @@ def _whole(lines: Sequence[Line]) -> list[Line]:
 
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
-_HOW = "How it was asked"
-_Column = tuple[str, list[Cell]]
 
 
 def _names(macro: str) -> dict[str, str]:
@@ -88,57 +84,8 @@ def line_name(line: Line) -> str:
 
 
 def _type_name(line: Line) -> str:
-    return _names("types")[line["type"]] + (
-        "" if line["language"] == ALL else f", {line['language']}"
-    )
-
-
-def _column(lines: Sequence[Line], name: str, heading: str, better: int = 0) -> _Column:
-    return heading, Cell.column([line[name] for line in lines], better=better)
-
-
-def metric_table(lines: Sequence[Line], name: Callable[[Line], str] = line_name) -> Table:
-    """Make the table of rates, one line per system and form."""
-    columns = [
-        _column(lines, "r_ua", "Abstained, unanswerable", 1),
-        _column(lines, "r_ab", "Abstained, answerable", -1),
-        ("Difference (RΔ)", [Cell.difference(line["r_delta"], better=1) for line in lines]),
-        _column(lines, "accuracy", "Right, answerable", 1),
-        _column(lines, "kpr", "KPR"),
-        ("KRR", Cell.column([line["krr"] for line in lines], decimal)),
-        ("Questions", [Cell(str(line["questions"])) for line in lines]),
-    ]
-    return Table.from_columns(_HOW, [name(line) for line in lines], columns)
-
-
-def rule_table(summary: UaqSummary) -> Table:
-    """Make the table of the strict rules beside the published ones."""
-    columns = [
-        (heading, [Cell(percent(line[name].value)) for line in lines])
-        for title, name in (
-            ("Abstained, unanswerable", "r_ua"),
-            ("Abstained, answerable", "r_ab"),
-            ("Right, answerable", "accuracy"),
-        )
-        for heading, lines in (
-            (f"{title}: strict", summary.whole),
-            ("published", _whole(summary.published)),
-        )
-    ]
-    names = [line_name(line) for line in summary.whole]
-    return Table.from_columns(_HOW, names, columns, notes=explained("uaqfact_rules"))
-
-
-def choice_table(lines: Sequence[Line]) -> Table:
-    """Make the table of task 2."""
-    columns = [
-        _column(lines, "accuracy", "Right"),
-        _column(lines, "kpr", "KPR"),
-        ("Questions", [Cell(str(line["accuracy"].n)) for line in lines]),
-        ("No letter read", [Cell(str(line["unread"])) for line in lines]),
-    ]
-    notes = (*TEXTS.terms("choices"), *explained("kpr"))
-    return Table.from_columns("Facts asked", list(map(_type_name, lines)), columns, notes=notes)
+    kind, language = _names("types")[line["type"]], line["language"]
+    return kind if language == ALL else f"{kind}, {language}"
 
 
 def refusal_plot(summary: UaqSummary) -> Plot | None:
@@ -175,63 +122,25 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
     return dots(("refusals", "When it abstains", TEXTS.text("caption")), names, panels)
 
 
-_FEW = 30
-
-
 def uaqfact_document(summary: UaqSummary) -> Document:
     """Make the report of a summarised run."""
-    run = summary.run
-    return Document(
-        name="uaqfact",
-        title="Questions without an answer",
-        subtitle=TEXTS.text("subtitle", run),
-        headline=headline(summary),
-        warnings=warnings(summary),
-        sections=_sections(summary),
-        values=summary.to_dict(),
-    )
-
-
-def headline(summary: UaqSummary) -> list[str]:
-    """Write the opening sentences, the most important one first."""
-    plain = next((line for line in summary.whole if line["system"] == MODEL_SYSTEM), None)
-    kpr = summary.choices[0]["kpr"] if summary.choices else None
-    found = TEXTS.paragraphs("headline", plain, summary.whole, kpr)
-    return found or TEXTS.paragraphs("nothing")
-
-
-def warnings(summary: UaqSummary) -> list[str]:
-    """Write what to know before trusting the numbers."""
-    settings = summary.run.manifest.settings
+    run, whole = summary.run, summary.whole
+    parts = [one for one in summary.strict if one not in whole]
+    names, settings = list(map(line_name, whole)), run.manifest.settings
+    rules = zip(names, whole, _whole(summary.published), strict=True)
     short = sum(
         row.shots < settings.get("shots", 0)
-        for row in summary.run.rows
+        for row in run.rows
         if row.form in ("question", "clue") and row.error is None and row.route is None
     )
-    return TEXTS.paragraphs(
-        "warnings",
-        summary.run,
-        failed=sum(summary.failures.values()),
-        short=0 if settings.get("model") == "replay" else short,
-        few=any(line["questions"] < _FEW for line in summary.whole),
-    )
-
-
-def _sections(summary: UaqSummary) -> list[Section | None]:
-    choices, replied = summary.choices, bool(summary.whole)
-    parts = [line for line in summary.strict if line not in summary.whole]
-    terms = explained("intervals", "best", "clear_above", "r_delta", "kpr", "krr")
-    by_part = metric_table(parts, lambda line: f"{line_name(line)}: {_type_name(line)}")
-    abstaining = (
-        refusal_plot(summary),
-        metric_table(summary.whole),
-        Prose((*terms, *TEXTS.terms("twins")), small=True),
-        Section("By type and language", (by_part,), folded=True) if parts else None,
-    )
-    return [
-        Section("What was tested", (TEXTS.text("tested"),)),
-        Section("Abstaining and answering", abstaining) if replied else None,
-        Section("The facts behind the questions", (choice_table(choices),)) if choices else None,
-        Section("Strict and published rules", (rule_table(summary),)) if replied else None,
-        *closing_sections(summary.run.manifest, summary.failures, "Questions"),
-    ]
+    facts = {
+        "failed": sum(summary.failures.values()),
+        "short": 0 if settings.get("model") == "replay" else short,
+        "plain": next((line for line in whole if line["system"] == MODEL_SYSTEM), None),
+        "plot": refusal_plot(summary),
+        "whole": dict(zip(names, whole, strict=True)),
+        "parts": {f"{line_name(one)}: {_type_name(one)}": one for one in parts},
+        "choices": {_type_name(one): one for one in summary.choices},
+        "rules": {name: {"strict": own, "published": theirs} for name, own, theirs in rules},
+    }
+    return run_document("uaqfact", TEXTS, summary, facts)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ....guard.decision import Route
 from ....guard.errors import InputError
@@ -20,7 +20,7 @@ from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, guarded_row, take_replies
+from ..parts import MODEL_SYSTEM, Overview, SuiteSettings, System, guarded_row, take_replies
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,
@@ -28,7 +28,7 @@ from ._asking import (
     TASK3_FORMS,
     Asker,
     Case,
-    Form,
+    FactsForm,
     UaqManifest,
     UaqRow,
     case_row,
@@ -44,6 +44,9 @@ from ._scoring import UaqRun
 
 # Questions asked at one time: what a kill can cost.
 _AT_ONCE = 64
+
+
+Task = Annotated[int, Field(ge=1, le=3)]
 
 
 class UaqSettings(SuiteSettings):
@@ -69,9 +72,11 @@ class UaqSettings(SuiteSettings):
 
     data: Path
     replies: Path | None = None
-    tasks: tuple[int, ...] = UaqData.TASKS
-    languages: tuple[str, ...] | None = Field(None, json_schema_extra={"option": "--lang"})
-    forms: tuple[Form, ...] = ("clue",)
+    tasks: tuple[Task, ...] = Field(UaqData.TASKS, min_length=1)
+    languages: tuple[str, ...] | None = Field(
+        None, min_length=1, json_schema_extra={"option": "--lang"}
+    )
+    forms: tuple[FactsForm, ...] = Field(("clue",), min_length=1)
     shots: int = Field(4, ge=0)
     limit: int | None = Field(None, ge=1)
     facts: int = Field(5, ge=1)
@@ -80,37 +85,19 @@ class UaqSettings(SuiteSettings):
 
     @field_validator("tasks")
     @classmethod
-    def _known_tasks(cls, tasks: tuple[int, ...]) -> tuple[int, ...]:
-        strangers = [task for task in tasks if task not in UaqData.TASKS]
-        if strangers or not tasks:
-            raise ValueError(
-                f"there is no task {str(strangers[0])!r} — of 1,2,3" if tasks else "no task — 1,2,3"
-            )
+    def _each_once(cls, tasks: Sequence[int]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(tasks))
 
     @field_validator("languages", mode="before")
     @classmethod
-    def _some_language(cls, languages: Sequence[str] | None) -> tuple[str, ...] | None:
-        if languages is None:
-            return None
-        named = [part.strip() for text in languages for part in text.split(",")]
-        if not any(named):
-            raise ValueError("names no language — en, zh, or en,zh")
-        return tuple(dict.fromkeys(filter(None, named)))
+    def _split(cls, languages: Sequence[str] | None) -> list[str] | None:
+        named = [part.strip() for text in languages or () for part in text.split(",")]
+        return list(dict.fromkeys(filter(None, named))) if languages is not None else None
 
-    @field_validator("forms", mode="before")
+    @field_validator("forms")
     @classmethod
-    def _known_forms(cls, forms: Sequence[str]) -> tuple[str, ...]:
-        strangers = [name for name in forms if name not in TASK3_FORMS]
-        if strangers:
-            raise ValueError(f"there is no form {strangers[0]!r} — {', '.join(TASK3_FORMS)}")
+    def _in_order(cls, forms: Sequence[FactsForm]) -> tuple[FactsForm, ...]:
         return tuple(form for form in TASK3_FORMS if form in forms)
-
-    @model_validator(mode="after")
-    def _task_3_has_a_form(self) -> UaqSettings:
-        if 3 in self.tasks and not self.forms:
-            raise ValueError(f"task 3 needs a form — {', '.join(TASK3_FORMS)}")
-        return self
 
 
 class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
@@ -224,7 +211,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
 
     def dry_run(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
-    ) -> DryRun:
+    ) -> Overview:
         """Count the questions by task, type, kind and language."""
         del settings, cases, systems
         data = self._data
@@ -236,12 +223,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         notes = [f"total {language}: {number}" for language, number in total.items()]
         values = {"total": total, "counts": data.nested_counts(zeros=True)}
         columns = ("task", "type", "kind", "language", "questions")
-        return DryRun(columns, tuple(lines), tuple(notes), values)
-
-    def check(self, run: SuiteRun[UaqRow]) -> None:
-        """Check that every row belongs to a question and a system of the run."""
-        super().check(run)
-        UaqRun(run.run)
+        return Overview(columns, tuple(lines), tuple(notes), values)
 
     def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
         """Compute the numbers."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...data.answers.matching import holds_answer
 from ...data.formats.reading_comprehension import read_reading_comprehension
@@ -31,18 +31,12 @@ Stated = tuple[str, tuple[str, ...]]
 """A text with the answer that it states, and its aliases."""
 
 
-class Makers(NamedTuple):
-    """What makes the passages of a data set; each may raise `CannotBuildError`.
+Contradiction = Callable[[Question, bool], Stated]
+Makers = tuple[Callable[[Question], Stated], Contradiction, Callable[[Question], Iterable[str]]]
+"""What makes the passages of a data set; each may raise `CannotBuildError`.
 
-    Attributes:
-        original: a passage that states the answer.
-        contradicting: the same passage with another answer, plausible or not.
-        random: passages about other things, in order of preference.
-    """
-
-    original: Callable[[Question], Stated]
-    contradicting: Callable[[Question, bool], Stated]
-    random: Callable[[Question], Iterable[str]]
+A passage that states the answer; the same with another answer, plausible or not; and passages about
+other things, in order of preference."""
 
 
 def without_answer(question: Question, texts: Iterable[str], count: int) -> list[str]:
@@ -54,6 +48,10 @@ def without_answer(question: Question, texts: Iterable[str], count: int) -> list
             if len(found) == count:
                 return list(found)
     raise CannotBuildError("too few other passages leave out the answer")
+
+
+def _first_source(question: Question) -> Stated:
+    return question.sources[0], question.answers
 
 
 MICROWORLD = "microworld"
@@ -107,7 +105,7 @@ def microworld_contexts(seed: int) -> Makers:
         rng = Random(f"uniknow/random/{seed}/{fact.id}")  # noqa: S311
         return (world.irrelevant_document(fact, "random", rng).text for _ in range(_DRAWS))
 
-    return Makers(lambda question: (question.sources[0], question.answers), contradicting, random)
+    return _first_source, contradicting, random
 
 
 FACTS = "facts"
@@ -231,7 +229,7 @@ def fact_contexts(seed: int) -> Makers:
         Random(f"uniknow/random/{seed}/{question.id}").shuffle(texts)  # noqa: S311
         return texts
 
-    return Makers(lambda question: (question.sources[0], question.answers), contradicting, random)
+    return _first_source, contradicting, random
 
 
 def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:

@@ -27,6 +27,7 @@ from ._bundled import (
     MICROWORLD,
     MOST_PASSAGES,
     CannotBuildError,
+    Contradiction,
     Makers,
     Stated,
     fact_contexts,
@@ -209,9 +210,7 @@ def text_contexts(
         order.sort(key=lambda text: group_of[text] == question.group)
         return order
 
-    return Makers(
-        lambda question: (stated_of(question).window, question.answers), contradicting, random
-    )
+    return lambda question: (stated_of(question).window, question.answers), contradicting, random
 
 
 def _stated(questions: Sequence[Question], words: int) -> dict[str, StatedAnswer]:
@@ -291,7 +290,7 @@ def build_contexts(
     # The place of the right passage is balanced: each is used equally often, give or take one.
     order = [question.id for question in questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
-    builder = _Builder(makers, nearest, passages, {name: n for n, name in enumerate(order)}, seed)
+    builder = _Builder(*makers, nearest, passages, {name: n for n, name in enumerate(order)}, seed)
     built: Contexts = {}
     problems: list[ContextProblem] = []
     advance = stage_progress(on_progress, "building contexts")
@@ -312,14 +311,16 @@ class _Builder:
     """Build contexts, of one passage or several.
 
     Attributes:
-        makers: of the passages.
+        original, contradicting, random: make the passages; see `Makers`.
         nearest: ranks passages that mislead.
         count: passages of `one_of_k` and `none_of_k`.
         turns: by question, decide the place of the right passage.
         seed: of the order of distractors.
     """
 
-    makers: Makers
+    original: Callable[[Question], Stated]
+    contradicting: Contradiction
+    random: Callable[[Question], Iterable[str]]
     nearest: NearestPassages
     count: int
     turns: Mapping[str, int]
@@ -333,23 +334,23 @@ class _Builder:
         """
         match kind:
             case ContextKind.CONFLICTING:
-                text, answers = self.makers.contradicting(question, True)
+                text, answers = self.contradicting(question, True)
                 return Context((text,), answers)
             case ContextKind.UNTRUE:
-                text, untrue = self.makers.contradicting(question, False)
+                text, untrue = self.contradicting(question, False)
                 return Context((text,), (), untrue)
             case ContextKind.RANDOM:
-                return Context(tuple(without_answer(question, self.makers.random(question), 1)))
+                return Context(tuple(without_answer(question, self.random(question), 1)))
             case ContextKind.RETRIEVED:
                 return Context(tuple(self._retrieved(question, 1)))
             case ContextKind.NONE_OF_K:
                 return Context(tuple(self._distractors(question, self.count)))
-        passages, (text, answers) = [], self.makers.original(question)
+        passages, (text, answers) = [], self.original(question)
         turn = self.turns[question.id]
         if kind is ContextKind.ONE_OF_K:
             passages = self._distractors(question, self.count - 1)
         elif kind is ContextKind.TWO_IN_CONFLICT:
-            other, wrong = self.makers.contradicting(question, True)
+            other, wrong = self.contradicting(question, True)
             passages, answers = [other], (*answers, *wrong)
         passages.insert(turn % (len(passages) + 1), text)
         return Context(tuple(passages), answers)
@@ -360,7 +361,7 @@ class _Builder:
     def _distractors(self, question: Question, count: int) -> list[str]:
         """Return as many misleading as random passages, all different, in a shuffled order."""
         passages = self._retrieved(question, (count + 1) // 2)
-        random = (text for text in self.makers.random(question) if text not in passages)
+        random = (text for text in self.random(question) if text not in passages)
         if far := count - len(passages):
             passages = [*passages, *without_answer(question, random, far)]
         Random(f"uniknow/order/{self.seed}/{question.id}").shuffle(passages)  # noqa: S311

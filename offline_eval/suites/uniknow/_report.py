@@ -8,26 +8,30 @@ The same run folder gives the same bytes, wherever it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ....calibration import Interval
 from ...data.answers.matching import is_right
-from ...report.document import Document, Prose, Section
+from ...report.document import Document
 from ...report.plots import Colour, Plot, dots
-from ...report.prose import explained
-from ...report.tables import Cell, Table, Text
-from ...report.text import counted, decimal, estimate_text, percent
+from ...report.tables import Cell
+from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase
-from ..parts import READ_REPLIES
-from ._cases import CONTENT, PAPER_KINDS, TEXTS, ContextKind
+from ..parts import run_document
+from ._cases import CONTENT, PAPER_KINDS, TEXTS
 from ._guard import calibrated, decide_signals
-from ._metrics import ALL, PUBLISHED, SITUATIONS, UniKnowSummary, shown_method
+from ._metrics import (
+    ALL,
+    PUBLISHED,
+    SITUATIONS,
+    Shares,
+    UniKnowSummary,
+    shown_method,
+)
 from .plan import UniKnowRun
 
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
-_LETTERED = {one["name"]: f"{one['title']} ({one['letter']})" for one in SITUATIONS}
-_MEAN = "Mean of the four"
 
 
 def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
@@ -75,49 +79,23 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     return block if found and block.moving else None
 
 
-# Heading, scenario or `all`, share, and which way is better.
-_Column = tuple[str, str, str, int]
+def _published(summary: UniKnowSummary) -> Iterator[tuple[str, dict[str, Cell]]]:
+    """Yield each method with the numbers that were published, those of this run beneath."""
+    for name, found in PUBLISHED.items():
+        own = summary.methods.get(name)
+        cells = {
+            scenario: _beneath(percent, value, own[scenario]["em"] if own else None)
+            for scenario, value in found["em"].items()
+        }
+        cells["rely"] = _beneath(decimal, found["rely_nq"], own[ALL]["rely"] if own else None)
+        yield name, cells
 
 
-def _table(
-    methods: Mapping[str, Mapping[Any, Any]],
-    columns: Iterable[_Column],
-    notes: tuple[Text, ...] = (),
-) -> Table:
-    """Make a table of shares, a line per method."""
-    cells = []
-    for heading, scenario, share, better in columns:
-        shares = [found[scenario][share] for found in methods.values()]
-        text = decimal if share == "rely" else percent
-        cells.append((heading, Cell.column(shares, text, better=better)))
-    return Table.from_columns("Method", list(methods), cells, notes=notes)
-
-
-def _differences(summary: UniKnowSummary) -> Table:
-    """Make the table of guard minus base, on the same cases."""
-    found = [intervals for _, intervals in summary.differences.values()]
-    signed = partial(decimal, digits=3, signed=True)
-    columns = [("Rely", [Cell.difference(one["rely"], signed) for one in found])]
-    for name, title in {ALL: _MEAN, **_TITLES}.items():
-        columns.append((title, [Cell.difference(one[f"em_{name}"]) for one in found]))
-    names = [f"{method} \N{MINUS SIGN} {base}" for method, base in summary.differences]
-    notes = (*TEXTS.terms("differences"), *explained("clear"))
-    return Table.from_columns("Compared", names, columns, notes=notes)
-
-
-def _published(summary: UniKnowSummary) -> Table:
-    """Make the table of the published numbers, with those of this run beneath."""
-
-    def column(scenario: str, share: str = "em") -> Iterator[Cell]:
-        text = decimal if share == "rely" else percent
-        for name, found in PUBLISHED.items():
-            value = found["em"][scenario] if share == "em" else found["rely_nq"]
-            own = summary.methods[name][scenario][share].value if name in summary.methods else None
-            yield Cell(text(value), "" if own is None else f"here {text(own)}")
-
-    columns = [(title, list(column(name))) for name, title in {**_TITLES, ALL: _MEAN}.items()]
-    columns.append(("Rely", list(column(ALL, "rely"))))
-    return Table.from_columns("Method", list(PUBLISHED), columns)
+def _beneath(
+    text: Callable[[float | None], str], published: float | None, own: Interval | None
+) -> Cell:
+    here = None if own is None else own.value
+    return Cell(text(published), "" if here is None else f"here {text(here)}")
 
 
 _MARKS = {
@@ -154,151 +132,64 @@ def _situations_plot(methods: Mapping[str, Mapping[str, Any]]) -> Plot | None:
 _MOST_FAILED = 0.05
 
 
-def _headline(summary: UniKnowSummary) -> list[str]:
-    """Write the opening sentences, the most important one first."""
-    shut, methods = summary.abstains_always, summary.methods
+def uniknow_document(summary: UniKnowSummary) -> Document:
+    """Make the report of a summarised run."""
+    methods, ablations = summary.methods, summary.ablations
+    shown = {name: found for name, found in methods.items() if found[ALL].cases}
+    bases = {name.partition("@")[0] for name in ablations}
+    usual = {name: found for name, found in methods.items() if name in bases}
+    differences = summary.differences.items()
+    shares = {name: [method[name] for method in methods.values()] for name in _TITLES}
+    sizes = [one.questions for own in shares.values() for one in own if one.questions]
+    facts = {
+        "content": CONTENT,
+        "best": _best(summary),
+        "trained": _best_trained(summary),
+        "asked": {summary.asked[name] for name in methods},
+        "empty": [_TITLES[name] for name, own in shares.items() if not any(s.cases for s in own)],
+        "smallest": min(sizes, default=None),
+        "shown": shown,
+        "plot": _situations_plot(shown),
+        "what_if": uniknow_what_if(summary.run),
+        "situations": [_situation(one, shares[one["name"]]) for one in SITUATIONS],
+        "meanings": [(name, meaning) for name in shown if (meaning := shown_method(name)[1])],
+        "differences": {f"{pair[0]} − {pair[1]}": found for pair, (_, found) in differences},
+        "ablations": usual | ablations if ablations else {},
+        "beyond": {
+            kind: {name: one for name, one in found.items() if name in methods}
+            for kind, found in summary.beyond.items()
+        },
+        "published": dict(_published(summary)),
+    }
+    return run_document("uniknow", TEXTS, summary, facts)
+
+
+def _best(summary: UniKnowSummary) -> str | None:
+    """Return the most reliable method; None where too many cases failed to say."""
     rely = {
-        name: found[ALL]["rely"]
-        for name, found in methods.items()
+        name: found[ALL]["rely"].value or 0.0
+        for name, found in summary.methods.items()
         if (cases := found[ALL].cases)
         and summary.failed(name) <= _MOST_FAILED * (summary.failed(name) + cases)
-        and not (shut and name.startswith("guard_"))
+        and not (summary.abstains_always and name.startswith("guard_"))
     }
-    best = min(rely, key=lambda name: (-(rely[name].value or 0.0), name), default=None)
-    lines = TEXTS.paragraphs("best", best, best and estimate_text(rely[best], decimal), methods)
-    if shut:
-        return lines
-    for base in ("naive", "coiecd"):
-        if {base, f"guard_{base}"} <= methods.keys():
-            lines += TEXTS.paragraphs("guarded", base, methods[f"guard_{base}"], methods[base])
-    # The smallest difference belongs to the best of the trained methods.
-    trained = [
-        (found["rely"].value, base, found["rely"])
+    return min(rely, key=lambda name: (-rely[name], name), default=None)
+
+
+def _best_trained(summary: UniKnowSummary) -> tuple[str, Interval] | None:
+    """Return the fine-tuned method that guard_naive is least above, and by how much."""
+    trained = {
+        base: found["rely"]
         for (method, base), (_, found) in summary.differences.items()
         if method == "guard_naive" and shown_method(base)[0] == "fine-tuned"
         if found["rely"].value is not None
-    ]
-    for _, base, difference in sorted(trained, key=lambda one: one[:2])[:1]:
-        lines += TEXTS.paragraphs("against_trained", base, difference)
-    return lines
-
-
-def _warnings(summary: UniKnowSummary) -> list[str]:
-    """Write what a reader must know before trusting the numbers; often nothing."""
-    shares = {
-        title: [method[name] for method in summary.methods.values()]
-        for name, title in _TITLES.items()
     }
-    sizes = [one.questions for own in shares.values() for one in own if one.questions]
-    return TEXTS.paragraphs(
-        "warnings",
-        summary,
-        asked={summary.asked[name] for name in summary.methods},
-        empty=[title for title, own in shares.items() if not any(one.cases for one in own)],
-        smallest=min(sizes, default=None),
-    )
+    best = min(trained, key=lambda base: (trained[base].value, base), default=None)
+    return None if best is None else (best, trained[best])
 
 
-def uniknow_document(summary: UniKnowSummary) -> Document:
-    """Make the report of a summarised run."""
-    cases = summary.run.cases
-    names = ", ".join(sorted({case.dataset for case in cases.values()}))
-    counts = (summary.questions, "question"), (len(cases), "case"), (len(summary.methods), "method")
-    return Document(
-        name="uniknow",
-        title=f"Knowledge scenarios: {names}" if names else "Knowledge scenarios",
-        subtitle=f"{', '.join(counted(*one) for one in counts)} · UniKnow suite",
-        headline=_headline(summary),
-        warnings=_warnings(summary),
-        sections=list(_sections(summary)),
-        values=summary.to_dict(),
-    )
-
-
-def _sections(summary: UniKnowSummary) -> Iterator[Section | None]:
-    shown = {name: found for name, found in summary.methods.items() if found[ALL].cases}
-    yield _tested(summary)
-    wanted = [(title, name, "em", 1) for name, title in _LETTERED.items()]
-    wanted += [(f"{_MEAN} (All)", ALL, "em", 1), ("Both agree (not scored)", "agreement", "em", 0)]
-    notes = (*TEXTS.terms("situations"), *explained("intervals", "best"))
-    meanings = tuple((name, meaning) for name in shown if (meaning := shown_method(name)[1]))
-    methods = Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
-    blocks = (_situations_plot(shown), _table(shown, wanted, notes), methods)
-    yield Section("What each method did in each situation", blocks)
-    overall = [("Rely", ALL, "rely", 1), ("Acc", ALL, "acc", 1), ("Truth", ALL, "truth", 1)]
-    overall.append(("Ans", ALL, "ans", 0))
-    notes = explained("acc", "truth", "ans", "rely")
-    yield Section("Reliability", (_table(shown, overall, notes),))
-    errors = [(title, ALL, name, -1) for name, title in CONTENT["errors"].items()]
-    kinds = explained("context_used_wrongly", "memory_used_wrongly", "needless_abstention")
-    notes = (*TEXTS.terms("errors"), *kinds, *TEXTS.terms("other_errors"))
-    yield Section("What went wrong", (_table(shown, errors, notes),))
-    if summary.differences:
-        yield Section("The guard against what it guards", (_differences(summary),))
-    if what_if := uniknow_what_if(summary.run):
-        yield Section("What if the guard’s thresholds were others?", (what_if,))
-    yield _ablations(summary)
-    yield _beyond(summary)
-    yield READ_REPLIES
-    yield _failures(summary)
-    published = TEXTS.paragraphs("published", CONTENT["published"]["model"])
-    yield Section("What the paper published", (*published, _published(summary)))
-    manifest = summary.run.manifest
-    yield Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
-
-
-def _tested(summary: UniKnowSummary) -> Section:
-    lines = []
-    for one in SITUATIONS:
-        found = [method[one["name"]] for method in summary.methods.values()]
-        questions = max((shares.questions for shares in found), default=0)
-        cases = max((shares.cases for shares in found), default=0)
-        lines.append((_LETTERED[one["name"]], one["what"], one["wanted"], questions, cases))
-    headings = ("Situation", "What is the case", "What is wanted", "Questions", "Cases")
-    knows = TEXTS.text("tested", **summary.knowledge, questions=summary.questions)
-    situations = Table.of_text(headings, lines)
-    blocks = (TEXTS.text("sources"), situations, knows, TEXTS.text("right"))
-    return Section("What was tested", blocks)
-
-
-def _ablations(summary: UniKnowSummary) -> Section | None:
-    """Show the variants of trained methods, below their usual training."""
-    if not summary.ablations:
-        return None
-    bases = {name.partition("@")[0] for name in summary.ablations}
-    usual = {name: found for name, found in summary.methods.items() if name in bases}
-    columns = [
-        ("Rely", ALL, "rely", 1),
-        *((title, name, "em", 1) for name, title in _TITLES.items()),
-    ]
-    notes = TEXTS.terms("ablations", CONTENT["published"])
-    return Section("What the training needs", (_table(usual | summary.ablations, columns, notes),))
-
-
-def _beyond(summary: UniKnowSummary) -> Section | None:
-    parts = []
-    for kind, by_method in summary.beyond.items():
-        title, meaning = CONTENT["kinds"][kind]
-        shown = {name: {kind: one} for name, one in by_method.items() if name in summary.methods}
-        columns = [("As wanted", kind, "wanted", 1), ("Right answer", kind, "right", 0)]
-        columns.append(("Abstained", kind, "abstained", 0))
-        if kind is ContextKind.UNTRUE:
-            columns.append(("Misled", kind, "misled", -1))
-        parts.append(Section(title, (Prose((meaning,), small=True), _table(shown, columns))))
-    if not parts:
-        return None
-    return Section("More than one passage, and untrue ones", (*TEXTS.paragraphs("beyond"), *parts))
-
-
-def _failures(summary: UniKnowSummary) -> Section:
-    failed = [
-        (method, kind, count)
-        for method, types in summary.failures.items()
-        for kind, count in types.items()
-    ]
-    notes = ("They count in no number of this report.",)
-    table = Table.of_text(("Method", "Type of error", "Replies"), failed, notes=notes)
-    none = "None: every method replied to every case it was given."
-    left_out = tuple(summary.run.manifest.left_out.items())
-    aside = ("Not run on this model:", Prose(left_out, bullets=True)) if left_out else ()
-    return Section("Failures", (table if failed else none, *aside))
+def _situation(one: Mapping[str, str], found: Sequence[Shares]) -> tuple[str | int, ...]:
+    questions = max((shares.questions for shares in found), default=0)
+    cases = max((shares.cases for shares in found), default=0)
+    title = f"{one['title']} ({one['letter']})"
+    return title, one["what"], one["wanted"], questions, cases

@@ -27,7 +27,7 @@ from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
-from .._prompts import WindowedModel
+from .._prompts import context_window, token_counter
 from ._bundled import read_dataset
 from ._cases import (
     PAPER_KINDS,
@@ -206,19 +206,18 @@ def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings)
         settings: how many passages are wanted in contexts with several, and whether there will be
             such contexts; two passages then have to fit.
     """
-    passages = settings.passages_per_context
+    passages, count, window = settings.passages_per_context, token_counter(lm), context_window(lm)
     sources = [text for question in dataset.questions for text in question.sources]
-    if not isinstance(lm, WindowedModel) or lm.context_window is None or not sources:
+    if count is None or window is None or not sources:
         return WINDOW_WORDS, passages
-    per_word = sorted(
-        len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
-    )
+    sampled = sources[:_SAMPLED_SOURCES]
+    per_word = sorted(count(text) / max(1, len(text.split())) for text in sampled)
     # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
     high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
     questions = [question.question for question in dataset.questions]
     prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
-    asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
-    left = lm.context_window - getattr(lm, "max_new_tokens", 0) - asked
+    asked = sum(max(map(count, texts)) for texts in (questions, prompts))
+    left = window - getattr(lm, "max_new_tokens", 0) - asked
     room = max(0, math.floor(left * _MARGIN / high))
     words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if settings.beyond else 1)))
     return words, max(2, min(passages, room // words))

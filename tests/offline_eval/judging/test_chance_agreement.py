@@ -66,14 +66,12 @@ def test_cohens_kappa_by_hand() -> None:
     # Observed 35 of 50; by chance (25/50)(30/50) + (25/50)(20/50) = 0.5; (0.7 − 0.5) / 0.5.
     first = ["yes"] * 25 + ["no"] * 25
     second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
-
     assert cohens_kappa(first, second).value == pytest.approx(0.4)
 
 
 def test_fleiss_kappa_by_hand() -> None:
     # Agreeing pairs 1, 1/3, 1, 1/3: mean 2/3; labels half and half: chance 1/2.
     found = fleiss_kappa(["aaa", "aab", "bbb", "bba"])
-
     assert found.value == pytest.approx((2 / 3 - 1 / 2) / (1 / 2))
     assert found.n == 4
 
@@ -89,7 +87,6 @@ def test_ordinal_alpha_by_hand() -> None:
     found = krippendorff_alpha([["1", "2"], ["1", "2"], ["3", "3"]], order=TIERS)
     observed = 4 * 4 / 6
     expected = 2 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 2 * 16) / (6 * 5)
-
     assert found.value == pytest.approx(1 - observed / expected)
 
 

@@ -119,24 +119,21 @@ def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
     assert found.precision == Interval.wilson(1, 2)
 
 
+def corrected(run: RepliesRun, labels: Labels) -> Interval:
+    said = {one.reply_id: str(one.outcome) for one in run.judgements.values()}
+    questions = {name: run.case_of(row).question_id for name, row in run.replies.items()}
+    return corrected_rate(labels, "abstention", ("yes",), said, questions)
+
+
 def test_a_rate_is_corrected_by_the_labelled_replies(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE * 10)
     # The first twenty are labelled; the judge says yes 6 times in ten, people 5 times.
     labels = people(run, HUMAN * 2)
-    found = corrected_rate(run, "mine", "abstention", "yes", labels)
+    found = corrected(run, labels)
     assert found.value == pytest.approx(0.5)
     assert found.n == 20
     assert found.low is not None
     assert found.low < 0.45
-
-
-def test_only_the_chosen_replies_count(tmp_path: Path) -> None:
-    # Of the others the judge says something else.
-    run = judged(tmp_path / "run", [*JUDGE, *["yes"] * 10])
-    some = [f"s/q{index}" for index in range(10)]
-    found = corrected_rate(run, "mine", "abstention", {"yes"}, people(run, HUMAN), among=some)
-    assert found.value == pytest.approx(0.5)
-    assert found.n == 10
 
 
 def test_replies_to_one_question_are_one_unit_of_a_corrected_rate(tmp_path: Path) -> None:
@@ -153,5 +150,5 @@ def test_replies_to_one_question_are_one_unit_of_a_corrected_rate(tmp_path: Path
         groups=questions,
         groups_unlabelled=rest,
     )
-    found = corrected_rate(run, "mine", "abstention", "yes", labels)
+    found = corrected(run, labels)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
+from knowgate.offline_eval.judging.free_form import MultipleChoice
 from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
-from knowgate.offline_eval.judging.multiple_choice import MultipleChoice
 from tests.offline_eval.judging.runs import ScriptedJudge
 from tests.support.tables import table
 

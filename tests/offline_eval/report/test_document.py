@@ -9,13 +9,8 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.report.document import (
-    Check,
-    Document,
-    Facts,
-    Prose,
-    Section,
-)
+from knowgate.offline_eval.report.document import Check, Document, Facts, Prose, Section
+from knowgate.offline_eval.report.layout import Page as Layout
 from knowgate.offline_eval.report.plots import Colour, Plot
 from knowgate.offline_eval.report.prose import Templates, explained
 from knowgate.offline_eval.report.tables import Cell, Line, Table
@@ -141,3 +136,48 @@ def test_a_printed_command_names_a_folder_as_it_is(tmp_path: Path) -> None:
     said = Templates(tmp_path / "said.txt").text("next", Path("two  blanks"))
 
     assert said == "next: report 'two  blanks' → two  blanks"
+
+
+TEMPLATE = """
+{% macro sections(page, lines, said) %}
+<folded> Results
+
+{{ said }}
+
+{{ page.table("System", lines, [("Rate", "of.rate", "", 1), ("Cost", "c?", ".2f"), ("", "x?")]) }}
+
+<under> A note
+
+<part> Within
+
+<fact> name :: {{ said }}
+
+<end>
+
+<small best>
+
+<section> Nothing to show
+
+{{ page.table("System", {}, [("Rate", "of.rate")]) }}
+{% endmacro %}
+"""
+
+
+def test_a_template_lays_sections_out_and_inserted_text_makes_no_tag(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").write_text(TEMPLATE)
+    lines = {
+        "one": {"of": {"rate": Interval(0.5)}, "c": 0.123},
+        "two": {"of": {"rate": Interval(1)}},
+    }
+    said = "<section> & more\n\n<item> of it"
+    [found] = Layout(Templates(tmp_path / "report.txt")).sections("sections", lines, said)
+    text, table, within, small = found.blocks
+    assert (found.folded, text) == (True, "<section> & more <item> of it")
+    assert isinstance(table, Table)
+    assert (table.columns, table.notes) == (("Rate", "Cost"), ("A note",))
+    cells = [("50\u00a0%", "", "0.12"), ("100\u00a0%", "best", "–")]
+    assert [
+        (one.value, one.mark, cost.value) for one, cost in (n.cells for n in table.lines)
+    ] == cells
+    assert within == Section("Within", (Facts((("name", str(text)),)),))
+    assert small == Prose(("★ is the best number of its column.",), small=True)

@@ -36,7 +36,8 @@ def replayed_run(
         judges=(),
     )
     suite = OokbSuite(encoder=_no_encoder)
-    for warning in suite.cases(settings).replay.warnings:
+    assert suite.cases(settings)
+    for warning in suite.prepared.replay.warnings:
         if on_warning is not None:
             on_warning(warning)
     return run_suite(suite, settings, out).folder

@@ -146,6 +146,16 @@ def test_a_name_that_cannot_be_a_files_is_refused(run: RepliesRun, name: str) ->
         session_of(run, name)
 
 
+def test_a_sample_whose_criteria_wait_for_each_other_is_refused(run: RepliesRun) -> None:
+    session_of(run)
+    path = run.folder / "labels/_sample.json"
+    sample = json.loads(path.read_text())
+    sample["criteria"][0]["only_where"] = {"factuality": ["tier_1"]}
+    path.write_text(json.dumps(sample))
+    with pytest.raises(InputError, match="waits for"):
+        Labels.read(run.folder)
+
+
 def test_a_line_cut_off_by_a_kill_does_not_count_and_harms_nothing(run: RepliesRun) -> None:
     session_of(run).label(0, "abstention", "yes")
     path = run.folder / "labels" / "anna.jsonl"

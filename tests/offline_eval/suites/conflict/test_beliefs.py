@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Generation, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.judging.yes_no import YesNo
+from knowgate.offline_eval.judging.free_form import YesNo
 from knowgate.offline_eval.suites.conflict._rows import Vote
 from knowgate.offline_eval.suites.conflict.beliefs import (
     believed,

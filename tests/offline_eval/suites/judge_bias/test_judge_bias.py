@@ -14,7 +14,7 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites import ModelChoice, run_suite
 from knowgate.offline_eval.suites.conflict.items import ConflictItem
 from knowgate.offline_eval.suites.judge_bias._suite import (
     BiasCase,
@@ -24,6 +24,7 @@ from knowgate.offline_eval.suites.judge_bias._suite import (
 )
 from knowgate.offline_eval.suites.judge_bias.artefact import BiasRow, JudgeBias, measure_bias
 from knowgate.offline_eval.suites.parts import System
+from tests.adapters.huggingface.test_gguf import write_gguf
 from tests.offline_eval.suites.conflict.questions import plain_item
 
 
@@ -186,3 +187,13 @@ def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
     judge = ScriptedLanguageModel(default="no")
     with pytest.raises(InputError, match="no belief"):
         measured(judge, items(2), tmp_path / "bias.json")
+
+
+def test_a_judge_with_a_chat_template_explains_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path / "cache"))
+    write_gguf(tmp_path / "tiny.gguf")
+    settings = JudgeBiasSuite.settings(judge=f"gguf:{tmp_path / 'tiny.gguf'}")
+    [judge] = JudgeBiasSuite().load(settings, ModelChoice())
+    assert (judge.model.max_new_tokens, judge.model.stop) == (160, ())

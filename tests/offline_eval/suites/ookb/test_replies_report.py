@@ -75,7 +75,6 @@ def text_of(folder: Path) -> str:
 @pytest.mark.usefixtures("whole_plots")
 def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> None:
     html = write_report(mixed(tmp_path / "run")).html.read_text(encoding="utf-8")
-
     page = Page(html)
     assert "script" not in page.tags
     assert not page.handlers
@@ -88,7 +87,6 @@ def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> No
 @pytest.mark.usefixtures("whole_plots")
 def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
     paths = write_report(hostile(tmp_path / "run"), formats=ALL)
-
     page = Page(paths.html.read_text(encoding="utf-8"))
     assert not page.tags & {"script", "img", "b", "i"}
     assert not page.handlers
@@ -115,7 +113,6 @@ def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path
         for number in range(8)
     ]
     write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
-
     text = text_of(tmp_path / "run")
     assert "Without the questions known from the guard’s calibration" in text
     numbers = json.loads((tmp_path / "run" / "report.json").read_text())["systems"][1]

@@ -30,9 +30,7 @@ def test_rates_are_measured_on_the_held_out_questions_alone(write_run: WriteRun)
     run = write_run(
         pairs([0.9, 0.4, 0.9, 0.1], [0.1, 0.7, 0.2, 0.9]), test_questions=["q0", "q1", "q2"]
     )
-
     summary = SignalsSummary.read(run).values
-
     assert (summary["left_out"]["abstained"], summary["left_out"]["tested"]) == (2, 3)
     assert (summary["in_kb"]["abstained"], summary["in_kb"]["tested"]) == (1, 3)
     expected = Interval.wilson(2, 3)
@@ -42,9 +40,7 @@ def test_rates_are_measured_on_the_held_out_questions_alone(write_run: WriteRun)
 
 def test_a_relevance_at_the_threshold_passes(write_run: WriteRun) -> None:
     run = write_run(pairs([0.5], [0.4999]), test_questions=["q0"])
-
     summary = SignalsSummary.read(run).values
-
     assert summary["in_kb"]["abstained"] == 0
     assert summary["left_out"]["abstained"] == 1
 
@@ -57,18 +53,14 @@ def test_the_calibrator_of_the_policy_is_applied(write_run: WriteRun) -> None:
         test_questions=["q0"],
         calibration={"policy": policy(relevance_calibrator=steps)},
     )
-
     summary = SignalsSummary.read(run).values
-
     assert (summary["in_kb"]["abstained"], summary["left_out"]["abstained"]) == (0, 1)
 
 
 def test_a_retrieval_miss_is_no_false_abstention(write_run: WriteRun) -> None:
     rows = [missed(0, 0.1), case(0, "left_out", 0.1)]
     rows += [case(1, "in_kb", 0.9), case(1, "left_out", 0.2)]
-
     summary = SignalsSummary.read(write_run(rows, test_questions=["q0", "q1"])).values
-
     assert (summary["in_kb"]["abstained"], summary["in_kb"]["tested"]) == (0, 1)
     assert summary["in_kb"]["retrieval_misses"] == 1
     assert summary["in_kb"]["retrieval_miss_rate"].value == 0.5
@@ -78,9 +70,7 @@ def test_a_retrieval_miss_is_no_false_abstention(write_run: WriteRun) -> None:
 def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(write_run: WriteRun) -> None:
     rows = [missed(0, 0.1), case(0, "left_out", 0.5)]
     rows += [case(1, "in_kb", 0.9), case(1, "left_out", 0.3)]
-
     summary = SignalsSummary.read(write_run(rows)).values
-
     assert summary["auroc"].value == 0.5
     assert summary["auroc_found_only"].value == 1.0
 
@@ -92,7 +82,6 @@ def test_a_perfect_separation_claims_no_certainty(
     write_run: WriteRun, in_kb: list[float], left_out: list[float], successes: int
 ) -> None:
     value = SignalsSummary.read(write_run(pairs(in_kb, left_out))).to_dict()
-
     assert value["auroc"] == value["auroc_found_only"] == Interval.wilson(successes, 2).to_dict()
 
 

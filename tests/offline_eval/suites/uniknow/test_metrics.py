@@ -46,7 +46,6 @@ def measured(rows: list[UniKnowRow]) -> MethodShares:
 
 def test_rely_and_its_parts_are_as_worked_out_by_hand_on_twenty_cases() -> None:
     found = measured(twenty_rows())["all"]
-
     # 19 scored cases: 5 right, 8 wrong, 6 declined.
     assert found.cases == found.questions == 19
     assert found["acc"].value == pytest.approx(5 / 19)
@@ -57,7 +56,6 @@ def test_rely_and_its_parts_are_as_worked_out_by_hand_on_twenty_cases() -> None:
 
 def test_scenarios_are_as_worked_out_by_hand_on_twenty_cases() -> None:
     found = measured(twenty_rows())
-
     assert {name: found[name]["em"].value for name in SCORED} == {
         "conflict": 0.25,
         "external_only": 0.5,
@@ -77,7 +75,6 @@ def test_scenarios_are_as_worked_out_by_hand_on_twenty_cases() -> None:
 
 def test_agreement_stands_apart_and_can_be_counted_in() -> None:
     found = measured(twenty_rows())["including_agreement"]
-
     assert found.cases == 20
     assert found["acc"].value == pytest.approx(6 / 20)
     assert found["truth"].value == pytest.approx(12 / 20)
@@ -85,7 +82,6 @@ def test_agreement_stands_apart_and_can_be_counted_in() -> None:
 
 def test_outcomes_are_as_worked_out_by_hand_and_add_up_to_one() -> None:
     found = measured(twenty_rows())
-
     shares = {kind.value: found["all"][kind].value for kind in Outcome}
     assert shares == pytest.approx(
         {
@@ -107,7 +103,6 @@ def test_outcomes_are_as_worked_out_by_hand_and_add_up_to_one() -> None:
 
 def test_a_lucky_guess_in_unknown_is_right_for_acc_but_not_for_exact_match() -> None:
     found = measured([row(12), row(15, right=True)])["unknown"]
-
     assert found["em"].value == 0.5
     assert found["acc"].value == 0.5
     assert found["truth"].value == 1.0
@@ -115,16 +110,13 @@ def test_a_lucky_guess_in_unknown_is_right_for_acc_but_not_for_exact_match() -> 
 
 def test_a_failed_call_is_no_answer_and_is_counted_apart() -> None:
     rows = [*twenty_rows()[:4], row(4, error="LanguageModelError: gone")]
-
     found = measured(rows)
-
     assert found["all"].cases == 4
     assert found["external_only"].cases == 0
 
 
 def test_what_has_no_cases_is_undefined_and_never_zero() -> None:
     found = measured([row(0)])
-
     for name in ("external_only", "parametric_only", "unknown"):
         assert found[name]["em"].to_dict() == {
             "value": None,
@@ -187,7 +179,6 @@ def test_the_order_of_the_rows_does_not_matter(
     rows = rows_of(drawn)
     shuffled = rows.copy()
     rng.shuffle(shuffled)
-
     assert method_values(measured(rows), 0) == method_values(measured(shuffled), 0)
 
 
@@ -196,9 +187,7 @@ def test_intervals_of_single_cases_are_close_to_wilsons() -> None:
         row(0, case_id=f"naive|cities/q{n}/c", question_id=f"q{n}", right=n % 10 < 6)
         for n in range(400)
     ]
-
     found = uniknow_metrics(rows, bootstrap=1000)["naive"]["all"]["acc"]
-
     reference = Interval.wilson(240, 400)
     assert found.value == reference.value
     assert found.low == pytest.approx(reference.low, abs=0.006)
@@ -218,7 +207,6 @@ def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
         found = uniknow_metrics(rows, bootstrap=150)["naive"]["all"]["rely"]
         _, low, high = known(found)
         hits += low <= truth <= high
-
     assert hits >= 52  # 57 are promised; fewer than 52 would be seen in 1 of 100 such tests
 
 
@@ -240,9 +228,7 @@ def test_a_paired_difference_rests_on_common_cases_and_is_narrower_than_apart() 
         for n, one in enumerate(base)
     ]
     lost = better[0].model_copy(update={"error": "LanguageModelError: gone"})
-
     cases, found = paired_difference([*base, lost, *better[1:]], "kaft", "naive")
-
     assert cases == 299
     value, low, high = known(found["acc"])
     _, low_apart, high_apart = known(uniknow_metrics(base)["naive"]["all"]["acc"])
@@ -263,7 +249,6 @@ def test_rates_of_kinds_beyond_the_paper_are_as_counted() -> None:
     ]
 
     found = beyond_rates(rows, bootstrap=20)
-
     assert list(found) == [ContextKind.ONE_OF_K, ContextKind.UNTRUE]
     untrue = found[ContextKind.UNTRUE]["naive"]
     rates = [untrue[name].value for name in ("right", "abstained", "misled")]
@@ -279,32 +264,20 @@ def test_each_of_twenty_cases_is_sorted_as_by_hand() -> None:
 
 
 def test_without_its_context_no_answer_counts_as_taken_from_an_irrelevant_one() -> None:
-    assert outcome_of(row(9)) is Outcome.PARAMETRIC
-    assert outcome_of(row(14)) is Outcome.OTHER
-    assert outcome_of(row(2)) is Outcome.CONTEXTUAL
+    found = [outcome_of(row(number)) for number in (9, 14, 2)]
+    assert found == [Outcome.PARAMETRIC, Outcome.OTHER, Outcome.CONTEXTUAL]
 
 
 def test_declining_an_open_question_is_wrong_only_where_the_context_answers_it() -> None:
     original = row(16, answer="", abstained=True, right=False)
-
     assert outcome_of(original, CONTEXT) is Outcome.FALSE_ABSTENTION
     assert outcome_of(row(17), CONTEXT) is Outcome.RIGHT_ABSTENTION
 
 
-def test_an_empty_reply_that_is_no_refusal_is_another_error() -> None:
-    assert outcome_of(row(2, answer=" . "), CONTEXT) is Outcome.OTHER
-
-
-def test_an_untrue_answer_that_was_believed_is_another_error() -> None:
+def test_empty_replies_and_untrue_answers_that_were_believed_are_other_errors() -> None:
     believed = row(9, context_kind="untrue", misled=True)
-
-    assert outcome_of(believed, CONTEXT) is Outcome.OTHER
-
-
-def test_the_kind_of_a_context_says_whether_it_holds_an_answer() -> None:
-    holding = {kind.value for kind in ContextKind if kind.holds_answer}
-
-    assert holding == {"original", "conflicting", "one_of_k", "two_in_conflict"}
+    for one in (row(2, answer=" . "), believed):
+        assert outcome_of(one, CONTEXT) is Outcome.OTHER
 
 
 def test_words_stand_in_a_text_whole_and_in_a_row() -> None:

@@ -1,48 +1,59 @@
-"""Read the chosen letters from a free-form reply.
+"""Read the chosen letters, or yes or no, from a free-form reply.
 
-Tried in this order; the first that finds something decides:
+Letters are looked for in this order; the first that finds something decides:
 
     an announced answer         "The answer is (B)", "答案：A、C", "\\boxed{B}", <answer>B</answer>
     a line of letters alone     "B", "A and C", "**(B)**"; the last such line
     letters at the beginning    "B. Because …", "(A) Ann Li"
     letters in brackets         the last sentence that has any
     the text of options         one that is named and not denied
+
+Wordings stand in `free_form.toml`.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import numpy as np
+
+from ...guard.contracts import ScoringLanguageModel
+from ...guard.errors import LanguageModelError
+
+
+def pattern_table(path: Path) -> Callable[..., re.Pattern[str]]:
+    """Return what compiles the patterns of a TOML table by their names.
+
+    Args:
+        path: of the table: `patterns` are lists of alternatives, in which `<<name>>` stands for
+            one of its `parts`.
+    """
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+
+    def part(match: re.Match[str]) -> str:
+        return filled(table["parts"][match[1]])
+
+    def filled(text: str) -> str:
+        return re.sub(r"<<(\w+)>>", part, text)
+
+    def pattern(name: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+        return re.compile("|".join(map(filled, table["patterns"][name])), flags)
+
+    return pattern
+
+
+_pattern = pattern_table(Path(__file__).with_suffix(".toml"))
 # What a read reply may be long; verdicts stand at its beginning or its end.
 _HEAD, _TAIL = 6_000, 6_000
-_SEPARATOR = (
-    r"(?:\s*(?:,|;|/|\||&|\+|、|，|和|与|及|以及|或)\s*(?:and|or)?\s*"
-    r"|\s+(?:and|or|as well as)\s+|\s+)"
+_SEPARATOR = _pattern("separator")
+_MARKUP, _ANNOUNCED, _INTRODUCED, _NEGATION = (
+    _pattern(name, re.IGNORECASE) for name in ("markup", "announced", "introduced", "negation")
 )
-_MARKUP = re.compile(r"[*_`~#]+|</?(?:b|i|em|strong|u|p|br|span)\s*/?>", re.IGNORECASE)
-_ANNOUNCED = re.compile(
-    r"(?:\b(?:final|correct|right|best|chosen|my)?\s*(?:answers?|options?|choices?|selection)\b"
-    r"(?:\s*\((?:s|es)\))?"
-    r"(?:\s+(?:to (?:this|the) question|letters?|would be|should be|must be|here))*"
-    r"\s*(?:is|are|was|=|:|：|-|–|—)+\s*"
-    r"|\b(?:choose|select|pick|go with|choosing|opt for)\s*(?:options?|choices?|answers?)?\s*:?\s*"
-    r"|(?:正确|最终|最佳)?(?:答案|选项|选择)(?:应该|应当|应)?(?:是|为|选)?\s*[:：]?\s*|(?:应该?选|我选|选)\s*"
-    r"|\\boxed\s*\{\s*(?:\\text\s*\{)?\s*|<answer>\s*|\"(?:answers?|choices?|options?)\"\s*:\s*\[?)",
-    re.IGNORECASE,
-)
-_INTRODUCED = re.compile(
-    r"^(?:(?:both|either|only|just|therefore|clearly|definitely|the|options?|choices?|letters?)\b\s*|选项?)+",
-    re.IGNORECASE,
-)
-_BRACKETED = re.compile(r"[(\[（【{]\s*([A-H])\s*[)\]）】}]")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_NEGATION = re.compile(
-    r"(?:\bnot|\bnor|\bneither|n't|\bwrong|\bincorrect|\brather than|\binstead of"
-    r"|不是|并非|不选|而非)[^.;,。；，]{0,40}$",
-    re.IGNORECASE,
-)
+_BRACKETED, _SENTENCE = _pattern("bracketed"), _pattern("sentence")
 # Its longest words, what may follow them, and room for a word boundary.
 _NEGATION_REACH = 80
 
@@ -190,10 +201,75 @@ def _letter_list(text: str, letters: str) -> tuple[set[str], int]:
             return set(), 0
         return {(match.group(1) or match.group(2)).upper()}, match.end()
     found, end = {match.group(1)}, match.end()
-    following = re.compile(_SEPARATOR + one, re.IGNORECASE)
+    following = re.compile(f"(?:{_SEPARATOR.pattern}){one}", re.IGNORECASE)
     while (match := following.match(text, end)) is not None and match.group(1) in letters:
         found.add(match.group(1))
         end = match.end()
     if text[end - 1 : end] == ".":
         end -= 1
     return found, end
+
+
+# -- Yes or no ----------------------------------------------------------------------------
+
+_VERDICT, _DENIED = _pattern("verdict"), _pattern("denied")
+_VERDICT_ANNOUNCED, _VERDICT_TAG, _VERDICT_MARKUP = (
+    _pattern(f"verdict_{name}") for name in ("announced", "tag", "markup")
+)
+
+
+class YesNo:
+    """A verdict that is yes or no."""
+
+    @staticmethod
+    def parse(reply: str) -> bool | None:
+        """Return the verdict of a reply; None where there is none, or both.
+
+        A verdict at the beginning decides, then an announced one ("Answer: no"), then the only
+        one that is there.
+
+        Example:
+            >>> YesNo.parse("**Yes**, that is right."), YesNo.parse("That is not correct.")
+            (True, False)
+            >>> YesNo.parse("I cannot say.") is None
+            True
+        """
+        text = unicodedata.normalize("NFKC", reply[:4_000]).replace("’", "'").casefold()
+        text = _VERDICT_MARKUP.sub("", _VERDICT_TAG.sub(" ", text))
+        # The longer Chinese words hold the shorter ones.
+        text = text.replace("不正确", "错误").replace("不对", "错误").strip()
+        found = _verdict(_VERDICT.match(text), text)
+        if found is not None:
+            return found
+        for match in reversed(list(_VERDICT_ANNOUNCED.finditer(text))):
+            announced = _VERDICT.match(text, match.end())
+            if announced is not None:
+                return _verdict(announced, text)
+        verdicts = {_verdict(match, text) for match in _VERDICT.finditer(text)}
+        return verdicts.pop() if len(verdicts) == 1 else None
+
+    @staticmethod
+    def likelihoods(lm: ScoringLanguageModel, prompts: Sequence[str]) -> list[tuple[float, float]]:
+        """Return the log likelihoods (base e) of yes and no after each prompt, over all spellings.
+
+        Raises:
+            LanguageModelError: the model failed, or gave a likelihood that is not finite.
+        """
+        values = lm.score_options(prompts, [*_YES, *_NO])
+        if not np.isfinite(values).all():
+            raise LanguageModelError("the model gave a likelihood that is not finite")
+        yes = np.logaddexp.reduce(values[:, : len(_YES)], axis=1)
+        no = np.logaddexp.reduce(values[:, len(_YES) :], axis=1)
+        return list(zip(yes.tolist(), no.tolist(), strict=True))
+
+
+def _verdict(match: re.Match[str] | None, text: str) -> bool | None:
+    if match is None:
+        return None
+    agrees = match.lastgroup in ("yes", "是")
+    return agrees != bool(_DENIED.search(text[: match.start()]))
+
+
+# After a bare prompt the word comes with a space, in a chat without, and in either case.
+_YES = (" yes", " Yes", "yes", "Yes")
+_NO = (" no", " No", "no", "No")
