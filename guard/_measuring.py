@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
-from ._signal import Signal, plain
+from ._signal import Signal, level_of, plain
 from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
 from .deadlines import (
     DeadlineRunner,
@@ -309,7 +309,6 @@ _Result = TypeVar("_Result")
 
 
 _UNTRACED: AbstractContextManager[None] = nullcontext()
-# No veto may have one of these names.
 # Indices of needs to be measured singly.
 _Singly = list[tuple[int, Patience]]
 
@@ -422,7 +421,7 @@ class SignalRunner:
             try:
                 signal = need.signal
                 fields = signal.decision_fields(value, need.request)
-                value = signal.level(value), fields
+                value = level_of(signal, value), fields
             except Exception as error:  # noqa: BLE001 - of a veto of one's own
                 value = self._failures.of(need.signal, error, need.request)
         return value, seconds

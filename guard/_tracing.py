@@ -22,7 +22,7 @@ from opentelemetry.trace import Span, Status, StatusCode
 
 from .._version import __version__
 from ._metrics import error_kind
-from ._signal import Signal
+from ._signal import Signal, level_of
 from .contracts import Confidence
 from .errors import KnowgateError
 from .text import Request
@@ -155,7 +155,7 @@ def _record(span: Span, signal: Signal[Any], value: object) -> None:
         span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
         span.set_attribute("knowgate.samples.saved", value.samples_saved)
     try:
-        level = signal.level(value)
+        level = level_of(signal, value)
     except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
         return
     if isinstance(level, bool):

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.deadlines import check_deadline
@@ -36,7 +36,6 @@ from ._network import Batch, Network, run_in_batches
 if TYPE_CHECKING:
     import torch
 
-# Answers decoded at one time.
 # What a tokenizer prints for a token that holds part of a character.
 _PART_OF_A_CHARACTER = "\ufffd"
 _BYTES_PER_CHARACTER = 4
@@ -51,7 +50,7 @@ def _listed(stop: Any) -> tuple[str, ...]:
     return tuple(stop)
 
 
-@checked_dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Settings(CheckedSettings):
     """Settings of one call.
 

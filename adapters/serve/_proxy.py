@@ -314,6 +314,10 @@ class Retriever:
             what = f"a {type(found).__name__} is no retriever"
             hint = "name a LangChain retriever, or a function from a question to documents"
             raise InputError(what, hint=hint)
+        if not seconds > 0:  # not NaN either
+            raise InputError("must be positive seconds", where="retriever_seconds")
+        called = (self._find, type(self._find).__call__)
+        self._awaited = any(map(inspect.iscoroutinefunction, called))
         self._seconds = seconds
         self._threads = DeadlineRunner(_MAX_THREADS)
 
@@ -324,7 +328,7 @@ class Retriever:
             ServeError: it raised, took too long, or returned what is no passages.
         """
         try:
-            if inspect.iscoroutinefunction(self._find):
+            if self._awaited:
                 found = await asyncio.wait_for(self._find(question), self._seconds)
             else:
                 found = await self._threads.acall(lambda: self._find(question), self._seconds)

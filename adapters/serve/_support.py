@@ -83,7 +83,7 @@ class ReplyGate:
         """The events of a stream as they come, with the verdicts in one before its end."""
         texts: dict[int, str] = {}
         start: dict[str, Any] = {}
-        ended = False
+        ended, event = False, _DONE
         async for event in events:
             if event.strip().removeprefix(b"data:").strip() == b"[DONE]":
                 ended = True
@@ -91,6 +91,8 @@ class ReplyGate:
             else:
                 start = _told_by(event, texts) or start
             yield event
+        if not event.endswith((b"\n\n", b"\r\n\r\n")):
+            yield b"\n\n"
         if texts and not ended:
             # Whole by its length, as some servers end theirs.
             yield await self._last(texts, start)
@@ -223,15 +225,18 @@ async def _events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The events of a stream, each whole; what is no event of a chat passes all the same."""
     held = b""
     async for piece in pieces:
-        held += piece
-        while found := _END_OF_EVENT.search(held):
-            yield held[: found.end()]
-            held = held[found.end() :]
+        # What was searched before is not searched again, but for an end that came in part.
+        searched, held = max(0, len(held) - 3), held + piece
+        start = 0
+        for found in _END_OF_EVENT.finditer(held, searched):
+            yield held[start : found.end()]
+            start = found.end()
+        held = held[start:]
         if len(held) > _MOST_HELD:
             yield held
             held = b""
     if held:
-        yield held if held.endswith(b"\n\n") else held + b"\n\n"
+        yield held
 
 
 async def marked(pieces: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:

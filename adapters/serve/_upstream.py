@@ -74,7 +74,7 @@ class Upstream:
         if not re.match(r"https?://[^/\s]", self.url):
             what = "is no URL"
             raise InputError(what, where="upstream", hint="for example http://127.0.0.1:8001/v1")
-        if self.seconds <= 0 or not 0 <= self.retries <= 10:
+        if not (self.seconds > 0 and 0 <= self.retries <= 10):  # not NaN either
             what = "needs positive seconds and 0 to 10 retries"
             raise InputError(what, where="upstream", hint="see --help")
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):

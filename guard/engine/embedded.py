@@ -202,12 +202,14 @@ def merge_adapter(weights: Weights, folder: Path) -> None:
     names = sorted({name.rsplit(".lora_", 1)[0] for name in tensors})
     expected = {f"{name}.lora_{part}.weight" for name in names for part in "AB"}
     fault = "" if expected == set(tensors) else "the weights are not those of a plain LoRA adapter"
+    hint = LORA_HINT
     for name in names if not fault else ():
         down, up = (tensors[f"{name}.lora_{part}.weight"].astype(np.float32) for part in "AB")
         weight = _columns(weights, name.removeprefix(_PREFIX))
         shapes = None if weight is None else ((rank, weight.shape[0]), (weight.shape[1], rank))
         if weight is None or (down.shape, up.shape) != shapes:
             fault = f"the adapter's {name!r} does not fit this model"
+            hint = "use it with the model it was made for"
             break
         added = scale * (up @ down)
         if not np.isfinite(added).all():
@@ -215,7 +217,7 @@ def merge_adapter(weights: Weights, folder: Path) -> None:
             break
         weight += added.T
     if fault:
-        raise ModelFolderError(fault, where=str(folder), hint=LORA_HINT)
+        raise ModelFolderError(fault, where=str(folder), hint=hint)
 
 
 def _columns(weights: Weights, name: str) -> NDArray[np.float32] | None:

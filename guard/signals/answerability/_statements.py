@@ -25,7 +25,6 @@ _DAYS = dict(zip(_MONTHS, (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31) * 2, 
 _FIRST_FUTURE = 2200
 _IN_PASSAGE = (
     r"\b{month}\s+(?:the )?{day}(?:st|nd|rd|th)?\b|\b{day}(?:st|nd|rd|th)?\s+(?:of )?{month}\b"
-    r"|(?<!\d){month} ?月 ?{day} ?[日号]"
 )
 
 
@@ -47,7 +46,9 @@ def impossible_day(text: str) -> tuple[str, int] | None:
 
 def day_stands_in(day: tuple[str, int], text: str) -> bool:
     """Whether a folded text mentions a day, in either order."""
-    pattern = _IN_PASSAGE.format(month=day[0], day=day[1])
+    month, number = day
+    written = r"(?<!\d){month} ?月 ?{day} ?[日号]" if month.isdigit() else _IN_PASSAGE
+    pattern = written.format(month=month, day=number)
     return re.search(pattern, text, re.IGNORECASE) is not None
 
 

@@ -182,6 +182,9 @@ def test_streamed_pieces_join_to_the_generated_text(lm: HuggingFaceLM, prompts: 
             assert "".join(lm.stream(prompt, **options)) == whole.text
     with pytest.raises(InputError, match="a stream has one answer"):
         lm.stream(prompts[0], n=2)
+    misspelt: dict[str, Any] = {"temprature": 1.0}
+    with pytest.raises(InputError, match="temprature"):
+        lm.generate(prompts, **misspelt)
 
 
 def test_a_stream_never_shows_the_beginning_of_a_stop_string(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +16,8 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.serve import ServeLimits
-from knowgate.guard import Decision
+from knowgate.adapters.serve._support import marked
+from knowgate.guard import Decision, InputError
 from tests.adapters.serve.service import (
     BAD,
     GOOD,
@@ -231,12 +234,13 @@ def fail(question: str) -> list[str]:
         (fail, "retrieval_failed"),
         (hang, "retrieval_failed"),
         (ahang, "retrieval_failed"),
+        (type("", (), {"__call__": staticmethod(ahang), "__name__": "hang"})(), "retrieval_failed"),
         (lambda question: 3, "invalid_passages"),
         (lambda question: [3], "invalid_passages"),
         (lambda question: None, "nothing_retrieved"),
         (lambda question: [GOOD] * 1001, "input_too_large"),
     ],
-    ids=["raises", "hangs", "hangs async", "number", "numbers", "none", "many"],
+    ids=["raises", "hangs", "hangs async", "async call", "number", "numbers", "none", "many"],
 )
 async def test_a_retriever_that_fails_has_its_own_abstention(retriever: Any, reason: str) -> None:
     model, seen = Model(), list[Decision]()
@@ -248,6 +252,12 @@ async def test_a_retriever_that_fails_has_its_own_abstention(retriever: Any, rea
     assert found.json()["knowgate"]["decision"]["reason"] == reason
     assert model.bodies == []
     assert [one.reason for one in seen] == [reason]
+
+
+def test_a_deadline_that_is_no_number_is_refused() -> None:
+    for options in ({"upstream_seconds": math.nan}, {"retriever_seconds": math.nan}):
+        with pytest.raises(InputError, match="positive seconds"):
+            make_app(model=Model(), retriever=fail, **options)
 
 
 # -- shadow mode -------------------------------------------------------------------------------
@@ -389,6 +399,19 @@ async def test_a_stream_passes_through_as_it_arrives() -> None:
     model.pieces.put_nowait(None)
     assert await call.next() == {"type": "http.response.body", "body": b"", "more_body": False}
     await asyncio.wait_for(call.task, 30)
+
+
+async def test_long_events_pass_soon_and_a_cut_one_does_not_become_an_event() -> None:
+    pieces = [b"data: 1\n\n", b"data: ", *[b"x" * 64] * 16_000, b"\r\n\r", b"\n", b"data: {"]
+
+    async def told() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    started = time.perf_counter()
+    found = [event async for event in marked(told(), {})]
+    assert time.perf_counter() - started < 10
+    assert found == [pieces[0], b"".join(pieces[1:-1]), pieces[-1]]
 
 
 async def test_a_client_that_leaves_cancels_the_upstream() -> None:

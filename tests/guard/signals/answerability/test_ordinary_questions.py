@@ -159,6 +159,7 @@ def test_an_impossible_time_that_the_passages_speak_of_is_left_to_them(
     question: str, passage: str
 ) -> None:
     assert refused(OPEN, question, ["Nothing of use."])
+    assert refused(OPEN, question, ["2 30 and 30 2 are no days."])
     assert not refused(OPEN, question, [passage])
 
 
