@@ -255,7 +255,8 @@ async def test_a_retriever_that_fails_has_its_own_abstention(retriever: Any, rea
 
 
 def test_a_deadline_that_is_no_number_is_refused() -> None:
-    for options in ({"upstream_seconds": math.nan}, {"retriever_seconds": math.nan}):
+    for name in ("upstream_seconds", "retriever_seconds"):
+        options: dict[str, Any] = {name: math.nan}
         with pytest.raises(InputError, match="positive seconds"):
             make_app(model=Model(), retriever=fail, **options)
 
