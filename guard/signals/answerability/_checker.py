@@ -305,6 +305,7 @@ _Index = Annotated[int, Field(ge=0, strict=True)]
 _VERDICT: TypeAdapter[Any] = TypeAdapter(
     tuple[Premise, PremiseFault | None, _Share | None, list[_Index]]
 )
+_PARTS = "premise", "fault", "probability", "passages"
 
 
 class AnswerabilityVeto(Veto[Answerability]):
@@ -342,7 +343,10 @@ class AnswerabilityVeto(Veto[Answerability]):
             passages = list(map(plain, value.passages))
             given = [value.premise, value.fault, plain(value.probability), passages]
             premise, fault, probability, indices = _VERDICT.validate_python(given)
-        except (AttributeError, TypeError, ValidationError):
+        except ValidationError as error:
+            part = _PARTS[int(error.errors()[0]["loc"][0])]
+            raise self._wrong(f"the detector returned a wrong {part}") from None
+        except (AttributeError, TypeError):
             raise self._wrong(f"the detector returned no verdict: {type(value).__name__}") from None
         if fault is not None and premise is not Premise.UNANSWERABLE:
             raise self._wrong(f"the detector found a fault and {premise.value}")
