@@ -345,7 +345,7 @@ class AnswerabilityVeto(Veto[Answerability]):
             premise, fault, probability, indices = _VERDICT.validate_python(given)
         except ValidationError as error:
             part = _PARTS[int(error.errors()[0]["loc"][0])]
-            raise self._wrong(f"the detector returned a wrong {part}") from None
+            raise self._wrong(f"no verdict has what the detector returned as its {part}") from None
         except (AttributeError, TypeError):
             raise self._wrong(f"the detector returned no verdict: {type(value).__name__}") from None
         if fault is not None and premise is not Premise.UNANSWERABLE:
