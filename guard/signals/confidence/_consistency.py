@@ -92,7 +92,7 @@ class SampledConsistency(ClosedBookEstimator):
         super().__init__(language_model, prompt, sampling.seed)
         n = sampling.n
         # Whatever the rule, these must be in their ranges.
-        CurtailedSampling(n, threshold)
+        CurtailedSampling(n=n, threshold=threshold)
         self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
         self._same = same
         self._seed = sampling.seed
@@ -114,7 +114,7 @@ class SampledConsistency(ClosedBookEstimator):
         if not isinstance(stopping, str):
             deciding_at = getattr(stopping, "deciding_at", None)
             stopping = stopping if deciding_at is None else deciding_at(threshold)
-        CurtailedSampling(self._n, threshold)
+        CurtailedSampling(n=self._n, threshold=threshold)
         changed = copy(self)
         changed._threshold, changed._stopping = threshold, stopping
         changed._rule = _rule(stopping, self._n, threshold)
@@ -196,7 +196,7 @@ def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:
     if stopping == "none":
         return None
     if stopping == "curtailed":
-        return CurtailedSampling(n, threshold)
+        return CurtailedSampling(n=n, threshold=threshold)
     if stopping == "bayesian":
         return BayesianStopping(n, threshold)
     if not isinstance(stopping, StoppingRule):
