@@ -62,24 +62,26 @@ def errors_allowed(n: int, risk: float, delta: float) -> int | None:
         (5, None)
     """
     _require_probability(risk=risk, delta=delta)
-    found = int(errors_allowed_up_to(n, risk, delta)[n])
+    found = int(_errors_allowed(np.asarray([n]), risk, delta)[0])
     return found if found >= 0 else None
 
 
 @lru_cache(maxsize=256)
 def errors_allowed_up_to(most: int, risk: float, delta: float) -> NDArray[np.int64]:
     """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
+    return _errors_allowed(np.arange(most + 1), risk, delta)
+
+
+def _errors_allowed(n: NDArray[np.int64], risk: float, delta: float) -> NDArray[np.int64]:
     optional_import("scipy")
     from scipy.special import bdtr
     from scipy.stats import binom
 
-    n = np.arange(most + 1)
     # The quantile is the first k with cdf(k) >= delta; one below is the last certain one,
     # unless the tail hits delta exactly.
     first = np.asarray(binom.ppf(delta, n, risk)).astype(np.int64)
     allowed = np.where(bdtr(first, n, risk) <= delta, first, first - 1)
-    allowed[0] = -1
-    return np.asarray(allowed, dtype=np.int64)
+    return np.where(n == 0, -1, allowed).astype(np.int64)
 
 
 @lru_cache

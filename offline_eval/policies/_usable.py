@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from ...calibration.risk import Costs, Leak, MaxAbstention
 from ...calibration.risk.risks import Risk
@@ -24,7 +25,8 @@ def require_usable(sets: Sequence[CalibrationSet], risk: Risk) -> None:
     if len(sets) > 1 and not isinstance(risk, Leak):
         raise ValueError("one of several scorers is chosen for a Leak")
     for one in sets:
-        for what, hint in (*_of_scorer(one), *_of_choice(one, sets), *_of_risk(one, risk)):
+        # One by one: some raise by themselves.
+        for what, hint in chain(_of_scorer(one), _of_choice(one, sets), _of_risk(one, risk)):
             raise InputError(what, where=one.source, hint=hint)
 
 

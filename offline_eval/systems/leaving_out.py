@@ -467,16 +467,22 @@ def left_out_check(
     texts = {
         name: f" {' '.join(words_of(text))} " for name, text in knowledge_base.passages.items()
     }
+    holders: dict[str, list[str]] = defaultdict(list)
+    for name, text in texts.items():
+        for word in dict.fromkeys(text.split()):
+            holders[word].append(name)
     found: list[AnswerElsewhere] = []
     for record in questions:
         own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
         if len(answer) < FEWEST_WORDS:
             continue
         sought = f" {' '.join(answer)} "
+        # Passages in which the whole answer stands have its rarest word.
+        rarest = min((holders.get(word, []) for word in answer), key=len)
         found += [
             AnswerElsewhere(question_id=record.question_id, passage_id=name)
-            for name, text in texts.items()
-            if name != own and sought in text
+            for name in rarest
+            if name != own and sought in texts[name]
         ]
     return found
 

@@ -196,7 +196,7 @@ def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:
     if stopping == "none":
         return None
     if stopping == "curtailed":
-        return CurtailedSampling(n, threshold)
+        return CurtailedSampling(n=n, threshold=threshold)
     if stopping == "bayesian":
         return BayesianStopping(n, threshold)
     if not isinstance(stopping, StoppingRule):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak
+from knowgate.calibration.risk.fit import Cascade
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.files import atomic_writer
 from knowgate.guard.signals.relevance import LexicalScorer
@@ -113,6 +115,10 @@ def test_questions_that_the_scorer_was_tuned_on_are_found_and_rejected(tmp_path:
     with pytest.raises(InputError, match="the scorer was tuned on 1 of its 2 questions"):
         calibrate_records(found, Leak(0.1), delta=0.1)
     assert read_records(written(tmp_path, ASKED[1]), _Tuned()).tuned_on == ()
+    # Before what else is wrong with them.
+    worse = replace(found, cascade=Cascade(costly=TUNED), scorer=SCORER, aggregator="other")
+    with pytest.raises(InputError, match="was tuned on 1"):
+        calibrate_records(worse, Leak(0.1), delta=0.1)
     assert read_records(written(tmp_path, *ASKED), LexicalScorer()).tuned_on == ()
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import Confidence, Generation, LanguageModelError
+from knowgate.guard import Confidence, Generation, InputError, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
@@ -189,6 +189,11 @@ def test_a_guard_puts_its_threshold_into_every_rule_that_has_one(stopping: Any) 
     assert estimator.fingerprint.settings["threshold"] == 0.9
     rule = str(estimator.fingerprint.settings["stopping"])
     assert "threshold=0.9" in rule or rule.endswith("FirstTwo")
+
+
+def test_a_threshold_out_of_range_is_named() -> None:
+    with pytest.raises(InputError, match="'threshold'"):
+        SampledConsistency(Pattern([]), threshold=1.5)
 
 
 GUESSES = {
