@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .statistics import Floats, Interval, Numbers, QuestionResamples
+from .statistics import Floats, Interval, Numbers, QuestionResamples, require_draws
 
 # A product such as 0.29 · 100 falls short of the whole number that it means.
 ROUNDING = 1e-9
@@ -268,6 +268,7 @@ class SelectiveCurve:
             >>> found.value, round(found.low, 3), found.high
             (1.0, 0.722, 1.0)
         """
+        require_draws(resamples)
         positives = np.asarray([s for p, _ in questions for s in p], dtype=np.float64)
         negatives = np.asarray([s for _, n in questions for s in n], dtype=np.float64)
         value = SelectiveCurve.auroc(positives.tolist(), negatives.tolist())
@@ -373,6 +374,18 @@ class PairedScores:
     clusters: tuple[Sequence[Hashable], Sequence[Hashable]]
     resamples: int = 4000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.positives.keys() != self.negatives.keys():
+            raise ValueError("positives and negatives are of different scorers")
+        sides = (self.positives, self.negatives)
+        for side, owners in zip(sides, self.clusters, strict=True):
+            for name, values in side.items():
+                if len(values) != len(owners):
+                    told = f"{name}: {len(values)} scores for {len(owners)} cases"
+                    raise ValueError(told)
+                if np.isnan(np.asarray(values, np.float64)).any():
+                    raise ValueError(f"{name}: scores must not be NaN")
 
     @property
     def count(self) -> int:

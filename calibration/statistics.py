@@ -412,10 +412,21 @@ def mcnemar_p_value(first_only: int, second_only: int) -> float:
     return float(chi2.sf(excess**2 / pairs, 1))
 
 
+def require_draws(resamples: int) -> None:
+    """Reject a bootstrap without draws.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if resamples < 1:
+        raise ValueError(f"there must be a resample, not {resamples}")
+
+
 def _drawn_means(
     sums: Floats, sizes: NDArray[np.intp], resamples: int, rng: np.random.Generator
 ) -> Floats:
     """Mean over all pairs of the groups that each draw picked; shape (resamples,)."""
+    require_draws(resamples)
     means = []
     for start in range(0, resamples, _CHUNK):
         picked = rng.integers(0, len(sums), (min(_CHUNK, resamples - start), len(sums)))
@@ -574,6 +585,7 @@ def _weights(count: int, resamples: int, seed: int) -> NDArray[np.uint16]:
     """How often each draw holds each question; shape (resamples, count)."""
     rng = np.random.default_rng(seed)
     # Small integers: thousands of questions times a thousand draws stay in memory.
+    require_draws(resamples)
     weights = np.zeros((resamples, count), dtype=np.uint16)
     for start in range(0, resamples if count else 0, _CHUNK):
         draws = min(_CHUNK, resamples - start)
