@@ -232,3 +232,11 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
+
+
+def test_costs_do_not_say_which_answers_are_missing(
+    knowgate: Knowgate, finished_run: Path, tmp_path: Path
+) -> None:
+    line = ("calibrate", "--run", finished_run / "run", "--out", tmp_path / "policy.json")
+    found = knowgate(*line, "--cost", "leak=1,missing=left_out")
+    refused(found, "--cost: 'missing' is unknown")
