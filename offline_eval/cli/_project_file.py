@@ -60,7 +60,7 @@ _EXCLUSIVE = (
     {"missing", "like"},
     {"policy", "guard", "uncalibrated"},
 )
-_EXCLUSIVE_IN_APPLY = {"policy", "scorer", "abstention"}
+_EXCLUSIVE_IN_APPLY = ({"policy", "scorer", "abstention"}, {"aggregator", "abstention"})
 _HUB = "hf:"  # before a folder, too
 
 
@@ -250,7 +250,7 @@ def _keys(parameter: Any) -> list[str]:
 
 
 def _is_excluded(option: str, names: Sequence[str], others: Collection[str]) -> bool:
-    sets = (*_EXCLUSIVE, _EXCLUSIVE_IN_APPLY) if list(names) == ["apply"] else _EXCLUSIVE
+    sets = (*_EXCLUSIVE, *_EXCLUSIVE_IN_APPLY) if list(names) == ["apply"] else _EXCLUSIVE
     return any(option in one and (one - {option}) & set(others) for one in sets)
 
 

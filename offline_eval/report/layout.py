@@ -97,7 +97,9 @@ class Page:
             return "", (plain_text(paragraph),)
         text = plain_text(paragraph[tag.end() :])
         kind = "" if tag[1] == "text" else tag[1]
-        return kind, explained(*tag[2].split()) or (term_of(text),)
+        # A title is text whatever is inserted into it.
+        told = text if kind in (*_SECTIONS, *_PARTS) else term_of(text)
+        return kind, explained(*tag[2].split()) or (told,)
 
     def _section(self, lines: Sequence[_Line]) -> Section | None:
         (tag, (title,)), *rest = lines
@@ -125,5 +127,5 @@ class Page:
         if kind in ("", "under"):
             return () if kind else texts
         if kind == "fact":
-            return [Facts(texts)]
+            return [Facts(tuple(one for one in texts if isinstance(one, tuple)))]
         return [Prose(texts, small=kind == "small", bullets=kind == "item")]

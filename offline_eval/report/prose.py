@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _BREAK = re.compile(r"\n\s*\n")
-# Stands for a blank that is part of a path, while lines are joined.
-_BLANK = "\ue000"
+# Stands for a blank that is part of a path, while lines are joined: no character, unlike those for
+# private use, which icons in documents leave.
+_BLANK = "\ufdd0"
 _OWN = Path(__file__).parent / "templates"
 
 

@@ -308,7 +308,9 @@ def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
             for row in _spec(name, key, whole=True).read(folder):
                 if (identifier := row.text(key)) in wanted:
                     found.setdefault(identifier, row)
-    return found | (_in_layout(folder / "questions") if (folder / "questions").is_dir() else {})
+    # Another suite may have a folder of that name.
+    layout = folder / "questions"
+    return found | (_in_layout(layout) if (layout / "task1").is_dir() else {})
 
 
 def _in_layout(folder: Path) -> dict[str, _Row]:

@@ -68,6 +68,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self._models, self._judges, self._encoder = dict(models or {}), judges, encoder
         self.prepared: Prepared
         self._run: SystemRun
+        self._asked: Sequence[Judge] = ()
 
     @property
     def rows(self) -> TableSpec[ReplyRow]:
@@ -110,7 +111,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         """Load models and judges, and make up the synthetic questions."""
         prepared, chosen = self.prepared, self._judges or settings.judges
         # Wrong names are reported before anything is paid for.
-        self._judges = load_judges(chosen) if chosen else ()
+        self._asked = load_judges(chosen) if chosen else ()
         run = self._run = SystemRun(
             prepared.systems,
             {base.name: base.knowledge_base for base in prepared.bases},
@@ -200,10 +201,10 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             by_id = {row.reply_id: row for row in work.run[RepliesRun.REPLIES].rows()}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
                 table.extend(prepared.replay.judgements_of(by_id))
-        if self._judges:
+        if self._asked:
             failed = judge_run(
                 folder,
-                self._judges,
+                self._asked,
                 retry_failed=work.options.retry_failed,
                 limits=work.options.limits,
                 on_progress=work.options.on_progress,

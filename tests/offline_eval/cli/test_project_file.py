@@ -148,6 +148,15 @@ def test_the_section_of_a_group_holds_its_commands_alone(knowgate: Knowgate, pro
     refused(knowgate("eval", "ookb", "--dry-run"), "'okb' in [eval] — did you mean 'ookb'?")
 
 
+def test_an_option_of_the_file_for_other_uses_of_apply_is_no_fault(
+    knowgate: Knowgate, project: Path
+) -> None:
+    (project / "knowgate.toml").write_text("[apply]\naggregator = 'max'\n")
+    (project / "replies.jsonl").write_text('{"response": "I do not know."}\n')
+    line = ("apply", "--abstention", "default", "--input", "replies.jsonl", "--output", "out.jsonl")
+    assert knowgate(*line).code == 0
+
+
 def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path) -> None:
     with (project / "knowgate.toml").open("a") as file:
         file.write('gates = ["auroc<0.8"]\n[report]\nformat = "json,md"\n[measure]\ntop-k = 5\n')
@@ -223,3 +232,11 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
+
+
+def test_costs_do_not_say_which_answers_are_missing(
+    knowgate: Knowgate, finished_run: Path, tmp_path: Path
+) -> None:
+    line = ("calibrate", "--run", finished_run / "run", "--out", tmp_path / "policy.json")
+    found = knowgate(*line, "--cost", "leak=1,missing=left_out")
+    refused(found, "--cost: 'missing' is unknown")

@@ -181,3 +181,12 @@ def test_a_template_lays_sections_out_and_inserted_text_makes_no_tag(tmp_path: P
     ] == cells
     assert within == Section("Within", (Facts((("name", str(text)),)),))
     assert small == Prose(("★ is the best number of its column.",), small=True)
+
+
+def test_what_stands_in_a_title_stays_text(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").write_text(
+        "{% macro of(page, said) %}\n<section> {{ said }}\n\n<part> {{ said }}\n\nText\n\n"
+        "<fact> Nothing :: {{ said[9:] }}\n{% endmacro %}"
+    )
+    [found] = Layout(Templates(tmp_path / "report.txt")).sections("of", "a :: \ue000")
+    assert found == Section("a :: \ue000", (Section("a :: \ue000", ("Text", Facts(()))),))

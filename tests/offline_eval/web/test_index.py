@@ -120,6 +120,10 @@ def test_questions_in_the_layout_of_uaqfact_are_shown(tmp_path: Path) -> None:
     (record,) = index_runs([run]).runs["run"].records
     told = " · ".join(one.label for one in asked.answers)
     assert (record.question, record.expected) == (asked.question, told)
+    # Of another suite, whose layout is not known.
+    other = suite_run(tmp_path / "other", "mine", rows=[row])
+    (other / "questions").mkdir()
+    assert len(index_runs([other]).runs["other"].records) == 1
 
 
 def damaged(run: Path, name: str) -> None:
