@@ -60,7 +60,11 @@ _EXCLUSIVE = (
     {"missing", "like"},
     {"policy", "guard", "uncalibrated"},
 )
-_EXCLUSIVE_IN_APPLY = ({"policy", "scorer", "abstention"}, {"aggregator", "abstention"})
+_EXCLUSIVE_IN_APPLY = (
+    {"policy", "scorer", "abstention"},
+    {"aggregator", "abstention"},
+    {"aggregator", "policy"},
+)
 _HUB = "hf:"  # before a folder, too
 
 

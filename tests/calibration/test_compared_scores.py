@@ -187,3 +187,10 @@ def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
         # 0.6 − (0.9 · 0.5 + 0.1 · 0.5)
         covered += within(found, 0.1)
     assert 0.91 <= covered / trials <= 0.985
+
+
+def test_scores_that_are_no_numbers_and_bootstraps_without_draws_are_rejected() -> None:
+    with pytest.raises(ValueError, match="a: scores must not be NaN"):
+        PairedScores({"a": [float("nan")]}, {"a": [0.0]}, ([0], [0]))
+    with pytest.raises(ValueError, match="there must be a resample, not 0"):
+        SelectiveCurve.bootstrap_auroc([([1.0], [0.0])], resamples=0)
