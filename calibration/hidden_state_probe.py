@@ -203,7 +203,9 @@ def _states(language_model: Any, prompts: Sequence[str], layer: int) -> _Matrix:
 
 
 def _by_group(
-    scores: _Matrix, known: NDArray[Any], owners: NDArray[Any]
+    scores: _Matrix,
+    known: NDArray[Any],
+    owners: NDArray[Any],
 ) -> list[tuple[list[float], list[float]]]:
     """Per group the scores of its true and of its false questions."""
     return [

@@ -221,7 +221,9 @@ _HASHED = attrgetter(
 
 
 def as_calibration_records(
-    records: Iterable[object], *, raw: bool = False
+    records: Iterable[object],
+    *,
+    raw: bool = False,
 ) -> list[CalibrationRecord]:
     """Check the records, and copy them.
 

@@ -199,7 +199,9 @@ class SelectiveCurve:
 
     @staticmethod
     def false_abstention(
-        positives: Sequence[float], negatives: Sequence[float], leak: float
+        positives: Sequence[float],
+        negatives: Sequence[float],
+        leak: float,
     ) -> float | None:
         """Share of positives abstained from where at most `leak` of the negatives pass.
 

@@ -128,7 +128,8 @@ def _checked(rows: Sequence[Sequence[Generation]], call: JointCall) -> list[list
 
 
 def _joint_calls(
-    requests: Mapping[int, Request], batch_size: int
+    requests: Mapping[int, Request],
+    batch_size: int,
 ) -> Iterator[tuple[JointCall, list[list[int]]]]:
     """Combine requests into joint calls where possible.
 

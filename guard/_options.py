@@ -102,7 +102,9 @@ class GuardOptions(CheckedSettings):
         return replace(self, name=found) if self.name is None and found else self
 
     def resolved(
-        self, names: Sequence[str], signals: Sequence[Signal[Any]]
+        self,
+        names: Sequence[str],
+        signals: Sequence[Signal[Any]],
     ) -> tuple[dict[str, OnError], dict[str, float | None], dict[str, Turns]]:
         """What failures lead to, the deadlines, and the turns of signals that wait for each other.
 

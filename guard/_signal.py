@@ -216,7 +216,8 @@ class BoundVeto:
 
 
 def bound_vetoes(
-    bindings: Sequence[VetoBinding], vetoes: Iterable[Veto[Any]]
+    bindings: Sequence[VetoBinding],
+    vetoes: Iterable[Veto[Any]],
 ) -> tuple[BoundVeto, ...]:
     """The vetoes with their thresholds, those that cost least first.
 

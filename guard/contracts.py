@@ -267,7 +267,9 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
         return self.score_sets([question], [passages])[0]
 
     def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """`score_set` for each question with its passages, equal to it.
 
@@ -291,7 +293,9 @@ class AwaitedScorer(SetRelevanceScorer, Protocol):
         return (await self.ascore_sets([question], [passages]))[0]
 
     async def ascore_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
 

@@ -457,7 +457,8 @@ Content = Literal["documents", "answers"]
 
 
 def bundled_default(
-    fingerprint: Fingerprint, content: Content
+    fingerprint: Fingerprint,
+    content: Content,
 ) -> tuple[float, float, float] | None:
     """Return what `Guard.default()` decides by; None for a scorer without a bundled default.
 

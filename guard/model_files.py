@@ -119,7 +119,9 @@ def _sha256_of(path: Path, changed: int, size: int) -> str:
 
 
 def require_files(
-    folder: Path, sha256: Mapping[str, str], hint: str = "reinstall knowgate"
+    folder: Path,
+    sha256: Mapping[str, str],
+    hint: str = "reinstall knowgate",
 ) -> None:
     """Reject files other than the expected ones, by their names and sha256.
 

@@ -79,7 +79,9 @@ class Registry(dict[str, Thing]):
 
 
 def names_on_use(
-    package: str, modules: Mapping[str, str], extra: str = ""
+    package: str,
+    modules: Mapping[str, str],
+    extra: str = "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package that imports its modules on first use.
 

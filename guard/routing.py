@@ -619,7 +619,9 @@ class _Flow:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: Any = None
+    settings: FlowSettings,
+    request: Request | QuestionError,
+    span: Any = None,
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 

@@ -234,7 +234,9 @@ class Request:
 
 
 def read_request(
-    question: object, passages: object, limits: InputLimits
+    question: object,
+    passages: object,
+    limits: InputLimits,
 ) -> Request | QuestionError:
     """The request, or why there is none; nothing that a caller passes raises here."""
     try:
@@ -257,7 +259,9 @@ def read_request(
 
 
 def read_requests(
-    questions: Iterable[object], passages: Iterable[object], limits: InputLimits
+    questions: Iterable[object],
+    passages: Iterable[object],
+    limits: InputLimits,
 ) -> list[Request | QuestionError]:
     """As `read_request`, for many questions with one collection of passages each.
 

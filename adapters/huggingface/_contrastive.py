@@ -85,7 +85,8 @@ def coiecd_scores(
 
 
 def _log_pair(
-    with_context: torch.Tensor, without_context: torch.Tensor
+    with_context: torch.Tensor,
+    without_context: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Both streams as log-probabilities, lu set to lc where only lu is impossible."""
     lc, lu = with_context.log_softmax(-1), without_context.log_softmax(-1)
@@ -97,7 +98,9 @@ def _keep_impossible(lc: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
 
 
 def merging_rule(
-    method: str, alpha: float, lam: float
+    method: str,
+    alpha: float,
+    lam: float,
 ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """The rule of that name with its parameters fixed.
 

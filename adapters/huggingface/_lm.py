@@ -186,7 +186,9 @@ class HuggingFaceLM:
         )
 
     def generate(
-        self, prompts: Sequence[str], **options: Unpack[CallOptions]
+        self,
+        prompts: Sequence[str],
+        **options: Unpack[CallOptions],
     ) -> list[list[Generation]]:
         """Draw `n` answers for each prompt.
 
@@ -221,7 +223,9 @@ class HuggingFaceLM:
         ]
 
     async def agenerate(
-        self, prompts: Sequence[str], **options: Unpack[CallOptions]
+        self,
+        prompts: Sequence[str],
+        **options: Unpack[CallOptions],
     ) -> list[list[Generation]]:
         """As `generate`, in a thread; cancelling it ends the decoding at the next token."""
         return await call_on_thread(lambda: self.generate(prompts, **options))

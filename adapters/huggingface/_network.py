@@ -129,7 +129,9 @@ class Network:
                 attention_mask=mask,
                 past_key_values=cache,
                 generation_config=GenerationConfig(
-                    max_new_tokens=tokens, pad_token_id=0, return_dict_in_generate=True
+                    max_new_tokens=tokens,
+                    pad_token_id=0,
+                    return_dict_in_generate=True,
                 ),
                 logits_processor=[choose],
                 stopping_criteria=[ended],
@@ -231,7 +233,9 @@ class Network:
         return sums
 
     def last_hidden_states(
-        self, prompts: Sequence[Sequence[int]], layer: int
+        self,
+        prompts: Sequence[Sequence[int]],
+        layer: int,
     ) -> list[NDArray[np.float32]]:
         """The hidden state of each prompt's last token after `layer` layers, shape (width,)."""
         import torch
@@ -243,7 +247,8 @@ class Network:
 
 
 def pad_left(
-    rows: Sequence[Sequence[int]], device: torch.device
+    rows: Sequence[Sequence[int]],
+    device: torch.device,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Ids and attention mask of shape (rows, longest), padded on the left.
 

@@ -108,7 +108,8 @@ class Conversation:
             _check_slots(self.small_talk.prompt, {"question"})
 
     def parts(
-        self, with_context: Runnable[Any, Any]
+        self,
+        with_context: Runnable[Any, Any],
     ) -> tuple[Runnable[Any, Any] | None, Runnable[Any, Any] | None]:
         """Return the rewriter of a chain, and what replies to its small talk, if there are any.
 

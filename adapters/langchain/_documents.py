@@ -84,7 +84,8 @@ def read_documents(found: object, limits: InputLimits) -> list[Document]:
 
 
 def documents_or_errors(
-    found: Sequence[object], limits: InputLimits
+    found: Sequence[object],
+    limits: InputLimits,
 ) -> list[list[Document] | Exception]:
     """As `read_documents` for each, with an error in place of those that cannot be read."""
     outcomes: list[list[Document] | Exception] = []

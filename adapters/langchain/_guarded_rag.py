@@ -212,7 +212,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         """As `invoke`, without blocking the event loop."""
 
         async def answer(
-            given: RagInput, run_manager: AsyncManager, config: RunnableConfig
+            given: RagInput,
+            run_manager: AsyncManager,
+            config: RunnableConfig,
         ) -> GuardedAnswer:
             return _only(await self._answers([given], _Runs([config], [run_manager], kwargs)))
 
@@ -231,7 +233,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         """Answer many questions with one call to each part, in the order of the inputs."""
 
         def answer(
-            given: list[RagInput], run_manager: list[Manager], config: list[RunnableConfig]
+            given: list[RagInput],
+            run_manager: list[Manager],
+            config: list[RunnableConfig],
         ) -> list[GuardedAnswer | Exception]:
             return at_once(self._answers(given, _Runs(config, run_manager, kwargs)))
 
@@ -250,7 +254,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         """As `batch`, without blocking the event loop."""
 
         async def answer(
-            given: list[RagInput], run_manager: list[AsyncManager], config: list[RunnableConfig]
+            given: list[RagInput],
+            run_manager: list[AsyncManager],
+            config: list[RunnableConfig],
         ) -> list[GuardedAnswer | Exception]:
             return await self._answers(given, _Runs(config, run_manager, kwargs))
 
@@ -261,7 +267,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         )
 
     async def _answers(
-        self, inputs: list[RagInput], runs: _Runs
+        self,
+        inputs: list[RagInput],
+        runs: _Runs,
     ) -> list[GuardedAnswer | Exception]:
         return await self._run([self._planner.answer_flow(given) for given in inputs], runs)
 
@@ -273,7 +281,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         """The answer in chunks: the decision first, then text as it is generated."""
 
         def chunks(
-            inputs: Iterator[RagInput], run_manager: Manager, config: RunnableConfig
+            inputs: Iterator[RagInput],
+            run_manager: Manager,
+            config: RunnableConfig,
         ) -> Iterator[GuardedAnswer]:
             runs = _Runs([config], [run_manager], kwargs)
             return _each_at_once(self._chunks(next(inputs), runs))
@@ -289,7 +299,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield input
 
         async def chunks(
-            inputs: AsyncIterator[RagInput], run_manager: AsyncManager, config: RunnableConfig
+            inputs: AsyncIterator[RagInput],
+            run_manager: AsyncManager,
+            config: RunnableConfig,
         ) -> AsyncIterator[GuardedAnswer]:
             runs = _Runs([config], [run_manager], kwargs)
             async with aclosing(self._chunks(await anext(inputs), runs)) as found:

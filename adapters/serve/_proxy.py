@@ -202,7 +202,9 @@ class ChatProxy:
         return self._decided(messages, question, decision, given, texts)
 
     async def _passages(
-        self, extension: ChatExtension, question: str
+        self,
+        extension: ChatExtension,
+        question: str,
     ) -> tuple[list[Any], list[str]]:
         if extension.passages is None and self.retriever is not None:
             return await self.retriever.find(self.guard, question)

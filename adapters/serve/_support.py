@@ -106,7 +106,9 @@ class ReplyGate:
 
 
 def verdict_body(
-    verdict: ReplyVerdict, passages: Sequence[str], places: Sequence[int]
+    verdict: ReplyVerdict,
+    passages: Sequence[str],
+    places: Sequence[int],
 ) -> dict[str, Any]:
     """Return a verdict as JSON, with the citations of what is delivered.
 

@@ -162,7 +162,9 @@ class DecisionMonitor(Collector):
             if self._block.decisions == self._window:
                 if self._detector is None:
                     self._detector = RateChangeDetector.from_counts(
-                        self._block.abstained, self._window, run_length=self._run_length
+                        self._block.abstained,
+                        self._window,
+                        run_length=self._run_length,
                     )
                 self._last, self._block = self._block, SignalCounter().bound_to(self._policy)
 

@@ -247,7 +247,9 @@ def certify(
 
 
 def sequence_certificate(
-    points: tuple[PointResult, ...], questions: int, delta: float
+    points: tuple[PointResult, ...],
+    questions: int,
+    delta: float,
 ) -> Certificate:
     """Test the points in order, from the first that lets enough questions through."""
     hopeless = [_too_few(point, delta) for point in points]
@@ -459,7 +461,8 @@ class GroupCounts:
 
 
 def group_counts(
-    sizes: NDArray[np.integer], parts: NDArray[np.integer]
+    sizes: NDArray[np.integer],
+    parts: NDArray[np.integer],
 ) -> tuple[tuple[int, int, int], ...]:
     """`(size, part, how many such groups)` of groups that are not empty, in order."""
     pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))

@@ -452,7 +452,9 @@ def _leak_p_values(
     passages = len(left_out.sizes)
     if passages == len(left_out.scores):
         p_values = binomial_p_values(
-            errors.astype(np.float64), np.full(errors.shape, passages), bound
+            errors.astype(np.float64),
+            np.full(errors.shape, passages),
+            bound,
         )
         tested = int(np.searchsorted(p_values > delta, True)) + 1
         return np.arange(len(thresholds))[:tested], p_values[:tested]

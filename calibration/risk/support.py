@@ -89,7 +89,9 @@ def _thresholds(values: NDArray[np.float64]) -> list[float]:
 
 
 def _groups(
-    delivered: NDArray[np.bool_], wrong: NDArray[np.bool_], questions: Sequence[Hashable]
+    delivered: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
+    questions: Sequence[Hashable],
 ) -> tuple[tuple[int, int, int], ...]:
     """`(delivered, of them unsupported, how many such questions)`."""
     owner = numbered(questions)

@@ -230,7 +230,8 @@ def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[Mi
         cases: sets with labels.
     """
     rows = scorer.match_features(
-        [case.question for case in cases], [case.passages for case in cases]
+        [case.question for case in cases],
+        [case.passages for case in cases],
     )
     return [
         MixExample(

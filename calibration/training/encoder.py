@@ -164,7 +164,9 @@ class TrainableEncoder:
             base.eval()
             if start is None:
                 config = peft.LoraConfig(
-                    r=rank, lora_alpha=alpha, target_modules=list(LORA_TARGETS)
+                    r=rank,
+                    lora_alpha=alpha,
+                    target_modules=list(LORA_TARGETS),
                 )
                 self._model = peft.get_peft_model(base, config)
             else:

@@ -390,7 +390,9 @@ def reply_logprobs(model: Any, rows: Sequence[Row]) -> Tensor:
     output = model(input_ids=ids, attention_mask=mask, use_cache=False, **options)
     logits, wanted = output.logits[:, -kept:-1], ids[:, 1 - kept :]
     found = torch.nn.functional.cross_entropy(
-        logits.float().flatten(0, 1), wanted.flatten(), reduction="none"
+        logits.float().flatten(0, 1),
+        wanted.flatten(),
+        reduction="none",
     ).view(wanted.shape)
     result: Tensor = -found.masked_fill(padding, 0.0)
     return result

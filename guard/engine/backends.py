@@ -157,7 +157,9 @@ class LoadedEncoder:
 
 
 def run_rows(
-    backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None = None
+    backend: Backend,
+    ids: Sequence[Ids],
+    types: Sequence[Ids] | None = None,
 ) -> list[RowOutputs]:
     """Run rows of ids of any lengths; results in order, cut to each row's length.
 
@@ -193,7 +195,9 @@ def run_rows(
 
 
 def _run_padded(
-    backend: Backend, rows: Sequence[Ids], types: Sequence[Ids] | None
+    backend: Backend,
+    rows: Sequence[Ids],
+    types: Sequence[Ids] | None,
 ) -> list[RowOutputs]:
     """Run rows together, those that are shorter than the longest padded with 0."""
     lengths = [len(row) for row in rows]

@@ -281,7 +281,9 @@ class TokenEncoder:
         return made_of(self._cache, texts, encoded, limit)
 
     def encode_pre(
-        self, texts: Sequence[str], max_windows: int = MAX_WINDOWS
+        self,
+        texts: Sequence[str],
+        max_windows: int = MAX_WINDOWS,
     ) -> list[list[list[int]]]:
         """Tokenise: the ids of each window of each text."""
         return [self._windows(text, max_windows) for text in texts]

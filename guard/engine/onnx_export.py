@@ -172,7 +172,9 @@ def _quietly() -> Iterator[None]:
 
 
 def _calibration(
-    loaded: LoadedEncoder, scorer: str, pairs: Sequence[tuple[str, str]]
+    loaded: LoadedEncoder,
+    scorer: str,
+    pairs: Sequence[tuple[str, str]],
 ) -> Iterator[dict[str, NDArray[np.int64]]]:
     """Inputs of the graph, one row each."""
     tokenizer = free_tokenizer(loaded.tokenizer)

@@ -77,7 +77,9 @@ class PromptEncoder:
 
         try:
             text = self._tokenizer.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=True
+                list(messages),
+                tokenize=False,
+                add_generation_prompt=True,
             )
         except jinja2.TemplateError as error:
             what = f"the chat template rejects these messages: {error}"
@@ -123,7 +125,9 @@ class PromptEncoder:
     def text_of(self, ids: Sequence[int]) -> str:
         """The text of generated ids, special tokens left out, spaces as they are."""
         text: str = self._tokenizer.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            list(ids),
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
         )
         return text
 

@@ -142,7 +142,9 @@ class _Asked(SimpleNamespace):
         if promise == "cost":
             if any(one.partition("=")[0].strip() == "missing" for one in self.cost.split(",")):
                 raise InputError(
-                    "'missing' is unknown", where="--cost", hint="name it by --missing"
+                    "'missing' is unknown",
+                    where="--cost",
+                    hint="name it by --missing",
                 )
             return replace(parse_pairs("--cost", self.cost, Costs), missing=missing)
         if promise == "max_abstention":

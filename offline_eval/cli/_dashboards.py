@@ -77,7 +77,8 @@ def dashboards(
 
 
 def render_dashboards(
-    limits: AlertLimits, policy: Policy | None = None
+    limits: AlertLimits,
+    policy: Policy | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Return the dashboard as Grafana imports it, and the rules as a YAML file.
 

@@ -84,7 +84,9 @@ def measured_and_calibrated(questions: Path, folder: Path) -> Calibrated:
     with call_progress() as advance:
         for name in SCORERS:
             settings = MEASURE.settings(
-                questions=questions, scorer=name, passage=PassageKind.TITLED
+                questions=questions,
+                scorer=name,
+                passage=PassageKind.TITLED,
             )
             options = RunOptions(on_progress=advance)
             run_suite(MEASURE, settings, folder / name, ModelChoice(""), options)

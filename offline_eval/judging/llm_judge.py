@@ -249,14 +249,18 @@ def read_table(path: AnyPath) -> Any:
         return read_json(path)
     if kind != ".toml":
         raise InputError(
-            "is not a criterion", where=os.fspath(path), hint="name a .toml or .json file"
+            "is not a criterion",
+            where=os.fspath(path),
+            hint="name a .toml or .json file",
         )
     try:
         return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(
-            f"broken TOML ({detail})", where=os.fspath(path), hint="fix the file"
+            f"broken TOML ({detail})",
+            where=os.fspath(path),
+            hint="fix the file",
         ) from None
 
 

@@ -62,7 +62,9 @@ def _draw_bins(axes: Axes, stated: Mapping[str, Any], name: str, look: str, colo
 
 
 def risk_coverage_plot(
-    rankings: _Rows, steps: Sequence[Mapping[str, Any]], risk: float | None
+    rankings: _Rows,
+    steps: Sequence[Mapping[str, Any]],
+    risk: float | None,
 ) -> Plot | None:
     """Risk against coverage of each ranking, with the declared path and the chosen point.
 

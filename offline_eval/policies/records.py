@@ -205,7 +205,9 @@ class CalibrationSet:
         return {"cascade": {**settings, "costly": verdicts}}
 
     def with_judge(
-        self, judged: CalibrationSet, read: CalibrationSet | None = None
+        self,
+        judged: CalibrationSet,
+        read: CalibrationSet | None = None,
     ) -> CalibrationSet:
         """The records with the verdicts of a costly scorer on the same cases.
 

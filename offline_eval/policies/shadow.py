@@ -159,7 +159,9 @@ def _read(
 
 
 def _values(
-    every: Sequence[LoggedDecision], about: Mapping[str, Any], policy: Policy | None
+    every: Sequence[LoggedDecision],
+    about: Mapping[str, Any],
+    policy: Policy | None,
 ) -> dict[str, Any]:
     """What the report says without labels; shares as intervals."""
     guard, policy_id = every[0].made_by

@@ -49,7 +49,8 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
 
 
 def _columns(
-    schema: Mapping[str, Any], shared: Mapping[str, Any]
+    schema: Mapping[str, Any],
+    shared: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the path and the dtype of each column."""
     for name, field in schema["properties"].items():

@@ -308,7 +308,9 @@ def _require_complete(
 
 
 def _read_calibration(
-    root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
+    root: Path,
+    manifest: MeasuredManifest,
+    questions: Mapping[str, Question],
 ) -> RunCalibration | None:
     path = root / "calibration.json"
     found, what = _read_file(path, RunCalibration), ""

@@ -452,7 +452,8 @@ class RepliesAsked:
 
 
 def _knowledge_bases(
-    questions: Iterable[Question], passages: Iterable[StoredPassage]
+    questions: Iterable[Question],
+    passages: Iterable[StoredPassage],
 ) -> tuple[dict[str, Any], ...]:
     """Name of each knowledge base, with its numbers of questions and of different passages."""
     held = Counter(passage.knowledge_base for passage in passages)

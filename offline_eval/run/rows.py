@@ -178,7 +178,9 @@ def inner_folder(root: AnyPath, name: str) -> Path:
     folder = Path(root, name)
     if folder.is_symlink():
         raise InputError(
-            "is a link, not a folder", where=str(folder), hint="put the folder itself there"
+            "is a link, not a folder",
+            where=str(folder),
+            hint="put the folder itself there",
         )
     return folder
 

@@ -55,7 +55,9 @@ class PromptSet:
             elif only_known:
                 names = ", ".join(sorted(self._prompts))
                 raise InputError(
-                    "no prompt is called that", where=str(path), hint=f"one of: {names}"
+                    "no prompt is called that",
+                    where=str(path),
+                    hint=f"one of: {names}",
                 )
 
     def __getitem__(self, name: str) -> Prompt:
@@ -123,7 +125,9 @@ def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
 
 
 def option_likelihoods(
-    lm: ScoringLanguageModel, prompts: Sequence[str], options: Sequence[str]
+    lm: ScoringLanguageModel,
+    prompts: Sequence[str],
+    options: Sequence[str],
 ) -> NDArray[np.float64]:
     """Return natural-log likelihoods of options after prompts, of shape (prompts, options).
 

@@ -196,7 +196,9 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     @abstractmethod
     def answer(
-        self, cases: Sequence[CaseT], system: System
+        self,
+        cases: Sequence[CaseT],
+        system: System,
     ) -> Iterable[RowT] | Awaitable[Iterable[RowT]]:
         """Answer a batch: one row per case, in their order."""
 
@@ -295,7 +297,9 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         return True
 
     def order(
-        self, cases: Sequence[CaseT], systems: Sequence[System]
+        self,
+        cases: Sequence[CaseT],
+        systems: Sequence[System],
     ) -> Sequence[tuple[CaseT, System]]:
         """Return what is asked, in order; by default system by system."""
         return [(case, one) for one in systems for case in cases if self.applies(case, one)]
@@ -349,7 +353,9 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         return out
 
     def files(
-        self, settings: SettingsT, cases: Sequence[CaseT]
+        self,
+        settings: SettingsT,
+        cases: Sequence[CaseT],
     ) -> Mapping[str, Callable[[Path], object]]:
         """Return what is written into a new run folder before its manifest, by name."""
         return {}

@@ -144,7 +144,9 @@ def check_halves(
         )
         if alike is Likeness.DIFFERENT and complete and not _met_at_once(halves, statements):
             found = Answerability(
-                Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, passages=passages
+                Premise.UNANSWERABLE,
+                PremiseFault.EMPTY_INTERSECTION,
+                passages=passages,
             )
     return found
 

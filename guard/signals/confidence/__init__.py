@@ -55,7 +55,9 @@ register_estimator = _ESTIMATORS.register
 
 
 def load_estimator(
-    name: str, language_model: LanguageModel, **settings: Any
+    name: str,
+    language_model: LanguageModel,
+    **settings: Any,
 ) -> ConfidenceEstimator:
     """The estimator called `name` over `language_model`.
 

@@ -60,7 +60,9 @@ class Cascade(StepwiseEstimator):
         super().__init__(language_model)
         self._cheap = cheap or TokenProbability(language_model, prompt=prompt)
         self._costly = costly or SampledConsistency(
-            language_model, stopping="bayesian", prompt=prompt
+            language_model,
+            stopping="bayesian",
+            prompt=prompt,
         )
         for part, where in ((self._cheap, "cheap"), (self._costly, "costly")):
             if not isinstance(part, StepwiseEstimator):

@@ -105,7 +105,9 @@ class CombinedScorer(AwaitedScorer):
         return await call_on_thread(lambda: self.score_pairs(pairs))
 
     def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """The first scorer's scores of each question's passages, and the value of all."""
         return at_once(
@@ -113,7 +115,9 @@ class CombinedScorer(AwaitedScorer):
         )
 
     async def ascore_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
         return await adrive(self._values(questions, passages), partial(self._answer, is_async=True))
@@ -379,7 +383,9 @@ class CascadeScorer(CombinedScorer):
         return {index: one.joint for index, one in zip(passing, found, strict=True)}
 
     def _verdicts(
-        self, questions: list[str], passages: list[Sequence[str]]
+        self,
+        questions: list[str],
+        passages: list[Sequence[str]],
     ) -> Generator[_Asked, Any, list[float | None]]:
         """Yield what to ask about together; is sent verdicts, or what was raised.
 

@@ -322,7 +322,9 @@ def _stands_alone(part: _Part, span: Span, passage: _Passage) -> bool:
 
 
 def _aligned(
-    asked: Sequence[str], told: Sequence[str], least: float
+    asked: Sequence[str],
+    told: Sequence[str],
+    least: float,
 ) -> tuple[float, int, int] | None:
     """Score, first and last place of the best local alignment; None below the least score."""
     ends = _alignment_ends(asked, told)
@@ -384,7 +386,9 @@ def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
     while place < len(free):
         run = _run(free, place) if free[place] else []
         if len(run) >= _FEWEST_LISTED and _is_list(
-            [passage.stems[at] for at in run], content, pairs
+            [passage.stems[at] for at in run],
+            content,
+            pairs,
         ):
             length = run[-1] - run[0] + 1
             if len(run) >= (1 - _OTHER_LISTED) * length:

@@ -161,7 +161,9 @@ class SufficiencyJudge(AwaitedScorer):
         return np.asarray(found, np.float64)
 
     def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """The verdict on each question's passages, at least one, all together.
 
@@ -171,13 +173,17 @@ class SufficiencyJudge(AwaitedScorer):
         return self._set_scores(self._judged(self._asked(questions, passages)), passages)
 
     async def ascore_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
         return self._set_scores(await self._ajudged(self._asked(questions, passages)), passages)
 
     def _asked(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[tuple[str, Sequence[str]]]:
         asked: list[tuple[str, Sequence[str]]] = []
         for question, texts in zip(questions, passages, strict=True):
@@ -189,7 +195,9 @@ class SufficiencyJudge(AwaitedScorer):
         return asked
 
     def _set_scores(
-        self, verdicts: Sequence[float], passages: Sequence[Sequence[str]]
+        self,
+        verdicts: Sequence[float],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         found, following = [], iter(verdicts)
         for texts in passages:
@@ -281,7 +289,9 @@ class SufficiencyJudge(AwaitedScorer):
 
 
 def _verdicts(
-    prompts: Sequence[float | str], missing: Sequence[str], fresh: Sequence[float | Exception]
+    prompts: Sequence[float | str],
+    missing: Sequence[str],
+    fresh: Sequence[float | Exception],
 ) -> list[float]:
     """All verdicts; every prompt was asked and kept, although one that failed raises here."""
     for verdict in fresh:

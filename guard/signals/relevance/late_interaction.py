@@ -153,7 +153,9 @@ def joined(matches: Sequence[PassageMatch]) -> PassageMatch:
 
 
 def match_values(
-    question: QuestionTokens, found: PassageMatch, length_penalty: float
+    question: QuestionTokens,
+    found: PassageMatch,
+    length_penalty: float,
 ) -> dict[str, float]:
     """The features `cosine`, `idf_match`, `match` and `coverage` of one match.
 
@@ -212,7 +214,9 @@ class TokenScorer(SetRelevanceScorer):
         return np.asarray([one.scores[0] for one in found], dtype=np.float64)
 
     def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """The score of each passage, and of all of a question together.
 
@@ -224,7 +228,9 @@ class TokenScorer(SetRelevanceScorer):
 
     @abstractmethod
     def _judged(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """As `score_sets`, of questions that have passages."""
 
@@ -279,7 +285,9 @@ class LateInteractionScorer(TokenScorer):
         return self.encoder.fingerprint("late_interaction", idf_sha256=weights)
 
     def _judged(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         encoded = self.encoder.encode_first(questions)
         windows = iter(self.encoder.encode([passage for those in passages for passage in those]))
@@ -303,7 +311,9 @@ def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArr
 
 
 def token_weights(
-    question: EncodedText, idf: NDArray[np.float32] | None, unknown: int | None
+    question: EncodedText,
+    idf: NDArray[np.float32] | None,
+    unknown: int | None,
 ) -> NDArray[np.float64]:
     """Weights of the question's tokens without [CLS] and [SEP], shape (n,), with sum 1.
 

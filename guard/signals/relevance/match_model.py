@@ -251,7 +251,8 @@ class CrossMix(Artefact):
 
 
 def set_features(
-    vectors: Sequence[Sequence[float]], joined: Sequence[float]
+    vectors: Sequence[Sequence[float]],
+    joined: Sequence[float],
 ) -> tuple[list[float], list[float], list[float]]:
     """Best value, margin over the rest, and gain of joining, per feature.
 

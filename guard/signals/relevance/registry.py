@@ -39,7 +39,8 @@ _MODEL = "hf:"
 
 
 def _late_interaction(
-    folder: str | None = None, **options: Unpack[ScorerOptions]
+    folder: str | None = None,
+    **options: Unpack[ScorerOptions],
 ) -> LateInteractionScorer:
     return LateInteractionScorer(TokenEncoder(folder, **options))
 

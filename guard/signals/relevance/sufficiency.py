@@ -235,12 +235,16 @@ class SufficiencyScorer(TokenScorer):
         )
 
     def _judged(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         return [score for score, _ in self.read_sets(questions, passages)]
 
     def read_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[tuple[SetScore, list[str]]]:
         """Judge the passages of each question, and say what mostly counts of each passage.
 
@@ -249,7 +253,9 @@ class SufficiencyScorer(TokenScorer):
         return [(score, texts) for score, texts, _, _ in self._read(questions, passages)]
 
     def match_features(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[tuple[list[list[float]], list[float]]]:
         """Per question the features of each passage and of the passages taken as one.
 
@@ -430,7 +436,9 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         return found.model_copy(update={"kind": KIND, "settings": settings})
 
     def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """Log-odds of each passage alone, and of all together by both models.
 
@@ -444,13 +452,17 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         ]
 
     def cross_features(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[tuple[float, list[float]]]:
         """What `CrossMix.joint` is given for each question; a mix is fitted on it."""
         return [(own.joint, read) for own, read in self._both(questions, passages)]
 
     def _both(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
     ) -> list[tuple[SetScore, list[float]]]:
         """The scores of the trained scorer, and the log-odds of what the cross-encoder reads."""
         found = self.read_sets(questions, passages)

@@ -163,7 +163,9 @@ def diverse_questions(
 
 
 def _by_meaning(
-    vectors: NDArray[np.float64], least: float, on_progress: OnStep | None
+    vectors: NDArray[np.float64],
+    least: float,
+    on_progress: OnStep | None,
 ) -> Iterator[TooNear]:
     picked = np.sort(farthest_first(vectors, min_distance=least, on_progress=on_progress))
     gone = np.setdiff1d(np.arange(len(vectors)), picked)

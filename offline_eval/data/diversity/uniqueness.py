@@ -126,7 +126,8 @@ def _word_table(texts: Sequence[str]) -> tuple[csr_array, Floats]:
 
 
 def _overlaps(
-    texts: Sequence[str], on_progress: OnStep | None
+    texts: Sequence[str],
+    on_progress: OnStep | None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Shares of common information of some texts with all, of shape (some, texts), in order."""
     present, information = _word_table(texts)

@@ -61,7 +61,9 @@ def load_chunks(
 
 
 def chunks_of(
-    documents: Sequence[ReadDocument], chunk_size: int = 150, chunk_overlap: int = 0
+    documents: Sequence[ReadDocument],
+    chunk_size: int = 150,
+    chunk_overlap: int = 0,
 ) -> list[Document]:
     """Cut documents that were read; see `load_chunks`."""
     check_sizes(chunk_size, chunk_overlap)
@@ -108,7 +110,9 @@ def _seam(before: Block, after: Block) -> str:
 
 
 def with_chunks(
-    questions: Iterable[QuestionRow], sentences: Sequence[SentenceRow], chunks: Sequence[Document]
+    questions: Iterable[QuestionRow],
+    sentences: Sequence[SentenceRow],
+    chunks: Sequence[Document],
 ) -> tuple[list[QuestionRow], list[FailureRow]]:
     """Replace the passage of each question by the chunk of its document that holds the answer.
 

@@ -173,7 +173,8 @@ _TEXT = (TextKind.SENTENCE, TextKind.ITEM)
 
 
 def section_facts(
-    sentences: Sequence[SentenceRow], names: UniqueNames
+    sentences: Sequence[SentenceRow],
+    names: UniqueNames,
 ) -> Iterator[tuple[FactRow, QuestionRow]]:
     """How to do what a heading names, where the text below it is long enough to say so.
 

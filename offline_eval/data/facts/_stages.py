@@ -203,7 +203,8 @@ def _fact_fault(fact: FactReply, texts: Sequence[str]) -> Fault | None:
 
 
 def facts_of(
-    asked: Sequence[Stretch], rows: Mapping[str, CallRow]
+    asked: Sequence[Stretch],
+    rows: Mapping[str, CallRow],
 ) -> tuple[list[FactRow], list[FailureRow]]:
     """Return the facts of all stretches that have a reply, in the order of the documents.
 
@@ -257,7 +258,9 @@ def _checked_question(reply: QuestionReply, *, passage: str) -> Checked:
 
 
 def questions_of(
-    facts: Sequence[FactRow], rows: Mapping[str, CallRow], settings: BuildSettings
+    facts: Sequence[FactRow],
+    rows: Mapping[str, CallRow],
+    settings: BuildSettings,
 ) -> tuple[list[QuestionRow], list[FailureRow]]:
     """Return the questions of all facts that have a reply, in order."""
     questions: list[QuestionRow] = []

@@ -259,7 +259,8 @@ def _stated_pairs(documents: Iterable[ReadDocument]) -> Iterator[QuestionRow]:
 
 
 def _document_rows(
-    documents: Iterable[ReadDocument], sentences: Iterable[SentenceRow]
+    documents: Iterable[ReadDocument],
+    sentences: Iterable[SentenceRow],
 ) -> Iterator[DocumentRow]:
     counts = Counter(row.document for row in sentences)
     for document in documents:
@@ -330,7 +331,9 @@ def estimate_build(
 
 
 def _expected_calls(
-    sentences: Sequence[SentenceRow], out: AnyPath | None, settings: BuildSettings
+    sentences: Sequence[SentenceRow],
+    out: AnyPath | None,
+    settings: BuildSettings,
 ) -> dict[str, int]:
     answered, answered_questions = (
         last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS

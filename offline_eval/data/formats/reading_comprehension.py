@@ -260,7 +260,9 @@ def _lines(text: str, path: str) -> Iterator[tuple[int, Any]]:
             except (ValueError, RecursionError) as error:
                 where = f"{path}:{number}"
                 raise InputError(
-                    f"broken JSON ({error})", where=where, hint=_HINTS["any"]
+                    f"broken JSON ({error})",
+                    where=where,
+                    hint=_HINTS["any"],
                 ) from None
 
 

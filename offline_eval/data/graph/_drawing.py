@@ -397,7 +397,9 @@ def bounds(spans: Sequence[Span]) -> tuple[int, int | None]:
 
 
 def met_window(
-    spans: Sequence[Span], single: bool, rng: Random
+    spans: Sequence[Span],
+    single: bool,
+    rng: Random,
 ) -> tuple[Window, tuple[str, ...]] | None:
     """Draw years, and say what holds in them: in every one of them, and nothing else in any.
 

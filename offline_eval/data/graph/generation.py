@@ -87,7 +87,9 @@ class GeneratedSet:
 
 
 def graph_properties(
-    graph: KnowledgeGraph, settings: GenerationSettings, templates: Templates | None = None
+    graph: KnowledgeGraph,
+    settings: GenerationSettings,
+    templates: Templates | None = None,
 ) -> list[PropertyProfile]:
     """List the properties of a graph, with the reason where one is left out.
 

@@ -62,7 +62,8 @@ def load_criterion(name: AnyPath) -> LabelCriterion:
 
 
 def in_asking_order(
-    criteria: Iterable[LabelCriterion], where: str = "--criterion"
+    criteria: Iterable[LabelCriterion],
+    where: str = "--criterion",
 ) -> tuple[LabelCriterion, ...]:
     """The criteria, each after those that decide whether it is asked; otherwise as given.
 
@@ -270,7 +271,9 @@ def open_sample(
         if found is None:
             texts = _replies_with_text(run)
             begun = LabelSample(
-                seed=seed or 0, replies_sha256=_sha256(texts), population=len(texts)
+                seed=seed or 0,
+                replies_sha256=_sha256(texts),
+                population=len(texts),
             )
             sample = _grown(run, begun, _USUAL_SIZE if size is None else size, wanted)
         else:
@@ -298,7 +301,8 @@ def _grown(
 
 
 def _merged(
-    found: LabelSample | None, criteria: Sequence[LabelCriterion]
+    found: LabelSample | None,
+    criteria: Sequence[LabelCriterion],
 ) -> tuple[LabelCriterion, ...]:
     stored = {} if found is None else {known.name: known for known in found.criteria}
     for wanted in criteria or (() if stored else USUAL_CRITERIA):

@@ -77,7 +77,9 @@ _LENDERS = 256
 
 
 def make_instances(
-    believed: Sequence[ConflictItem], evidence: Sequence[EvidenceRow], seed: int
+    believed: Sequence[ConflictItem],
+    evidence: Sequence[EvidenceRow],
+    seed: int,
 ) -> list[Instance]:
     """The instances: questions with a used passage that agrees and one that contradicts.
 
@@ -343,7 +345,9 @@ class Asker:
 
 
 def _likelihoods(
-    lm: ScoringLanguageModel, texts: Sequence[str], prompts: Sequence[str]
+    lm: ScoringLanguageModel,
+    texts: Sequence[str],
+    prompts: Sequence[str],
 ) -> list[list[float] | KnowgateError]:
     values = option_likelihoods(lm, prompts, texts) / _lengths(lm, texts)
     return [list(row) for row in values.tolist()]

@@ -286,7 +286,8 @@ def _require_same_scores(folder: Path, instruments: Instruments) -> None:
 
 
 def _question_rows(
-    cases: Sequence[MeasuredCase], sources: Mapping[str, str]
+    cases: Sequence[MeasuredCase],
+    sources: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the questions, each once, with the passage that answers it, or else its source."""
     for one in {case.question_id: case for case in cases}.values():

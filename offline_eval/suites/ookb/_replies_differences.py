@@ -235,7 +235,8 @@ def compare_runs(this: Evidence, other: Evidence) -> list[Difference]:
 
 
 def _matching(
-    base: Sequence[ReplySystem], other: Sequence[ReplySystem]
+    base: Sequence[ReplySystem],
+    other: Sequence[ReplySystem],
 ) -> Iterator[tuple[ReplySystem, ReplySystem]]:
     """Match the systems of two runs, each way as far as it names one system of either run.
 

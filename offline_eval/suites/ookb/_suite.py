@@ -247,7 +247,8 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
         base.name: [
             Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
             for name, text in run.synthetic_questions(
-                base.records, seed=prepared.settings.seed
+                base.records,
+                seed=prepared.settings.seed,
             ).items()
         ]
         for base in prepared.bases

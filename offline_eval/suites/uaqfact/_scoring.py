@@ -74,7 +74,8 @@ def krr_value(r_delta: float, kpr: float) -> float | None:
 
 
 def passed_questions(
-    right: Mapping[str, bool], links: Mapping[str, Iterable[str]]
+    right: Mapping[str, bool],
+    links: Mapping[str, Iterable[str]],
 ) -> dict[str, bool]:
     """For every question whether all its linked facts are known.
 
@@ -129,7 +130,8 @@ def _rate(flags: Sequence[bool]) -> Interval:
 
 
 def _bootstrapped(
-    replies: Sequence[ScoredReply], passed: Mapping[str, bool]
+    replies: Sequence[ScoredReply],
+    passed: Mapping[str, bool],
 ) -> tuple[Interval, Interval]:
     """Return RΔ and KRR with intervals over clusters."""
     # Unanswerable abstained from and in all, answerable likewise, passed and all asked.

@@ -84,7 +84,8 @@ class SignalMeter:
     def measure(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; failures are noted, never raised."""
         decisions = self._guard.decide_batch(
-            [case.question for case in cases], [case.passages for case in cases]
+            [case.question for case in cases],
+            [case.passages for case in cases],
         )
         estimated, replies = self._estimated(cases), self._naive(cases)
         measured = []
