@@ -283,7 +283,8 @@ def first_fault(error: ValidationError) -> str:
         error: what pydantic raised.
     """
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
+    # Parts with a bracket are pydantic's own names of what a union may hold.
+    field = ".".join(part for part in map(str, first["loc"]) if "[" not in part)
     message = first["msg"].removeprefix("Value error, ")
     return f"field '{field}': {message}" if field else str(message)
 

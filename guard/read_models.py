@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ArgsKwargs
 
 from .errors import InputError, first_fault, in_one_line
 from .files import AnyPath, read_json, read_jsonl
@@ -82,4 +84,11 @@ class CheckedSettings:
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Any]) -> Any:
+        if isinstance(given, ArgsKwargs):
+            settings: Any = cls
+            names = [one.name for one in fields(settings) if one.init]
+            named, others = dict(zip(names, given.args, strict=False)), given.kwargs or {}
+            # By name, so that an error names what was given by its position.
+            if len(named) == len(given.args) and not named.keys() & others.keys():
+                given = ArgsKwargs((), {**named, **others})
         return in_one_line(given, validate)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom
 
+from knowgate.guard.errors import InputError
 from knowgate.guard.signals.confidence.stopping import (
     BayesianStopping,
     CurtailedSampling,
@@ -164,3 +165,8 @@ def test_many_samples_do_not_overflow() -> None:
     rule = BayesianStopping(n=3000)
 
     assert 0.0 <= rule.flip_chance(700, 310) <= 1.0
+
+
+def test_a_wrong_setting_is_named_even_if_it_was_given_by_its_place() -> None:
+    with pytest.raises(InputError, match="field 'n': Input should be greater"):
+        CurtailedSampling(0, 0.7)
