@@ -145,6 +145,16 @@ class Guard:
             relevance.on_unread = watch.note_unread
         self._warn(name)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute of a guard that is being built.
+
+        Raises:
+            AttributeError: it is one that users read, and the guard has it.
+        """
+        if not name.startswith("_") and name in self.__dict__:
+            raise AttributeError(f"{name!r} of a guard is fixed when it is built")
+        super().__setattr__(name, value)
+
     def _reply_checker(self, options: GuardOptions) -> ReplyChecker | None:
         """What checks replies; None where the options do not ask for it."""
         if options.on_unsupported is None:

@@ -150,3 +150,11 @@ def test_it_survives_its_file_and_cannot_be_taken_out(tmp_path: Path) -> None:
 
     with pytest.raises(PolicyError, match="not as it was calibrated"):
         Policy.load(path)
+
+
+@pytest.mark.parametrize("name", ["policy", "mode", "limits", "scorer", "metrics"])
+def test_what_decides_is_fixed_once_a_guard_is_built(name: str) -> None:
+    scorer = LexicalScorer()
+    guard = Guard(Policy.for_scorer(scorer, threshold=0.5), scorer=scorer)
+    with pytest.raises(AttributeError, match=f"'{name}' of a guard is fixed"):
+        setattr(guard, name, getattr(guard, name))
