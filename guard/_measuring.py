@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
-from ._signal import Signal, level_of, plain
+from ._signal import Signal, Veto, plain
 from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
 from .deadlines import (
     DeadlineRunner,
@@ -311,6 +311,11 @@ _Result = TypeVar("_Result")
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 # Indices of needs to be measured singly.
 _Singly = list[tuple[int, Patience]]
+
+
+def level_of(signal: Signal[Any], value: Any) -> float | bool:
+    """The level of a checked value: a veto's strength, whatever it may call `level` itself."""
+    return Veto.level(signal, value) if isinstance(signal, Veto) else signal.level(value)
 
 
 class SignalRunner:

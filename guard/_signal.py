@@ -167,11 +167,6 @@ def plain(value: Any) -> Any:
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
-def level_of(signal: Signal[Any], value: Any) -> float | bool:
-    """The level of a checked value: a veto's strength, whatever it may call `level` itself."""
-    return Veto.level(signal, value) if isinstance(signal, Veto) else signal.level(value)
-
-
 def as_number(value: Any, signal: str) -> float:
     """`value` as a finite float.
 

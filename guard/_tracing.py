@@ -21,8 +21,9 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
 
 from .._version import __version__
+from ._measuring import level_of
 from ._metrics import error_kind
-from ._signal import Signal, level_of
+from ._signal import Signal
 from .contracts import Confidence
 from .errors import KnowgateError
 from .text import Request

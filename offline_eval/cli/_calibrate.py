@@ -140,13 +140,8 @@ class _Asked(SimpleNamespace):
                 self.reject("records", why=f"does not go with {_PROMISES[promise]}")
             return Leak(risk, missing)
         if promise == "cost":
-            if any(one.partition("=")[0].strip() == "missing" for one in self.cost.split(",")):
-                raise InputError(
-                    "'missing' is unknown",
-                    where="--cost",
-                    hint="name it by --missing",
-                )
-            return replace(parse_pairs("--cost", self.cost, Costs), missing=missing)
+            costs = parse_pairs("--cost", self.cost, Costs, apart=("missing",))
+            return replace(costs, missing=missing)
         if promise == "max_abstention":
             return MaxAbstention(self.max_abstention, missing)
         if promise == "coverage":

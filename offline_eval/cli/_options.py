@@ -9,7 +9,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import (
     Annotated,
     Any,
@@ -71,25 +71,30 @@ class Pairs(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
+def parse_pairs(
+    option: str, text: str | None, model: type[PairsT], *, apart: Collection[str] = ()
+) -> PairsT:
     """Parse the value of an option `name=value,…`; what is not named has its default.
 
     Args:
         option: its name.
         text: as given; None for nothing.
         model: what it holds, a model or dataclass of pydantic.
+        apart: fields that have an option of their own.
 
     Raises:
         InputError: a name is unknown or given twice, or a value does not fit; names the option.
     """
     known: Any = getattr(model, "model_fields", None) or vars(model)["__dataclass_fields__"]
-    hint = f"write {','.join(f'{name}=…' for name in known)}, or some of them"
+    names = [name for name in known if name not in apart]
+    hint = f"write {','.join(f'{name}=…' for name in names)}, or some of them"
     values: dict[str, str] = {}
     for part in (text or "").split(",") if text else []:
         name, sign, value = (piece.strip() for piece in part.partition("="))
         name = name.replace("-", "_")
-        if not sign or name in values:
-            what = "is given twice" if sign else "is not a name with a value"
+        if not sign or name in values or name in apart:
+            what = "is given twice" if name in values else "is not a name with a value"
+            what = f"has an option of its own, --{name}" if name in apart else what
             raise InputError(f"{part.strip()!r} {what}", where=option, hint=hint)
         values[name] = value
     try:

@@ -421,7 +421,9 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
 
 
 def _judged(
-    judge: PassageJudge, cases: Sequence[Case], rows: Mapping[str, ConflictRow]
+    judge: PassageJudge,
+    cases: Sequence[Case],
+    rows: Mapping[str, ConflictRow],
 ) -> dict[str, ConflictRow]:
     """The rows whose free replies a judge can read, with the letters that it reads in them."""
     asked = {

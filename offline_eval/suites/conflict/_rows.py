@@ -320,7 +320,9 @@ class Case:
 
 
 def planned(
-    instances: Sequence[Instance], tasks: Sequence[Task], kinds: Sequence[EvidenceKind]
+    instances: Sequence[Instance],
+    tasks: Sequence[Task],
+    kinds: Sequence[EvidenceKind],
 ) -> Iterator[Case]:
     """Everything that the model is asked, in the order of instances, tasks and kinds.
 

@@ -343,7 +343,9 @@ def _form(answers: AnswerForm | None, lm: object) -> AnswerForm:
     scores = isinstance(lm, ScoringLanguageModel)
     if answers == "likelihood" and not scores:
         raise InputError(
-            "the model does not score options", where="answers", hint="use letters or free"
+            "the model does not score options",
+            where="answers",
+            hint="use letters or free",
         )
     likely = scores and not getattr(lm, "uses_chat_template", False)
     return answers or ("likelihood" if likely else "letters")

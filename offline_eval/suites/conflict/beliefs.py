@@ -66,7 +66,9 @@ def collect_beliefs(
 
 
 def _asked(
-    lm: LanguageModel, prompts: PromptSet, items: Sequence[ConflictItem]
+    lm: LanguageModel,
+    prompts: PromptSet,
+    items: Sequence[ConflictItem],
 ) -> Iterator[tuple[str, _Votes]]:
     """Ask for each answer in each variant whether it is right; yield key and vote."""
     places = [
@@ -87,7 +89,9 @@ def _asked(
 
 
 def _named(
-    lm: LanguageModel, prompts: PromptSet, items: Sequence[ConflictItem]
+    lm: LanguageModel,
+    prompts: PromptSet,
+    items: Sequence[ConflictItem],
 ) -> Iterator[tuple[str, _Votes]]:
     """Ask each wording of each question; yield its key, and the votes of the reply."""
     places = [

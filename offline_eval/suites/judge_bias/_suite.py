@@ -79,7 +79,9 @@ def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
 
 
 def judge_replies(
-    lm: LanguageModel, cases: Sequence[BiasCase], prompts: PromptSet
+    lm: LanguageModel,
+    cases: Sequence[BiasCase],
+    prompts: PromptSet,
 ) -> list[bool | KnowgateError]:
     """Judge whether each reply is right, in order; a failure costs one case.
 

@@ -149,7 +149,9 @@ def _compared(pairs: Sequence[Pair], factor: str, run: str | None = None) -> Dif
 
 
 def _difference(
-    base: Sequence[bool], other: Sequence[bool], questions: Sequence[str]
+    base: Sequence[bool],
+    other: Sequence[bool],
+    questions: Sequence[str],
 ) -> dict[str, Any]:
     one_alone = [
         sum(mine > yours for mine, yours in zip(*both, strict=True))

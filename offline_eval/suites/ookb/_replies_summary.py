@@ -236,7 +236,9 @@ def cost_of(given: Sequence[ReplyRow] | Sequence[Judgement]) -> dict[str, Any]:
 
 
 def topics_by(
-    field: str, questions: Mapping[str, Question], replies: Sequence[RatedReply]
+    field: str,
+    questions: Mapping[str, Question],
+    replies: Sequence[RatedReply],
 ) -> list[dict[str, Any]]:
     """Group the replies by a field of their questions, the most questions first.
 

@@ -239,4 +239,4 @@ def test_costs_do_not_say_which_answers_are_missing(
 ) -> None:
     line = ("calibrate", "--run", finished_run / "run", "--out", tmp_path / "policy.json")
     found = knowgate(*line, "--cost", "leak=1,missing=left_out")
-    refused(found, "--cost: 'missing' is unknown")
+    refused(found, "--cost: 'missing=left_out' has an option of its own, --missing")
