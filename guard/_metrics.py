@@ -6,10 +6,8 @@ import logging
 import os
 import re
 import threading
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
@@ -29,14 +27,13 @@ from .errors import (
     SignalValueError,
     SignalWaitError,
 )
+from .files import table_beside
 
 if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
 
-_FAMILIES: dict[str, dict[str, Any]] = tomllib.loads(
-    resources.files(__package__).joinpath("metrics.toml").read_text("utf-8")
-)
+_FAMILIES: dict[str, dict[str, Any]] = dict(table_beside(__file__, "metrics.toml"))
 _BUCKETS = _FAMILIES.pop("buckets")
 
 

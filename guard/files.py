@@ -19,8 +19,9 @@ import os
 import re
 import shutil
 import stat
+import tomllib
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -356,3 +357,14 @@ def file_sha256(path: AnyPath) -> str:
     """Hexadecimal sha256 of a file's bytes."""
     with os.fdopen(open_regular(path, links=True), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@lru_cache
+def table_beside(module: str, name: str) -> dict[str, Any]:
+    """Read a TOML file that lies beside a module, or below its folder; not to be changed.
+
+    Args:
+        module: its `__file__`.
+        name: of the file.
+    """
+    return tomllib.loads(Path(module).parent.joinpath(name).read_text("utf-8"))

@@ -12,9 +12,7 @@ a policy whose calibrator or aggregator does not fit its scorer's output is reje
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -29,6 +27,7 @@ from pydantic import (
 )
 
 from .errors import InputError, SignalValueError
+from .files import table_beside
 
 _PROBED = "scores of the probe"
 _PROBE_QUESTION = "When is the library open on Sundays?"
@@ -404,9 +403,7 @@ def aggregator(name: str) -> Aggregator:
 # `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
 Scale = Literal["share", "cosine", "log_odds"]
 # By the name of a bundled scorer, or the kind in its fingerprint.
-_KINDS: dict[str, dict[str, Any]] = tomllib.loads(
-    resources.files(__package__).joinpath("scorer_kinds.toml").read_text("utf-8")
-)
+_KINDS: dict[str, dict[str, Any]] = table_beside(__file__, "scorer_kinds.toml")
 
 
 def _of_kind(kind: str, what: str) -> Any:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from .errors import InputError, ModelFolderError
-from .files import file_sha256, write_json
+from .files import file_sha256, table_beside, write_json
 from .read_models import read_model
 
 WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 HEAD_WEIGHTS = "head.safetensors"
-_SHA256: dict[str, dict[str, Any]] = tomllib.loads(
-    resources.files(__package__).joinpath("model_files.toml").read_text("utf-8")
-)
+_SHA256: dict[str, dict[str, Any]] = table_beside(__file__, "model_files.toml")
 BUNDLED_SHA256, CROSS_ENCODER_SHA256 = _SHA256["sufficiency"], _SHA256["cross_encoder"]
 EMBEDDED_FILES, MULTILINGUAL_FILES = _SHA256["embedded"], _SHA256["multilingual"]
 READER_FILES = _SHA256["reader"]

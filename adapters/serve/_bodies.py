@@ -6,9 +6,7 @@ All errors have the shape of OpenAI's, without text of a user.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
@@ -25,6 +23,7 @@ from ...guard.errors import (
     SignalOverloadError,
     SignalTimeoutError,
 )
+from ...guard.files import table_beside
 from ...guard.routing import PolicyState
 from ...guard.text import clean_text
 
@@ -59,9 +58,7 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-_BY_STATUS: dict[str, dict[str, str]] = tomllib.loads(
-    resources.files(__package__).joinpath("errors.toml").read_text("utf-8")
-)
+_BY_STATUS: dict[str, dict[str, str]] = table_beside(__file__, "errors.toml")
 _STATUS = {code: int(status) for status, codes in _BY_STATUS.items() for code in codes}
 # Of the slots of sentences, in the description of the service.
 _NAMES = {"most": "N", "status": "N", "what": "WHAT", "named": ""}

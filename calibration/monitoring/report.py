@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from typing import Any, get_args
 
 from prometheus_client.core import GaugeMetricFamily
 from pydantic_core import to_jsonable_python
 
+from ...guard.files import table_beside
 from .. import Interval
 from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
 from .drift import SIGNALS, DriftReport
@@ -184,9 +183,7 @@ def _percent(share: float) -> str:
 
 _BOUNDS = ("low", "estimate", "high")
 ALARMS = (*(f"{signal}_drift" for signal in SIGNALS), "abstention", "risk", "risk_rise")
-_FAMILIES: dict[str, dict[str, Any]] = tomllib.loads(
-    resources.files(__package__).joinpath("metrics.toml").read_text("utf-8")
-)
+_FAMILIES: dict[str, dict[str, Any]] = table_beside(__file__, "metrics.toml")
 
 
 def metric_families(report: MonitorReport | None = None) -> dict[str, GaugeMetricFamily]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from bisect import bisect_left
 from collections.abc import Sequence
 from decimal import Decimal
-from importlib import resources
 from typing import Any
 
 from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus
 from ...guard.decision import Route
+from ...guard.files import table_beside
 from ..statistics import binomial_p_value, questions_needed
 from .certificate import Certificate, PointResult, counted_units
 
-_TABLES: dict[str, Any] = tomllib.loads(
-    resources.files(__package__).joinpath("statements.toml").read_text("utf-8")
-)
+_TABLES: dict[str, Any] = table_beside(__file__, "statements.toml")
 
 
 def say(name: str, **given: object) -> str:

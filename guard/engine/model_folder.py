@@ -17,16 +17,14 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ..deadlines import DeadlineRunner
 from ..errors import DeadlineExceededError, KnowgateError, ModelFolderError, optional_import
-from ..files import file_sha256, read_json
+from ..files import file_sha256, read_json, table_beside
 from ..model_files import ADAPTER_CONFIG, WEIGHTS
 
 # What a download may fetch: weights, settings and tokenizer files, no code and no pickles.
@@ -38,9 +36,7 @@ _HUB_ID = re.compile(
 # Until the hub answers, and until all of a model is there.
 _ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
 # What folders of models may name, and what is rejected in them.
-KNOWN: dict[str, Any] = tomllib.loads(
-    resources.files(__package__).joinpath("model_settings.toml").read_text("utf-8")
-)
+KNOWN: dict[str, Any] = table_beside(__file__, "model_settings.toml")
 MODULES_FILE = "modules.json"
 # The last part of an architecture's name, with the class of transformers that loads it.
 CLASSIFIER, READER, INSTRUCT = "SequenceClassification", "QuestionAnswering", "CausalLM"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+
+from ...guard.files import table_beside
 
 
 class Rules:
@@ -45,14 +43,3 @@ class Rules:
     def finds(self, text: str, *names: str) -> bool:
         """Whether one of these patterns is found in a text."""
         return any(self.patterns[name].search(text) for name in names)
-
-
-@lru_cache
-def table_beside(module: str, name: str) -> dict[str, Any]:
-    """Read a TOML file that lies beside a module, or below its folder.
-
-    Args:
-        module: its `__file__`.
-        name: of the file.
-    """
-    return tomllib.loads(Path(module).parent.joinpath(name).read_text("utf-8"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
-from ..data.rules import table_beside
+from ...guard.files import table_beside
 from .tables import Cell, Table
 
 if TYPE_CHECKING:

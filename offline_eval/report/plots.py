@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.rules import table_beside
+from ...guard.files import table_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...adapters.serve import BoundedServer, bound_socket
 from ...guard.errors import InputError
-from ..data.rules import table_beside
+from ...guard.files import table_beside
 
 _LOG = logging.getLogger(__name__)
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?")

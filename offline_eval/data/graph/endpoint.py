@@ -34,8 +34,8 @@ from ....guard.errors import (
     KnowgateError,
     optional_import,
 )
+from ....guard.files import table_beside
 from ....guard.read_models import CheckedSettings
-from ..rules import table_beside
 from ._building import GraphBuilder
 from .graph import (
     ALIASES,

@@ -13,11 +13,10 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ....guard.errors import InputError
-from ....guard.files import AnyPath, read_json, write_text
+from ....guard.files import AnyPath, read_json, table_beside, write_text
 from ....guard.read_models import check_model
 from ...run.grouping import grouped
 from ..fields import Filled, NamedText, without_nulls
-from ..rules import table_beside
 from .items import (
     LANGUAGES,
     Answer,

@@ -26,10 +26,10 @@ from pydantic import (
 )
 
 from ....guard.errors import InputError
-from ....guard.files import AnyPath, file_sha256, read_text
+from ....guard.files import AnyPath, file_sha256, read_text, table_beside
 from ....guard.prompts import Prompt
 from ....guard.read_models import check_model
-from ..rules import Rules, table_beside
+from ..rules import Rules
 from .graph import Kind
 
 _RULES = Rules(__file__, "question_templates")
