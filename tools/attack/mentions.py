@@ -440,12 +440,6 @@ _ACCEPTED = {
 }
 # How many may pass unasked by a cascade: about as many as pass without an attack, and one in ten.
 _MOST_UNASKED = 6
-_ACCEPTED_UNASKED = {
-    "statement with a name or year swapped": 9,
-    "synonyms as a statement": 18,
-    "homoglyphs": 19,
-    "words one by one in filler": 13,
-}
 # Reading helps nothing on such questions, and its threshold lets another two pass.
 _OF_READING = 2
 
@@ -475,5 +469,4 @@ def _unasked(cases: Sequence[Asked], families: dict[str, Echo]) -> Iterator[Outc
     assert isinstance(strict, SetRelevanceScorer)
     for family, through in passes(cheap, cases, families, strict=strict).items():
         named = tuple(cases[place].question for place in through)
-        wanted = _ACCEPTED_UNASKED.get(family, _MOST_UNASKED)
-        yield Outcome(f"judge not asked: {family}", len(cases), len(through), wanted, named)
+        yield Outcome(f"judge not asked: {family}", len(cases), len(through), _MOST_UNASKED, named)

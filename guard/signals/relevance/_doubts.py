@@ -16,6 +16,7 @@ from ._mentions import (
     COVERED,
     COVERED_WELL,
     NAME,
+    NUMBER,
     WORD,
     AskedWords,
     Segment,
@@ -28,8 +29,10 @@ _ENTRY_END = re.compile(r";|\(\d+\)")
 _QUOTE = re.compile(r"[\"“„«][^\"“”„«»]{3,300}[\"“”»]|(?<!\w)'[^']{3,300}'(?!\w)")
 # Pieces of so many words or fewer, so many in a row, are keywords.
 _KEYWORD, _KEYWORDS = 3, 3
-# Of fewer words a question may be answered by words that stand apart.
-_FEWEST_APART = 4
+# Share of other words in a statement up to which it may be the question in synonyms.
+_OTHERS = 0.5
+# Of one word there is no other for it to stand apart from.
+_FEWEST_APART = 2
 # Shorter words are one slip from too many others.
 _SHORTEST_SPELLED = 5
 # Of a question's words and of a passage; looking for slips takes the product of the two.
@@ -41,8 +44,9 @@ def doubtful(
 ) -> list[Segment]:
     """The segments that hold words of the question and may tell nothing about it.
 
-    Beside mentions these are statements without a word that is not the question's, where it asks
-    for more than yes or no; sentences that lack a name of the question and have another one;
+    Beside mentions these are statements of which half or more of the words are most of the
+    question's, and none a number that may be asked for; sentences that lack a name of the question,
+    or any word of one that asks for yes or no, and have another name;
     keywords in a row; and sentences of which each has a word or two of the question, all together
     most of them. Entries of a list on one line, and quotes of the question, are read one by one.
 
@@ -137,15 +141,30 @@ def _is_most(asked: AskedWords, kinds: frozenset[str]) -> bool:
 
 
 def _tells_nothing(asked: AskedWords, segment: Segment) -> bool:
-    """Whether it has some of the question's words and no other, where more than yes is asked."""
+    """Whether it has the question's words, and hardly another that may be the answer.
+
+    Where more than yes is asked, a number may be; where it is not, the words of the question as a
+    statement answer it by their form alone.
+    """
     others = segment.kinds - asked.content - ASIDE
     shared = segment.kinds & asked.content
-    return asked.asks_more and len(shared) > 1 and all(map(str.isdigit, others))
+    if asked.asks_more and len(shared) > 1 and all(map(str.isdigit, others)):
+        return True
+    if not _is_most(asked, segment.kinds) or len(others) > _OTHERS * len(others | shared):
+        return False
+    words = zip(segment.words, segment.stems, strict=True)
+    numbers = (stem in others and NUMBER.fullmatch(word) for word, stem in words)
+    return not (asked.asks_more and any(numbers))
 
 
 def _exchanged(asked: AskedWords, segment: Segment, text: str) -> bool:
-    """Whether most of the question stands there, and another name in the place of one of its."""
-    if asked.names <= segment.kinds or not _is_most(asked, segment.kinds):
+    """Whether much of the question stands there, and another name in the place of a word of it.
+
+    Where more than yes is asked: most of it, in the place of one of its names.
+    """
+    shared = len(asked.content & segment.kinds)
+    much = _is_most(asked, segment.kinds) if asked.asks_more else 2 * shared >= len(asked.content)
+    if (asked.names if asked.asks_more else asked.content) <= segment.kinds or not much:
         return False
     names = (one for one in NAME.findall(text[slice(*segment.span)]) if not one[0].isdigit())
     return any(not Segment.of(one).kinds <= asked.content | ASIDE for one in names)

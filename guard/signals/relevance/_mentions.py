@@ -69,7 +69,7 @@ _ASKS_NUMBER = re.compile(
     r"\bhow (?:much|many|long|often|old|far)\b|\bwhen\b|\b(?:what|which)\b.{0,20}"
     r"\b(?:year|date|time|day|age|number|percentage|rate|amount|limit)\b"
 )
-_NUMBER = re.compile(
+NUMBER = re.compile(
     rf"\d.*|(?:{'|'.join(word_list('dates', 'weekdays'))})s?"
     f"|{'|'.join(word_list('dates', 'months') + word_list('numbers', 'counts'))}"
 )
@@ -296,7 +296,7 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int, strictness: flo
         # A number tells as much as a new word does, unless it is that of a page; so does a name.
         known = segment.capitals if asked.asks_person else frozenset[str]()
         told = [
-            _TOLD if word in known or (number and _NUMBER.fullmatch(word)) else model.told_by(word)
+            _TOLD if word in known or (number and NUMBER.fullmatch(word)) else model.told_by(word)
             for word in new.values()
         ]
         stated = any(stem in ASIDE for _, stem in others)
@@ -310,7 +310,7 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int, strictness: flo
 def _gives_number(words: Sequence[str]) -> bool:
     before = ("", *words)
     return any(
-        _NUMBER.fullmatch(word) and last not in _REFERENCES
+        NUMBER.fullmatch(word) and last not in _REFERENCES
         for last, word in zip(before, words, strict=False)
     )
 

@@ -64,7 +64,7 @@ _TEXTS_PER_ROUND = 256
 # What the strict reading adds to the log-odds from which on a sentence tells something.
 STRICT = 5.0
 # Counts up when the strict reading reads the same texts in another way.
-STRICT_VERSION = 2
+STRICT_VERSION = 3
 # The matches of a passage, of what it tells, and of what it tells after the question.
 PartMatches = tuple[PassageMatch, PassageMatch, PassageMatch]
 

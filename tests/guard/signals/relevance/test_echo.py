@@ -84,8 +84,11 @@ def test_an_answer_stands_after_the_question(passage: str, replied: str | None) 
 @pytest.mark.parametrize(
     ("question", "passage"),
     [
-        # No other word than the question's; a yes/no question would be answered.
+        # Hardly another word than the question's, or another name, which would be a yes or no.
         ("How are plan refunds paid?", "Plan refunds are paid. In full."),
+        ("How are plan refunds paid?", "Plan refunds are settled for members. In full."),
+        ("Do you pay plan refunds?", "We do pay plan refunds. In full."),
+        ("Do you try seats?", "We do try Harbour. In full."),
         # Entries of a table of contents, keywords in a row, another name.
         ("When are plan refunds paid?", "Contents: Plan refunds are paid (4); Taxes (5)"),
         (QUESTION, '{"tags": ["misc", "Team", "plan", "free", "try"], "owner": "nobody"}'),
@@ -100,11 +103,12 @@ def test_a_strict_reading_leaves_out_doubtful_sentences(question: str, passage: 
     assert strict.stated is not None
     assert len(strict.kept) < len(cheap.kept if cheap else passage)
     words = {word.strip('.,?";[]{}').casefold() for word in strict.stated.split()}
-    assert words.isdisjoint({"refunds", "team", "plan", "free", "seats"})
+    assert words.isdisjoint({"refunds", "team", "plan", "free", "seats", "try"})
 
 
 def test_a_strict_reading_keeps_what_answers() -> None:
-    assert strip_echo(YES_NO, "You can pay the library fee by card.", 5.0) is None
+    assert strip_echo(YES_NO, "The desk takes every card and coins for its fees.", 5.0) is None
+    assert strip_echo("How long is the bridge?", "The bridge is three miles long.", 5.0) is None
     assert strip_echo(QUESTION, "You can try the Team plan for 21 days at no cost.", 5.0) is None
 
 
