@@ -29,7 +29,8 @@ class KnownBase:
 
     Args:
         name: unique in the run.
-        questions: by the id in the file; the values carry ids that are unique in the run.
+        questions: by the id in the file, or by id and text where ids are used again; the values
+            carry ids that are unique in the run.
         passages: by id, unique in the run; texts of logged contexts are added to them,
             as passages of no knowledge base.
 
@@ -86,18 +87,19 @@ def known_bases(records: Mapping[str, Mapping[str, QuestionRecord]]) -> dict[str
     """Make knowledge bases, by name, of what logs say about their questions.
 
     Args:
-        records: by name of the knowledge base and id; an empty answer is an unknown one, and makes
-            no passage.
+        records: by name of the knowledge base and what tells its questions apart; an empty answer
+            is an unknown one, and makes no passage.
     """
-    counts = Counter(identifier for found in records.values() for identifier in found)
+    counts = Counter(one.question_id for found in records.values() for one in found.values())
     bases = {}
     for name, found in records.items():
         questions, passages = {}, {}
-        for identifier, record in found.items():
+        for key, record in found.items():
             # Of an id that several bases use, the name of the base tells which.
-            unique = f"{name}/{identifier}" if counts[identifier] > 1 else identifier
+            own = record.question_id
+            unique = f"{name}/{own}" if counts[own] > 1 else own
             text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
-            questions[identifier] = Question(
+            questions[key] = Question(
                 question_id=unique,
                 question=record.question,
                 answer=record.answer,
