@@ -106,30 +106,33 @@ class QuestionReply(BaseModel):
     answer: _Text = Field(description="short and complete; does not stand in the question")
 
 
-class UniqueNames:
-    """Ids made of a document and a text, so that they stay when others change."""
+def unique_name(taken: set[str], document: str, text: str) -> str:
+    """Make an id of a document and a text, so that it stays when others change.
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    Args:
+        taken: ids that were given before; the new one is added.
+        document: name of the document.
+        text: what the id stands for.
+    """
+    found = f"{document}:{_sha256(text)[:10]}"
+    while found in taken:
+        found += "'"
+    taken.add(found)
+    return found
 
-    def name(self, document: str, text: str) -> str:
-        """Return an id that was not given before."""
-        found = f"{document}:{_sha256(text)[:10]}"
-        while found in self._taken:
-            found += "'"
-        self._taken.add(found)
-        return found
 
-    def fact(self, text: str, cited: Sequence[SentenceRow], *, made_of: str = "") -> FactRow:
-        """Make the row of a fact that sentences state; its id is made of its text."""
-        return FactRow(
-            fact_id=self.name(cited[0].document, made_of or text),
-            document=cited[0].document,
-            text=text,
-            citations=tuple(sentence.index for sentence in cited),
-            passage=" ".join(sentence.text for sentence in cited),
-            topic=cited[0].topic,
-        )
+def fact_row(
+    taken: set[str], text: str, cited: Sequence[SentenceRow], *, made_of: str = ""
+) -> FactRow:
+    """Make the row of a fact that sentences state; its id is made of its text."""
+    return FactRow(
+        fact_id=unique_name(taken, cited[0].document, made_of or text),
+        document=cited[0].document,
+        text=text,
+        citations=tuple(sentence.index for sentence in cited),
+        passage=" ".join(sentence.text for sentence in cited),
+        topic=cited[0].topic,
+    )
 
 
 # --- facts -------------------------------------------------------------------------------------
@@ -212,8 +215,7 @@ def facts_of(
     """
     facts: list[FactRow] = []
     failures: list[FailureRow] = []
-    seen: set[str] = set()
-    names = UniqueNames()
+    seen, taken = set[str](), set[str]()
     for key, sentences in asked:
         row = rows.get(key)
         if row is None:
@@ -229,7 +231,7 @@ def facts_of(
             seen.add(text.lower())
             if not places or not 1 <= places[0] <= places[-1] <= len(sentences):
                 continue
-            facts.append(names.fact(text, [sentences[n - 1] for n in places]))
+            facts.append(fact_row(taken, text, [sentences[n - 1] for n in places]))
         about = [sentence.sentence_id for sentence in sentences]
         document = sentences[0].document
         failures += [FailureRow.of("facts", one, document, *about) for one in faults]

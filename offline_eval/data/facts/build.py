@@ -18,10 +18,10 @@ from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
 from ..questions import mean_shared_words
 from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
-from ._blocks import TextKind
+from ._blocks import ReadDocument, TextKind
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
-from ._documents import ReadDocument, find_documents, read_document
+from ._documents import find_documents, read_document
 from ._rows import (
     COMPARED,
     DOCUMENTS,
@@ -46,13 +46,13 @@ from ._stages import (
     BuildSettings,
     FactsReply,
     QuestionReply,
-    UniqueNames,
     fact_request,
     facts_of,
     one_of_each,
     question_request,
     questions_of,
     stretches,
+    unique_name,
 )
 
 # None of so many requests answered, and no other either: the rest would fare alike.
@@ -244,12 +244,12 @@ def _unread(documents: Sequence[ReadDocument]) -> int:
 
 def _stated_pairs(documents: Iterable[ReadDocument]) -> Iterator[QuestionRow]:
     """Pairs of question and answer that stand in the documents as such."""
-    names = UniqueNames()
+    taken = set[str]()
     for document in documents:
-        for pair in document.content.pairs:
+        for pair in document.pairs:
             yield QuestionRow(
                 # Marked, so that no fact of the document has the same id.
-                id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
+                id=unique_name(taken, f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
                 question=pair.question,
                 answer=pair.answer,
                 passage=pair.answer,
@@ -268,9 +268,9 @@ def _document_rows(
         yield DocumentRow(
             document=document.name,
             sha256=document.sha256,
-            kind=document.content.kind,
+            kind=document.kind,
             sentences=counts[document.name],
-            pairs=len(document.content.pairs),
+            pairs=len(document.pairs),
             failure=failure,
             detail=detail,
         )
@@ -325,7 +325,7 @@ def estimate_build(
         "documents": len(documents),
         "unread": _unread(documents),
         "sentences": len(sentences),
-        "pairs": sum(len(document.content.pairs) for document in documents),
+        "pairs": sum(len(document.pairs) for document in documents),
         **_expected_calls(sentences if settings.asks_model else (), out, settings),
     }
 

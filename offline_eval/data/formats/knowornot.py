@@ -36,6 +36,7 @@ from ..fields import Identifier, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
 from ._rows import KnownBase, OnWarning, ReplyRows, known_bases, plain, replayed
 
+
 def _tags(value: Any) -> Any:
     """Tags with the list of their texts; a text alone is a list of one."""
     tags = value.items() if isinstance(value, dict) else ()
@@ -320,7 +321,8 @@ class _Import:
                 known[key] = self._reply(metadata, reply, where)
             row = known[key]
             if row.response != reply.response:
-                what = f"two different replies of one experiment to question {reply.asked.identifier[:60]!r}"
+                name = reply.asked.identifier[:60]
+                what = f"two different replies of one experiment to question {name!r}"
                 hint = "import the files into different folders"
                 raise InputError(what, where=where, hint=hint)
             for verdict in reply.evaluations:
