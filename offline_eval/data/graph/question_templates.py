@@ -115,8 +115,8 @@ class Templates:
     """
 
     def __init__(self, files: Iterable[AnyPath] = ()) -> None:
+        # By language, IRI of a property or of its values' class, and name.
         self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
-        self._asks_by_class: dict[tuple[str, str], str] = {}
         self._time_choices: dict[str, TimeChoice] = {}
         self.sha256: dict[str, str] = {}
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
@@ -153,7 +153,7 @@ class Templates:
                 shared, classes = dict(table), table.get("asks_by_class", {})
                 shared.pop("asks_by_class", None)
             asks = check_model(_Words, classes, where=f"{place}: asks_by_class").root
-            self._asks_by_class |= {(language, iri): texts[0] for iri, texts in asks.items()}
+            self._texts |= {(language, iri, "asks"): texts for iri, texts in asks.items()}
             words = _Words.read(shared, (*_SLOTS, "asks"), place)
             self._texts |= {(language, _ANY, name): texts for name, texts in words.items()}
 
@@ -185,13 +185,8 @@ class Templates:
 
     def asks(self, prop: str, classes: Sequence[str], language: str) -> str:
         """The question word for a property's values, of the classes given."""
-        own = self._texts.get((language, prop, "asks"))
-        if own:
-            return own[0]
-        for name in classes:
-            if (language, name) in self._asks_by_class:
-                return self._asks_by_class[language, name]
-        return self._texts[language, _ANY, "asks"][0]
+        keys = ((language, owner, "asks") for owner in (prop, *classes, _ANY))
+        return next(self._texts[key][0] for key in keys if key in self._texts)
 
     def time_choice(self, prop: str) -> TimeChoice:
         """Return what four-option questions on dated facts ask for."""
