@@ -309,22 +309,23 @@ def write_layout(data: UaqData, folder: AnyPath) -> Path:
         InputError: a file cannot be written.
     """
     root = Path(folder)
-    rows: Mapping[str, Mapping[Any, Sequence[Any]]] = {
-        "questions": grouped(data.items, lambda item: (item.language, item.type, item.kind)),
-        "choices": grouped(data.choices, lambda one: (one.language, one.type, None)),
-        "examples": {(*key, None): shots for key, shots in data.examples.items()},
-        "clue_examples": {(*key, None): shots for key, shots in data.clue_examples.items()},
-    }
-    rows = {**rows, "clues": rows["questions"]}
-    shapes: dict[str, Callable[[Any], dict[str, Any]]] = {
-        "questions": _question,
-        "examples": _question,
-        "choices": _choice,
+    asked = grouped(data.items, lambda item: (item.language, item.type, item.kind))
+    chosen = grouped(data.choices, lambda one: (one.language, one.type, None))
+    shown, explained = (
+        {(*place, None): shots for place, shots in examples.items()}
+        for examples in (data.examples, data.clue_examples)
+    )
+    parts: dict[str, tuple[Mapping[Any, Sequence[Any]], Callable[[Any], dict[str, Any]]]] = {
+        "questions": (asked, _question),
+        "clues": (asked, _with_clues),
+        "choices": (chosen, _choice),
+        "examples": (shown, _question),
+        "clue_examples": (explained, _with_clues),
     }
     for language in data.languages:
-        for (content, *key), path in _paths(root, language, _TASKS).items():
-            shape = shapes.get(content, _with_clues)
-            found = rows[content].get((language, *key), ())
+        for (content, *place), path in _paths(root, language, _TASKS).items():
+            rows, shape = parts[content]
+            found = rows.get((language, *place), ())
             # One object per line: still a JSON list, and a difference between two sets can be read.
             lines = [json.dumps(shape(row), ensure_ascii=False) for row in found]
             path.parent.mkdir(parents=True, exist_ok=True)
