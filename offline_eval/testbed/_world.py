@@ -20,13 +20,17 @@ from .entities import (
     Question,
     Relation,
     compose,
+    iri,
+    literal,
     mentions,
     phrases,
     relations,
-    world_to_ntriples,
 )
 
 _IMPOSSIBLE_YEARS = (2500, 2999)
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_RDFS_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+_DATATYPES = {EntityKind.YEAR: "gYear", EntityKind.AMOUNT: "integer"}
 
 
 class World:
@@ -189,7 +193,8 @@ class World:
         for document in candidates:
             if document.id == f"doc_{subject.id}":
                 continue
-            if kind == "similar" and not self._states_relation(document, fact.relation):
+            stated = {self._facts[name].relation for name in document.fact_ids}
+            if kind == "similar" and fact.relation not in stated:
                 continue
             if not (mentions(document.text, fact.value) or mentions(document.text, subject.name)):
                 return document
@@ -198,17 +203,42 @@ class World:
     # --- export -------------------------------------------------------------------------------
 
     def to_ntriples(self) -> str:
-        """All entities and facts as N-Triples 1.1, one triple a line; see `world_to_ntriples`."""
-        return world_to_ntriples(self.entities, self.facts)
+        """All entities and facts as N-Triples 1.1, one triple a line.
+
+        Names in the world are words and ids, in which nothing is to be escaped.
+        """
+        nodes: dict[tuple[str, str], str] = {}
+        triples: list[tuple[str, str, str]] = []
+        for entity in self.entities:
+            node = nodes[entity.kind, entity.name] = iri("entity", entity.id)
+            triples.append((node, f"<{_RDF}type>", iri("class", entity.kind)))
+            triples.append((node, _RDFS_LABEL, literal(entity.name)))
+        for fact in self.facts:
+            node, subject = iri("fact", fact.id), iri("entity", fact.subject)
+            predicate = iri("relation", fact.relation)
+            if fact.value_kind in _DATATYPES:
+                value = literal(fact.value, _DATATYPES[fact.value_kind])
+            else:
+                value = nodes[fact.value_kind, fact.value]
+            if fact.start is None:
+                triples.append((subject, predicate, value))
+            triples += [
+                (node, f"<{_RDF}type>", f"<{_RDF}Statement>"),
+                (node, f"<{_RDF}subject>", subject),
+                (node, f"<{_RDF}predicate>", predicate),
+                (node, f"<{_RDF}object>", value),
+                (node, iri("relation", "status"), literal(fact.status)),
+            ]
+            for name, year in (("start", fact.start), ("end", fact.end)):
+                if year is not None:
+                    triples.append((node, iri("relation", name), literal(str(year), "gYear")))
+        return "".join(f"{' '.join(triple)} .\n" for triple in triples)
 
     # --- inner --------------------------------------------------------------------------------
 
     def _rng(self, *names: str) -> Random:
         # A string seed is hashed with SHA-512, the same in every process.
         return Random("/".join((str(self.seed), *names)))  # noqa: S311
-
-    def _states_relation(self, document: Document, relation: str) -> bool:
-        return any(self._facts[fact_id].relation == relation for fact_id in document.fact_ids)
 
     def _sentence(self, fact: Fact, value: str | None = None) -> str:
         """The statement of a fact as documents have it: always a held-out phrasing."""

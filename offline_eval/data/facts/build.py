@@ -201,8 +201,8 @@ def build_questions(
     settings = settings or BuildSettings()
     if (model is None) is settings.asks_model:
         raise InputError("model and its name do not go together", where="settings.model")
-    documents = [read_document(file) for file in find_documents(places, without=out)]
-    sentences, head = sentences_of(documents), _manifest_head(settings, documents)
+    documents, sentences, read = _read(places, out)
+    head = _manifest_head(settings, documents)
     begun = build_manifest(**head, complete=False)
     with Run.create_or_resume(out, begun, compare=COMPARED) as run:
         run.rewrite_manifest(begun)
@@ -225,9 +225,7 @@ def build_questions(
         FAILURES.write(out, failures)
         ever = [row for stage in _SCHEMAS for row in calls_of(stage).read(out)]
         counts: dict[str, Any] = {
-            "documents": len(documents),
-            "unread": _unread(documents),
-            "sentences": len(sentences),
+            **read,
             "facts": len(facts),
             "questions": len(questions),
             "failures": dict(sorted(Counter(row.type for row in failures).items())),
@@ -238,8 +236,15 @@ def build_questions(
     return BuildTotals(**counts, now=_spent(spent), ever=cost)
 
 
-def _unread(documents: Sequence[ReadDocument]) -> int:
-    return sum(document.failure is not None for document in documents)
+def _read(
+    places: Places, out: AnyPath | None
+) -> tuple[list[ReadDocument], list[SentenceRow], dict[str, int]]:
+    """Read all documents but those in `out`; and say how many, and sentences, there are."""
+    documents = [read_document(file) for file in find_documents(places, without=out)]
+    sentences = sentences_of(documents)
+    unread = sum(document.failure is not None for document in documents)
+    counts = {"documents": len(documents), "unread": unread, "sentences": len(sentences)}
+    return documents, sentences, counts
 
 
 def _stated_pairs(documents: Iterable[ReadDocument]) -> Iterator[QuestionRow]:
@@ -319,12 +324,9 @@ def estimate_build(
     settings = settings or BuildSettings()
     if out is not None:
         build_manifest().is_in(out, compare=COMPARED)
-    documents = [read_document(file) for file in find_documents(places, without=out)]
-    sentences = sentences_of(documents)
+    documents, sentences, read = _read(places, out)
     return {
-        "documents": len(documents),
-        "unread": _unread(documents),
-        "sentences": len(sentences),
+        **read,
         "pairs": sum(len(document.pairs) for document in documents),
         **_expected_calls(sentences if settings.asks_model else (), out, settings),
     }

@@ -32,7 +32,7 @@ from ....guard.read_models import check_model
 from ...run import RowError
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplyRow, ReplySystem
-from ..fields import Identifier, NamedText, Text, without_nulls
+from ..fields import Filled, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
 from ._rows import KnownBase, OnWarning, ReplyRows, known_bases, plain, replayed
 
@@ -76,7 +76,7 @@ class _Asked(_Entry):
         context: what stood in the prompt, None for nothing.
     """
 
-    identifier: Identifier = Field(validation_alias=_of_question("identifier"))
+    identifier: Filled = Field(validation_alias=_of_question("identifier"))
     question: Text = Field(validation_alias=_of_question("question"))
     answer: Text = Field("", validation_alias=_of_question("expected_answer", "answer"))
     context: tuple[_Entry, ...] | None = Field(
@@ -91,7 +91,7 @@ class _Evaluation(BaseModel):
         evaluation_outcome: `NA` where it did not apply.
     """
 
-    evaluation_name: Identifier
+    evaluation_name: Filled
     evaluator_model: Text = ""
     evaluation_prompt: _PromptText = ""
     evaluation_outcome: Text = ""

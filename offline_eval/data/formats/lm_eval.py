@@ -34,11 +34,10 @@ from ....guard.text import clean_text
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import ReplyContext, ReplySystem
-from ..fields import Identifier, Text
+from ..fields import Filled, Text
 from ._rows import OnWarning, ReplyRows, plain
 
 LM_EVAL_JUDGE = "lm-eval"
-_UNNAMED_MODEL = "lm-eval"
 _NAME = re.compile(
     r"samples_(?P<task>.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?", re.DOTALL | re.IGNORECASE
 )
@@ -120,7 +119,7 @@ class Sample(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    doc_id: Identifier
+    doc_id: Filled
     doc: Any = None
     target: Any = None
     arguments: Annotated[tuple[list[Any], ...], BeforeValidator(_listed)] = ()
@@ -203,7 +202,7 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
     samples = read_samples(path)
     named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
     task = clean_text(named["task"] if named else path.stem)
-    name = model or _model_of(path) or _UNNAMED_MODEL
+    name = model or _model_of(path) or LM_EVAL_JUDGE
     system = ReplySystem(system_id=name, model=name, replayed=True)
     # By document, the filter that came first: its responses are the replies.
     replies: dict[str, tuple[str, str]] = {}

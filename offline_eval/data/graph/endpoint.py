@@ -36,7 +36,7 @@ from ....guard.errors import (
 )
 from ....guard.files import table_beside
 from ....guard.read_models import CheckedSettings
-from ._building import GraphBuilder
+from ._building import GraphBuilder, property_entity
 from .graph import (
     ALIASES,
     LABELS,
@@ -317,8 +317,7 @@ def load_endpoint(
                 add(subject, predicate, obj)
                 terms = (term for term in (subject, obj) if not hasattr(term, "datatype"))
                 seen |= {term.value for term in terms if hasattr(term, "value")}
-            match = WIKIBASE_PROPERTY.fullmatch(prop)
-            seen.add(prop if match is None else f"{match[1]}/entity/{match[3]}")
+            seen.add(property_entity(prop))
         # Only what can be written into a query as it is. Statements have no names.
         named = [one for one in seen if _IRI.fullmatch(one) and "/entity/statement/" not in one]
         for row in _names(client, sorted(named), languages):
