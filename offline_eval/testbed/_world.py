@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -51,10 +51,12 @@ class World:
         self._about: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
             self._about[fact.subject].append(fact)
-        self.documents = tuple(
-            self._write(entity) for entity in self.entities if entity.id in self._about
-        )
-        self._documents = {document.id: document for document in self.documents}
+        self._documents = {
+            name: self._write(f"doc_{name}", self._entities[name], self._about[name], {})
+            for name in self._entities
+            if name in self._about
+        }
+        self.documents = tuple(self._documents.values())
         # Each value once, in order.
         self._values: dict[str, dict[str, None]] = defaultdict(dict)
         for fact in self.facts:
@@ -129,7 +131,7 @@ class World:
 
     def document_for(self, fact: Fact) -> Document:
         """The document that states `fact`: the one about its subject."""
-        return self._documents[f"doc_{fact.subject}"]
+        return self._documents[fact.subject]
 
     def alternatives(self, fact: Fact) -> tuple[str, ...]:
         """Values of the same kind that are not true for this subject and relation.
@@ -156,10 +158,8 @@ class World:
         kept = [other for other in self._about[fact.subject] if other is not fact]
         # The true answer must not be readable anywhere: another fact may share the value.
         kept = [other for other in kept if not mentions(self._sentence(other), fact.value)]
-        suffix = "contradicted" if plausible else "absurd"
-        return self._write(
-            self._entities[fact.subject], only=[*kept, fact], false=(fact, value), suffix=suffix
-        )
+        name = f"doc_{fact.id}.{'contradicted' if plausible else 'absurd'}"
+        return self._write(name, self._entities[fact.subject], [*kept, fact], {fact.id: value})
 
     def contradicting_value(self, fact: Fact, *, plausible: bool = True) -> str:
         """The false value that `contradiction` states; always the same for the same fact."""
@@ -248,25 +248,14 @@ class World:
         return self.statement(fact, phrasing=phrasing, value=value)
 
     def _write(
-        self,
-        entity: Entity,
-        *,
-        only: Sequence[Fact] | None = None,
-        false: tuple[Fact, str] | None = None,
-        suffix: str = "",
+        self, name: str, entity: Entity, about: Sequence[Fact], false: Mapping[str, str]
     ) -> Document:
-        facts = list(self._about[entity.id] if only is None else only)
-        rng = self._rng(entity.id, "document")
+        """A document that states facts; those with a false value state that one."""
+        facts, rng = list(about), self._rng(entity.id, "document")
         rng.shuffle(facts)
-        lie, lie_value = false if false is not None else (None, None)
-        sentences = [self._sentence(fact, lie_value if fact is lie else None) for fact in facts]
-        name = f"doc_{entity.id}"
-        return Document(
-            id=f"doc_{lie.id}.{suffix}" if lie is not None else name,
-            title=entity.name,
-            text=compose(sentences, rng),
-            fact_ids=tuple(fact.id for fact in facts if fact is not lie),
-        )
+        sentences = [self._sentence(fact, false.get(fact.id)) for fact in facts]
+        true = tuple(fact.id for fact in facts if fact.id not in false)
+        return Document(name, entity.name, compose(sentences, rng), true)
 
     @staticmethod
     def prompt(name: PromptName) -> str:
