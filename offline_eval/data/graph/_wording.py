@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from ....guard.prompts import Prompt
 from ._drawing import AnswerSet, Draft, Material, Twins, bounds, seeded, shuffled
-from .graph import Span, written
+from .graph import Kind, Span, written
 from .items import (
     Answer,
     Answerability,
@@ -83,8 +82,7 @@ class Writer:
     def _plain(self, asked: AnswerSet, rng: Random) -> str:
         """The question that the answer set answers."""
         kind = self._material.graph.facts[asked.prop].kind
-        prompt = self._templates.pick_question(self._language, asked.prop, kind, rng)
-        return self._filled(prompt, asked.prop, subject=self._name(asked.key))
+        return self._worded("question", asked.prop, rng, kind, subject=self._name(asked.key))
 
     def _asked(self, draft: Draft, plain: Sequence[str], rng: Random) -> str:
         asked = draft.parts[0]
@@ -93,8 +91,9 @@ class Writer:
         if draft.type is QuestionType.DILEMMA:
             one, two = (self._name(option) for option in draft.options)
             question = plain[0].rstrip(_ENDS)
-            values = {"question": question, "option_1": one, "option_2": two}
-            return self._worded("dilemma", asked.prop, rng, **values)
+            return self._worded(
+                "dilemma", asked.prop, rng, question=question, option_1=one, option_2=two
+            )
         one, two = (self._step(part, "role", rng) for part in draft.parts)
         words = {self._asks(part.prop) for part in draft.parts}
         # Two question words for one answer, such as "who" and "which house": neither will do.
@@ -111,16 +110,15 @@ class Writer:
         # Always the same of several wordings, unless they are drawn: one fact, one question.
         return self._worded(name, asked.prop, rng or seeded(0), subject=self._name(asked.key))
 
-    def _worded(self, template: str, prop: str, rng: Random, **values: str) -> str:
-        prompt = self._templates.pick(template, self._language, prop, rng)
-        return self._filled(prompt, prop, **values)
-
-    def _filled(self, prompt: Prompt, prop: str, **values: str) -> str:
+    def _worded(
+        self, template: str, prop: str, rng: Random, kind: Kind = Kind.ENTITY, **values: str
+    ) -> str:
         """A finished text.
 
         Raises:
             UnfitTextError: it is empty, of several lines, or has a slot left.
         """
+        prompt = self._templates.pick(template, self._language, prop, rng, kind)
         label = self._material.profiles[prop].labels[self._language] if prop else ""
         asks = {} if "asks" in values else {"asks": self._asks(prop)}
         text = prompt.fill(property=label, **asks, **values).strip()

@@ -148,7 +148,7 @@ def profile_properties(
     for iri, facts in graph.facts.items():
         own = words_of(local_name(iri)) if rules.local_names else ""
         named = {
-            language: clean_name(templates.label(iri, language) or "")
+            language: clean_name(templates.label(iri, language))
             or labels.label(iri, language)
             or own
             for language in settings.languages
