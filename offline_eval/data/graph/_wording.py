@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from ._drawing import AnswerSet, Draft, Material, Twins, bounds, seeded, shuffled
-from .graph import Kind, Span, written
+from .graph import Span, written
 from .items import (
     Answer,
     Answerability,
@@ -61,7 +61,7 @@ class Writer:
         rng = seeded(self._material.settings.seed, "words", self._language, name, number)
         known: dict[AnswerSet, str] = {}
         for part in (*twins[0].parts, *twins[1].parts):
-            known[part] = known.get(part) or self._plain(part, rng)
+            known[part] = known.get(part) or self._step(part, "question", rng)
         # Twins share the wording of what they share: the same draws for both.
         state = rng.getrandbits(32)
         one, other = (
@@ -78,11 +78,6 @@ class Writer:
         return (one, other), choices
 
     # --- texts --------------------------------------------------------------------------------
-
-    def _plain(self, asked: AnswerSet, rng: Random) -> str:
-        """The question that the answer set answers."""
-        kind = self._material.graph.facts[asked.prop].kind
-        return self._worded("question", asked.prop, rng, kind, subject=self._name(asked.key))
 
     def _asked(self, draft: Draft, plain: Sequence[str], rng: Random) -> str:
         asked = draft.parts[0]
@@ -110,16 +105,15 @@ class Writer:
         # Always the same of several wordings, unless they are drawn: one fact, one question.
         return self._worded(name, asked.prop, rng or seeded(0), subject=self._name(asked.key))
 
-    def _worded(
-        self, template: str, prop: str, rng: Random, kind: Kind = Kind.ENTITY, **values: str
-    ) -> str:
+    def _worded(self, template: str, prop: str, rng: Random, **values: str) -> str:
         """A finished text.
 
         Raises:
             UnfitTextError: it is empty, of several lines, or has a slot left.
         """
+        profile = self._material.profiles[prop] if prop else None
+        kind, label = (profile.kind, profile.labels[self._language]) if profile else (None, "")
         prompt = self._templates.pick(template, self._language, prop, rng, kind)
-        label = self._material.profiles[prop].labels[self._language] if prop else ""
         asks = {} if "asks" in values else {"asks": self._asks(prop)}
         text = prompt.fill(property=label, **asks, **values).strip()
         if not text or "\n" in text or _SLOT.search(text):
@@ -197,7 +191,7 @@ class Writer:
         if fact.step == "value":
             names, target = [self._name(node) for node in names], self._name(target)
             dated = fact.window is not None and self._dated(asked, fact.window, rng)
-            question = dated or self._plain(asked, rng)
+            question = dated or self._step(asked, "question", rng)
         else:
             question = self._step(asked, fact.step)
         if len(set(names)) < len(names):

@@ -189,10 +189,10 @@ class Templates:
         return self._time_choices.get(prop, "begin")
 
     def pick(
-        self, name: str, language: str, prop: str, rng: Random, kind: Kind = Kind.ENTITY
+        self, name: str, language: str, prop: str, rng: Random, kind: Kind | None = None
     ) -> Prompt:
         """Draw one of the wordings of a template, for a kind of values where there are any."""
-        names = f"{name}_{kind.name.lower()}", name
+        names = (name,) if kind is None else (f"{name}_{kind.name.lower()}", name)
         keys = ((language, owner, own) for owner in (prop, _ANY) for own in names)
         texts = next(self._texts[key] for key in keys if key in self._texts)
         return Prompt(name, texts[0] if len(texts) == 1 else rng.choice(texts))
