@@ -138,14 +138,14 @@ def fact_row(
 # --- facts -------------------------------------------------------------------------------------
 
 
-Stretch = tuple[str, tuple[SentenceRow, ...]]
-"""The key of a request, and the sentences that it asks about, numbered from 1 in the prompt."""
+Stretch = Sequence[SentenceRow]
+"""Sentences that one request asks about, numbered from 1 in the prompt."""
 
 
-def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list[Stretch]:
+def stretches(sentences: Iterable[SentenceRow]) -> list[Stretch]:
     """Group sentences that are content into stretches of one document and heading.
 
-    Long sentences make stretches shorter than the settings allow.
+    Long sentences make shorter stretches.
     """
     groups: list[list[SentenceRow]] = []
     for row in sentences:
@@ -158,24 +158,23 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
             held.append(row)
         else:
             groups.append([row])
-    found: list[Stretch] = []
-    for held in groups:
-        # A lone heading or a word is no text to find facts in.
-        if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held):
-            texts = (row.text for row in held)
-            key = settings.key(settings.fact_prompt, held[0].topic or "", *texts)
-            found.append((key, tuple(held)))
-    return found
+    # A lone heading or a word is no text to find facts in.
+    return [
+        held
+        for held in groups
+        if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held)
+    ]
 
 
 def fact_request(stretch: Stretch, settings: BuildSettings) -> Request:
     """Make the request for the facts of a stretch."""
-    key, sentences = stretch
-    texts = [row.text for row in sentences]
+    prompt, topic, texts = settings.fact_prompt, stretch[0].topic, [row.text for row in stretch]
     numbered = "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, start=1))
-    topic = sentences[0].topic or _NONE
-    prompt = settings.fact_prompt.fill(sentences=numbered, topic=topic)
-    return Request(key, prompt, partial(_checked_facts, texts=texts))
+    return Request(
+        settings.key(prompt, topic or "", *texts),
+        prompt.fill(sentences=numbered, topic=topic or _NONE),
+        partial(_checked_facts, texts=texts),
+    )
 
 
 def _checked_facts(reply: FactsReply, *, texts: Sequence[str]) -> Checked:
@@ -208,6 +207,7 @@ def _fact_fault(fact: FactReply, texts: Sequence[str]) -> Fault | None:
 def facts_of(
     asked: Sequence[Stretch],
     rows: Mapping[str, CallRow],
+    settings: BuildSettings,
 ) -> tuple[list[FactRow], list[FailureRow]]:
     """Return the facts of all stretches that have a reply, in the order of the documents.
 
@@ -216,8 +216,8 @@ def facts_of(
     facts: list[FactRow] = []
     failures: list[FailureRow] = []
     seen, taken = set[str](), set[str]()
-    for key, sentences in asked:
-        row = rows.get(key)
+    for sentences in asked:
+        row = rows.get(fact_request(sentences, settings).key)
         if row is None:
             continue
         faults = [*row.rejected, *([row.error] if row.error else [])]

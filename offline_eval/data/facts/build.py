@@ -114,9 +114,9 @@ def _asked_of_model(
         spent.extend(table.rows()[len(before) :])
         return last_calls(table.rows())
 
-    asked = stretches(sentences, settings)
+    asked = stretches(sentences)
     rows = ask("facts", (fact_request(stretch, settings) for stretch in asked))
-    facts, failures = facts_of(asked, rows)
+    facts, failures = facts_of(asked, rows, settings)
     # Before the questions: whoever looks in while they are asked finds the facts.
     FACTS.write(run.folder, facts)
     rows = ask("questions", (question_request(fact, settings) for fact in facts))
@@ -340,24 +340,25 @@ def _expected_calls(
     answered, answered_questions = (
         last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
     )
-    asked = stretches(sentences, settings)
-    todo = {one[0]: one for one in asked if one[0] not in answered}
-    facts, _ = facts_of(asked, answered)
+    asked = stretches(sentences)
+    keyed = {fact_request(stretch, settings).key: stretch for stretch in asked}
+    todo = [stretch for key, stretch in keyed.items() if key not in answered]
+    facts, _ = facts_of(asked, answered, settings)
     requests = [question_request(fact, settings) for fact in facts]
     questions = [one for one in requests if one.key not in answered_questions]
     expected = [
         sentence.text
-        for stretch in todo.values()
-        for sentence in stretch[1]
+        for stretch in todo
+        for sentence in stretch
         if sentence.kind is not TextKind.HEADING and len(sentence.text) > _SHORTEST
     ]
     # Either a tool's description or words in the prompt: the model reads the schema.
     facts_schema, question_schema = (
         estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
     )
-    prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
+    prompts = [fact_request(stretch, settings).prompt for stretch in todo]
     bare = estimated_tokens(settings.question_prompt.text) + question_schema
-    known = len({key for key, _ in asked}) + len(facts)
+    known = len(keyed) + len(facts)
     calls = len(questions) + len(expected)
     return {
         "fact_calls": len(todo),
