@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import AliasChoices, BaseModel, Field, model_validator
+from pydantic import AliasChoices, BaseModel, Field
 
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
@@ -195,11 +195,6 @@ class _Line(BaseModel):
     topic: Said | None = None
     made_by: Text = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        return without_nulls(value)
-
 
 def _records(
     path: AnyPath, prefix: str, *, need_answer: bool, hint: str = _HINT
@@ -213,7 +208,7 @@ def _records(
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        line = check_model(_Line, value, where=where, hint=hint)
+        line = check_model(_Line, without_nulls(value), where=where, hint=hint)
         if need_answer and line.answer is None:
             raise InputError("field 'answer' is missing", where=where, hint=hint)
         record = QuestionRecord(

@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
 class EntityKind(StrEnum):
@@ -118,7 +118,7 @@ class Document:
 PromptName = Literal["closed_book", "with_context", "with_context_or_unknown"]
 
 
-class Relation(BaseModel):
+class Relation(BaseModel, frozen=True):
     """A relation with every way to state it and to ask for it.
 
     Attributes:
@@ -131,8 +131,6 @@ class Relation(BaseModel):
         training_questions: question templates that training may use.
         held_out_questions: those that are kept from it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     subject_kind: EntityKind

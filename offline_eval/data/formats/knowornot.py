@@ -21,7 +21,6 @@ from pydantic import (
     AliasPath,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     model_validator,
 )
@@ -118,15 +117,13 @@ class _Reply(BaseModel):
     evaluations: tuple[_Evaluation, ...] = ()
 
 
-class _Metadata(BaseModel):
+class _Metadata(BaseModel, frozen=True):
     """How an experiment was made; the same in its input, output and evaluated document.
 
     Attributes:
         retrieval_type: DIRECT, LONG_IN_CONTEXT, BASIC_RAG, HYDE_RAG, or another tool's.
         creation_timestamp: tells experiments apart.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     experiment_type: Literal["removal", "synthetic"] = "removal"
     prompt_name: Text = Field("", validation_alias=AliasPath("system_prompt", "identifier"))
@@ -165,11 +162,6 @@ class Document(BaseModel):
     questions: tuple[_Asked, ...] = ()
     responses: tuple[_Reply, ...] = ()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        return without_nulls(value, kept=("context_questions",))
-
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if not {"questions", "responses"} & self.model_fields_set:
@@ -193,7 +185,8 @@ def read_document(path: AnyPath) -> Document:
             needed is missing or of the wrong kind; names file and field.
     """
     hint = "name a question, input, output or evaluated document as KnowOrNot writes it"
-    return check_model(Document, read_json(path), where=os.fspath(path), hint=hint)
+    value = without_nulls(read_json(path), kept=("context_questions",))
+    return check_model(Document, value, where=os.fspath(path), hint=hint)
 
 
 _Asking = dict[_Metadata, dict[str, _Asked]]

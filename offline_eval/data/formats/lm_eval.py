@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
@@ -114,10 +114,8 @@ class _Request(NamedTuple):
     log_likelihood: float | None
 
 
-class Sample(BaseModel):
+class Sample(BaseModel, extra="allow"):
     """One line of a log; metrics are further fields of it."""
-
-    model_config = ConfigDict(extra="allow")
 
     doc_id: Filled
     doc: Any = None

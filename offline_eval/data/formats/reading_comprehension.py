@@ -17,7 +17,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    model_validator,
 )
 
 from ....guard.errors import InputError
@@ -90,11 +89,6 @@ class AskedQuestion(BaseModel):
     group: _Name = ""
     is_impossible: Any = False
     where: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        return without_nulls(value)
 
     @property
     def wording(self) -> str:
@@ -201,7 +195,9 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        articles = check_model(_Articles, document, where=where, hint=_HINTS["squad"]).data
+        articles = check_model(
+            _Articles, without_nulls(document), where=where, hint=_HINTS["squad"]
+        ).data
         for number, article in enumerate(articles):
             for paragraph in article.paragraphs:
                 yield from (one.placed(where) for one in paragraph.asked(f"article {number}"))
@@ -214,9 +210,13 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     for number, value in lines:
         place = f"{where}:{number}"
         if not is_mrqa:
-            yield check_model(AskedQuestion, value, where=place, hint=_HINTS["plain"]).placed(place)
+            yield check_model(
+                AskedQuestion, without_nulls(value), where=place, hint=_HINTS["plain"]
+            ).placed(place)
         elif not (isinstance(value, dict) and "header" in value and "context" not in value):
-            paragraph = check_model(_Paragraph, value, where=place, hint=_HINTS["mrqa"])
+            paragraph = check_model(
+                _Paragraph, without_nulls(value), where=place, hint=_HINTS["mrqa"]
+            )
             # No path of this machine in results.
             tidied = map(_tidied, paragraph.asked(f"line {number}"))
             yield from (one.placed(place) for one in tidied if one.answers)

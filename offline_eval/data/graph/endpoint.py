@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from string import Template
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -86,7 +86,7 @@ class SparqlError(KnowgateError):
         super().__init__(message)
 
 
-class EndpointSettings(CheckedSettings, BaseModel):
+class EndpointSettings(CheckedSettings, BaseModel, extra="forbid", frozen=True):
     """How an endpoint is asked, and how much is fetched from it.
 
     Attributes:
@@ -105,8 +105,6 @@ class EndpointSettings(CheckedSettings, BaseModel):
             facts of these subjects are fetched. The largest endpoints cannot order all facts
             of a property.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     user_agent: Annotated[str, AfterValidator(_one_line)] = _WHO
     pause: float = Field(0.5, ge=0)

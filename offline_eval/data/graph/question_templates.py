@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     RootModel,
     StrictBool,
@@ -82,10 +81,8 @@ class _Words(RootModel[dict[str, Texts]]):
         return found
 
 
-class _Property(BaseModel):
+class _Property(BaseModel, frozen=True, extra="allow"):
     """An entry `[[property]]`; further fields are tables of wordings by language."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
 
     iri: str
     inverse: StrictBool = True  # of an earlier version
