@@ -22,7 +22,7 @@ from pydantic import (
 from ....guard.errors import InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
-from ....guard.read_models import check_model
+from ....guard.read_models import Model, check_model
 from ....guard.text import clean_text
 from ..answers.matching import occurrences
 from ..fields import without_nulls
@@ -195,9 +195,7 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        articles = check_model(
-            _Articles, without_nulls(document), where=where, hint=_HINTS["squad"]
-        ).data
+        articles = _checked(_Articles, document, where, "squad").data
         for number, article in enumerate(articles):
             for paragraph in article.paragraphs:
                 yield from (one.placed(where) for one in paragraph.asked(f"article {number}"))
@@ -210,16 +208,16 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     for number, value in lines:
         place = f"{where}:{number}"
         if not is_mrqa:
-            yield check_model(
-                AskedQuestion, without_nulls(value), where=place, hint=_HINTS["plain"]
-            ).placed(place)
+            yield _checked(AskedQuestion, value, place, "plain").placed(place)
         elif not (isinstance(value, dict) and "header" in value and "context" not in value):
-            paragraph = check_model(
-                _Paragraph, without_nulls(value), where=place, hint=_HINTS["mrqa"]
-            )
+            paragraph = _checked(_Paragraph, value, place, "mrqa")
             # No path of this machine in results.
             tidied = map(_tidied, paragraph.asked(f"line {number}"))
             yield from (one.placed(place) for one in tidied if one.answers)
+
+
+def _checked(model: type[Model], value: Any, where: str, form: str) -> Model:
+    return check_model(model, without_nulls(value), where=where, hint=_HINTS[form])
 
 
 def _tidied(one: AskedQuestion) -> AskedQuestion:
