@@ -129,10 +129,6 @@ class _Article(BaseModel):
     paragraphs: tuple[_Paragraph, ...]
 
 
-class _Articles(BaseModel):
-    data: tuple[_Article, ...]
-
-
 def read_reading_comprehension(path: Path) -> list[AskedQuestion]:
     """Read the questions of a file: MRQA (perhaps packed), SQuAD-style, or JSON lines.
 
@@ -195,8 +191,9 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        articles = _checked(_Articles, document, where, "squad").data
-        for number, article in enumerate(articles):
+        data = document["data"]
+        for number, value in enumerate(data if isinstance(data, list) else [data]):
+            article = _checked(_Article, value, f"{where}: data[{number}]", "squad")
             for paragraph in article.paragraphs:
                 yield from (one.placed(where) for one in paragraph.asked(f"article {number}"))
         return
