@@ -245,6 +245,7 @@ def import_knowornot(
 
 
 _NOTHING = _Entry(question="")
+_NO_OUTCOME = RowError(type="NoOutcome", detail="logged without one")
 
 
 def _entries(
@@ -314,16 +315,28 @@ class _Import:
                 known[key] = self._reply(metadata, reply, where)
             row = known[key]
             if row.response != reply.response:
-                name = reply.asked.identifier[:60]
-                what = f"two different replies of one experiment to question {name!r}"
+                asked = reply.asked.identifier[:60]
+                what = f"two different replies of one experiment to question {asked!r}"
                 hint = "import the files into different folders"
                 raise InputError(what, where=where, hint=hint)
             for verdict in reply.evaluations:
-                name = verdict.evaluation_name
+                name, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
+                if name == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
+                    outcome = outcome.casefold()
                 by = evaluators.get(name) or _Evaluation(evaluation_name=name)
                 own = self._first_judges.setdefault((metadata, name), by) == by
-                judge = Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}"
-                self._judge(row.reply_id, verdict, judge, by, where)
+                self.rows.judgement(
+                    where,
+                    row.reply_id,
+                    name,
+                    Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}",
+                    outcome=outcome or None,
+                    reasoning=_reasoning(verdict.additional_tags_info),
+                    judge_sha256=_sha256(by.evaluation_prompt),
+                    error=None
+                    if outcome
+                    else RowError(type="NoOutcome", detail="logged without one"),
+                )
 
     def _reply(self, metadata: _Metadata, reply: _Reply, where: str) -> ReplyRow:
         key = reply.asked.key
@@ -351,23 +364,6 @@ class _Import:
         if own in base.passages and base.passages[own].text == text:
             return own
         return base.passage_id(text)
-
-    def _judge(
-        self, reply_id: str, verdict: _Evaluation, judge: str, by: _Evaluation, where: str
-    ) -> None:
-        criterion, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
-        if criterion == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
-            outcome = outcome.casefold()
-        self.rows.judgement(
-            where,
-            reply_id,
-            criterion,
-            judge,
-            outcome=outcome or None,
-            reasoning=_reasoning(verdict.additional_tags_info),
-            judge_sha256=_sha256(by.evaluation_prompt),
-            error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
-        )
 
 
 def _reasoning(tags: Mapping[str, Sequence[str]]) -> str:

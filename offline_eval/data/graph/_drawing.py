@@ -94,13 +94,9 @@ class Material:
         """
         facts = self.graph.facts[prop]
         answers = () if key in facts.doubtful else facts.by_subject.get(key, ())
-        if not 0 < len(answers) <= self.settings.rules.max_values:
-            return None
-        if not self.labels.fit(key) or not self.labels.unique(key):
-            return None
-        if key in answers or not all(self.labels.fit(answer) for answer in answers):
-            return None
-        return AnswerSet(prop, key, answers)
+        known = 0 < len(answers) <= self.settings.rules.max_values and key not in answers
+        named = known and all(map(self.labels.fit, (key, *answers)))
+        return AnswerSet(prop, key, answers) if named and self.labels.unique(key) else None
 
     def spans(self, subject: str, prop: str) -> tuple[Span, ...]:
         """Return when the values of a subject hold, where the graph says it."""
