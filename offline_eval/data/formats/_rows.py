@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ...run import Question, RepliesRun
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ..bases import question_of
 from ..questions import QuestionRecord
 
 # Names of retrievals here, by those of logs in small letters.
@@ -99,14 +100,7 @@ def known_bases(records: Mapping[str, Mapping[str, QuestionRecord]]) -> dict[str
             own = record.question_id
             unique = f"{name}/{own}" if counts[own] > 1 else own
             text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
-            questions[key] = Question(
-                question_id=unique,
-                question=record.question,
-                answer=record.answer,
-                passage=text,
-                passage_id=unique,
-                knowledge_base=name,
-            )
+            questions[key] = question_of(name, replace(record, question_id=unique), unique, text)
             if text:
                 passages[unique] = StoredPassage(passage_id=unique, text=text, knowledge_base=name)
         bases[name] = KnownBase(name, questions, passages)

@@ -34,7 +34,9 @@ from ....guard.text import clean_text
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import ReplyContext, ReplySystem
+from ..bases import question_of
 from ..fields import Filled, Text
+from ..questions import QuestionRecord
 from ._rows import OnWarning, ReplyRows, plain
 
 LM_EVAL_JUDGE = "lm-eval"
@@ -229,12 +231,8 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
 
 def _question(questions: dict[str, Question], task: str, sample: Sample, where: str) -> Question:
     """The question of a document, which is the same for all models."""
-    question = Question(
-        question_id=f"{task}/{sample.doc_id}",
-        question=sample.question,
-        answer=sample.expected,
-        knowledge_base=task,
-    )
+    record = QuestionRecord(f"{task}/{sample.doc_id}", sample.question, sample.expected)
+    question = question_of(task, record, "", "")
     known = questions.setdefault(question.question_id, question)
     if plain(known.question) != plain(question.question):
         what = f"document {sample.doc_id[:40]!r} asks something else than in another log"
