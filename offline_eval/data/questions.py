@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar
 
 from pydantic import AliasChoices, BaseModel, Field
 
@@ -101,7 +100,6 @@ class QuestionRecord:
         passage: the text of the knowledge base that holds the answer, if given.
         source: where that text is from, if given.
         topic: what it is about, if given.
-        SHARED_BY_PEOPLE: see `mean_shared_words`.
         made_by: empty for people, `rules`, or `model:NAME`. What programs make from a passage is
             easier than what people ask, so that a policy must know.
     """
@@ -113,12 +111,6 @@ class QuestionRecord:
     source: str | None = None
     topic: str | None = None
     made_by: str = ""
-
-    SHARED_BY_PEOPLE: ClassVar[float] = SHARED_BY_PEOPLE
-
-    # What programs made shows in these.
-    mean_shared_words = staticmethod(mean_shared_words)
-    note_on_makers = staticmethod(note_on_makers)
 
     @classmethod
     def read(cls, path: AnyPath, *, need_answer: bool = True) -> list[QuestionRecord]:
