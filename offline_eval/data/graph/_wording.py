@@ -18,8 +18,8 @@ from .items import (
     UaqItem,
     dilemma_options,
 )
+from .question_templates import SLOT
 
-_SLOT = re.compile(r"\{\w+\}")
 _ENDS = " ?？.。!！"
 _MOST_ALIASES = 20
 # How the layout parts the answers of a step.
@@ -116,7 +116,7 @@ class Writer:
         prompt = self._templates.pick(template, self._language, prop, rng, kind)
         asks = {} if "asks" in values else {"asks": self._asks(prop)}
         text = prompt.fill(property=label, **asks, **values).strip()
-        if not text or "\n" in text or _SLOT.search(text):
+        if not text or "\n" in text or SLOT.search(text):
             raise UnfitTextError("an unfinished text")
         return text
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
@@ -29,7 +29,8 @@ from .items import (
     dilemma_options,
 )
 
-_TASKS = (1, 2, 3)
+TASKS = (1, 2, 3)
+"""All tasks, by number."""
 _HINT = "fetch the data set whole, or name fewer --tasks or --lang"
 _HINT_READING = "fetch the file again, or compare it with the published one"
 _FILES = table_beside(__file__, "layout.toml")
@@ -76,15 +77,12 @@ class UaqData:
     """A set of questions.
 
     Attributes:
-        TASKS: all tasks, by number.
         items: of tasks 1 and 3, in the order of the files.
         choices: of task 2.
         examples: few-shot examples by language and type, in the order of the files.
         clue_examples: those of task 3, with clues.
         files: that it was read from; none of a generated set.
     """
-
-    TASKS: ClassVar[tuple[int, ...]] = _TASKS
 
     items: tuple[UaqItem, ...]
     choices: tuple[ChoiceItem, ...] = ()
@@ -125,7 +123,7 @@ class UaqData:
         folder: AnyPath,
         *,
         languages: Sequence[str] | None = None,
-        tasks: Sequence[int] = _TASKS,
+        tasks: Sequence[int] = TASKS,
     ) -> UaqData:
         """Read the questions of a folder in the published layout, or of a generated set.
 
@@ -143,7 +141,7 @@ class UaqData:
                 names file and item.
         """
         root, chosen = _root(folder), tuple(sorted(set(tasks)))
-        if not chosen or not set(chosen) <= set(_TASKS):
+        if not chosen or not set(chosen) <= set(TASKS):
             raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
         wanted = _languages(root) if languages is None else tuple(dict.fromkeys(languages))
         if not wanted:
@@ -323,7 +321,7 @@ def write_layout(data: UaqData, folder: AnyPath) -> Path:
         "clue_examples": (explained, _with_clues),
     }
     for language in data.languages:
-        for (content, *place), path in _paths(root, language, _TASKS).items():
+        for (content, *place), path in _paths(root, language, TASKS).items():
             rows, shape = parts[content]
             found = rows.get((language, *place), ())
             # One object per line: still a JSON list, and a difference between two sets can be read.

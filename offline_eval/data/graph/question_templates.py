@@ -38,7 +38,7 @@ _SLOTS: dict[str, frozenset[str]] = {
 _OF_PROPERTY = tuple(_RULES.table["words"]["of_property"].split())
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = ("question_year", "question_number")
-_SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
+SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
 _ANY = ""
 """Stands for all properties."""
 
@@ -60,7 +60,7 @@ class _Words(RootModel[dict[str, Texts]]):
         for name, texts in self.root.items():
             for text in texts if name in _SLOTS else ():
                 needed, slots = _SLOTS[name], Prompt("template", text).slots
-                stray = _BRACE.search(_SLOT.sub("", text)) or not text.isprintable()
+                stray = _BRACE.search(SLOT.sub("", text)) or not text.isprintable()
                 if stray or not needed <= slots <= needed | _ALWAYS:
                     slot = " ".join(f"{{{one}}}" for one in sorted(needed))
                     what = f"is one line with {slot} and perhaps {{property}}, {{asks}}"
