@@ -29,10 +29,8 @@ def test_a_question_is_refused_for_its_fault(question: str, answer: str, fault: 
 
 
 def documents(*contents: str) -> list[ReadDocument]:
-    return [
-        replace(read_content(text.encode(), ".txt"), name=f"d{number}.txt")
-        for number, text in enumerate(contents)
-    ]
+    read = (read_content(text.encode(), ".txt") for text in contents)
+    return [replace(one, name=f"d{number}.txt") for number, one in enumerate(read)]
 
 
 @pytest.mark.parametrize(
