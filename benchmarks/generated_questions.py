@@ -30,7 +30,7 @@ from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.facts import build_questions, load_chunks
-from knowgate.offline_eval.data.questions import QuestionRecord
+from knowgate.offline_eval.data.questions import mean_shared_words
 from knowgate.offline_eval.policies import calibrate_run
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
@@ -52,9 +52,7 @@ def by_rules(pages: Path, folder: Path, encoder: BiEncoderScorer) -> Policy:
     found = calibrate_run(
         run, folder / "policy.json", Leak(RISK), delta=DELTA, accept_generated=True
     )
-    shared = QuestionRecord.mean_shared_words(
-        (one.question, one.passage or "") for one in kept.kept
-    )
+    shared = mean_shared_words((one.question, one.passage or "") for one in kept.kept)
     made = sum(bool(one.made_by) for one in kept.kept)
     print(
         f"  by rules: {len(kept.kept)} questions ({made} by rules), {shared:.0%} of their words "
@@ -87,7 +85,7 @@ def by_people(
             if chunk.metadata["source"] == one.page and plain(one.anchor) in plain(texts[i])
         ]
         assert own, f"{one.question_id}: no chunk holds the anchor"
-        share = QuestionRecord.mean_shared_words([(one.question, texts[own[0]])])
+        share = mean_shared_words([(one.question, texts[own[0]])])
         shares += [] if share is None else [share]
         if set(own) & set(best.tolist()):
             found, abstained = found + 1, abstained + (not follows)

@@ -56,21 +56,36 @@ class AskedBase:
         self.asked = self.records[:limit]
         self.knowledge_base = base = KnowledgeBase.of(self.records, kind, where=os.fspath(path))
         sources = {record.question_id: record.source for record in self.records}
-        self.questions: dict[str, Question] = {}
-        for given, record in zip(read, self.records, strict=True):
-            passage_id = base.passage_of[record.question_id]
-            fields = {of: getattr(record, of) for of in ("question", "answer", "source", "topic")}
-            self.questions[given.question_id] = Question(
-                question_id=record.question_id,
-                passage=base.passages[passage_id],
-                passage_id=passage_id,
-                knowledge_base=name,
-                **fields,
-            )
+        passages = (base.passage_of[record.question_id] for record in self.records)
+        self.questions = {
+            given.question_id: question_of(name, record, passage, base.passages[passage])
+            for given, record, passage in zip(read, self.records, passages, strict=True)
+        }
         self.passages = {
             one: StoredPassage(passage_id=one, text=text, knowledge_base=name, source=sources[one])
             for one, text in base.passages.items()
         }
+
+
+def question_of(base: str, record: QuestionRecord, passage_id: str, passage: str) -> Question:
+    """Return a question of a knowledge base as a run stores it.
+
+    Args:
+        base: its name.
+        record: with an id that is unique in the run.
+        passage_id: of what answers it, unique in the run.
+        passage: the text of that; empty where nobody gave it.
+    """
+    return Question(
+        question_id=record.question_id,
+        question=record.question,
+        answer=record.answer,
+        source=record.source,
+        topic=record.topic,
+        passage=passage,
+        passage_id=passage_id,
+        knowledge_base=base,
+    )
 
 
 def read_bases(

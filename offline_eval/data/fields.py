@@ -186,7 +186,6 @@ def _named(value: Any) -> Any:
 Text = Annotated[str, BeforeValidator(_cleaned)]
 NamedText = Annotated[str, BeforeValidator(_named)]
 Filled = Annotated[str, BeforeValidator(_named), Field(min_length=1)]
-Identifier = Filled
 
 
 def _not_blank(text: str) -> str:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
 
-from pydantic import AliasChoices, BaseModel, Field, model_validator
+from pydantic import AliasChoices, BaseModel, Field
 
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
@@ -101,7 +100,6 @@ class QuestionRecord:
         passage: the text of the knowledge base that holds the answer, if given.
         source: where that text is from, if given.
         topic: what it is about, if given.
-        SHARED_BY_PEOPLE: see `mean_shared_words`.
         made_by: empty for people, `rules`, or `model:NAME`. What programs make from a passage is
             easier than what people ask, so that a policy must know.
     """
@@ -113,12 +111,6 @@ class QuestionRecord:
     source: str | None = None
     topic: str | None = None
     made_by: str = ""
-
-    SHARED_BY_PEOPLE: ClassVar[float] = SHARED_BY_PEOPLE
-
-    # What programs made shows in these.
-    mean_shared_words = staticmethod(mean_shared_words)
-    note_on_makers = staticmethod(note_on_makers)
 
     @classmethod
     def read(cls, path: AnyPath, *, need_answer: bool = True) -> list[QuestionRecord]:
@@ -195,11 +187,6 @@ class _Line(BaseModel):
     topic: Said | None = None
     made_by: Text = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        return without_nulls(value)
-
 
 def _records(
     path: AnyPath, prefix: str, *, need_answer: bool, hint: str = _HINT
@@ -213,7 +200,7 @@ def _records(
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        line = check_model(_Line, value, where=where, hint=hint)
+        line = check_model(_Line, without_nulls(value), where=where, hint=hint)
         if need_answer and line.answer is None:
             raise InputError("field 'answer' is missing", where=where, hint=hint)
         record = QuestionRecord(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ...guard.files import table_beside
+from ...guard.language import filled
 
 
 class Rules:
@@ -24,18 +25,13 @@ class Rules:
 
     def __init__(self, module: str, part: str) -> None:
         self.table = table = table_beside(module, "rules.toml")[part]
-        parts: dict[str, str] = table.get("parts", {})
-
-        def compiled(text: str) -> re.Pattern[str]:
-            while (slot := re.search(r"<<(\w+)>>", text)) is not None:
-                text = text.replace(slot.group(), parts[slot.group(1)])
-            return re.compile(text)
-
         single, listed = dict(table.get("patterns", {})), table.get("words", {})
-        self.ways = tuple(map(compiled, single.pop("ways", ())))
+        ways: list[str] = single.pop("ways", [])
+        named: dict[str, str] = {**table.get("parts", {}), **single}
         self.patterns: Mapping[str, re.Pattern[str]] = {
-            name: compiled(text) for name, text in single.items()
+            name: re.compile(text) for name, text in filled(named).items() if name in single
         }
+        self.ways = tuple(re.compile(filled({**named, "": way})[""]) for way in ways)
         self.words: Mapping[str, frozenset[str]] = {
             name: frozenset(text.split()) for name, text in listed.items()
         }

@@ -22,7 +22,7 @@ from ...guard.files import AnyPath
 from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator, read_loosely
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
-from ..data.questions import QuestionRecord
+from ..data.questions import note_on_makers
 from ..report.prose import Templates
 from ..run import Question, Stored
 from ..run.grouping import grouped
@@ -150,7 +150,7 @@ class CalibrationSet:
         """A policy from these records, which says if programs made some of the questions."""
         asked = {record.question_id for record in self.records}
         makers = Counter(maker for name, maker in self.makers.items() if name in asked)
-        note = QuestionRecord.note_on_makers(makers, len(asked))
+        note = note_on_makers(makers, len(asked))
         notes = " ".join(one for one in (policy.note, note) if one)
         return policy.model_copy(update={"generated": self.generated, "note": notes})
 

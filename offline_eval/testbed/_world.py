@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -20,13 +20,17 @@ from .entities import (
     Question,
     Relation,
     compose,
+    iri,
+    literal,
     mentions,
     phrases,
     relations,
-    world_to_ntriples,
 )
 
 _IMPOSSIBLE_YEARS = (2500, 2999)
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_RDFS_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+_DATATYPES = {EntityKind.YEAR: "gYear", EntityKind.AMOUNT: "integer"}
 
 
 class World:
@@ -47,10 +51,12 @@ class World:
         self._about: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
             self._about[fact.subject].append(fact)
-        self.documents = tuple(
-            self._write(entity) for entity in self.entities if entity.id in self._about
-        )
-        self._documents = {document.id: document for document in self.documents}
+        self._documents = {
+            name: self._write(f"doc_{name}", self._entities[name], self._about[name], {})
+            for name in self._entities
+            if name in self._about
+        }
+        self.documents = tuple(self._documents.values())
         # Each value once, in order.
         self._values: dict[str, dict[str, None]] = defaultdict(dict)
         for fact in self.facts:
@@ -125,7 +131,7 @@ class World:
 
     def document_for(self, fact: Fact) -> Document:
         """The document that states `fact`: the one about its subject."""
-        return self._documents[f"doc_{fact.subject}"]
+        return self._documents[fact.subject]
 
     def alternatives(self, fact: Fact) -> tuple[str, ...]:
         """Values of the same kind that are not true for this subject and relation.
@@ -152,10 +158,8 @@ class World:
         kept = [other for other in self._about[fact.subject] if other is not fact]
         # The true answer must not be readable anywhere: another fact may share the value.
         kept = [other for other in kept if not mentions(self._sentence(other), fact.value)]
-        suffix = "contradicted" if plausible else "absurd"
-        return self._write(
-            self._entities[fact.subject], only=[*kept, fact], false=(fact, value), suffix=suffix
-        )
+        name = f"doc_{fact.id}.{'contradicted' if plausible else 'absurd'}"
+        return self._write(name, self._entities[fact.subject], [*kept, fact], {fact.id: value})
 
     def contradicting_value(self, fact: Fact, *, plausible: bool = True) -> str:
         """The false value that `contradiction` states; always the same for the same fact."""
@@ -189,7 +193,8 @@ class World:
         for document in candidates:
             if document.id == f"doc_{subject.id}":
                 continue
-            if kind == "similar" and not self._states_relation(document, fact.relation):
+            stated = {self._facts[name].relation for name in document.fact_ids}
+            if kind == "similar" and fact.relation not in stated:
                 continue
             if not (mentions(document.text, fact.value) or mentions(document.text, subject.name)):
                 return document
@@ -198,17 +203,42 @@ class World:
     # --- export -------------------------------------------------------------------------------
 
     def to_ntriples(self) -> str:
-        """All entities and facts as N-Triples 1.1, one triple a line; see `world_to_ntriples`."""
-        return world_to_ntriples(self.entities, self.facts)
+        """All entities and facts as N-Triples 1.1, one triple a line.
+
+        Names in the world are words and ids, in which nothing is to be escaped.
+        """
+        nodes: dict[tuple[str, str], str] = {}
+        triples: list[tuple[str, str, str]] = []
+        for entity in self.entities:
+            node = nodes[entity.kind, entity.name] = iri("entity", entity.id)
+            triples.append((node, f"<{_RDF}type>", iri("class", entity.kind)))
+            triples.append((node, _RDFS_LABEL, literal(entity.name)))
+        for fact in self.facts:
+            node, subject = iri("fact", fact.id), iri("entity", fact.subject)
+            predicate = iri("relation", fact.relation)
+            if fact.value_kind in _DATATYPES:
+                value = literal(fact.value, _DATATYPES[fact.value_kind])
+            else:
+                value = nodes[fact.value_kind, fact.value]
+            if fact.start is None:
+                triples.append((subject, predicate, value))
+            triples += [
+                (node, f"<{_RDF}type>", f"<{_RDF}Statement>"),
+                (node, f"<{_RDF}subject>", subject),
+                (node, f"<{_RDF}predicate>", predicate),
+                (node, f"<{_RDF}object>", value),
+                (node, iri("relation", "status"), literal(fact.status)),
+            ]
+            for name, year in (("start", fact.start), ("end", fact.end)):
+                if year is not None:
+                    triples.append((node, iri("relation", name), literal(str(year), "gYear")))
+        return "".join(f"{' '.join(triple)} .\n" for triple in triples)
 
     # --- inner --------------------------------------------------------------------------------
 
     def _rng(self, *names: str) -> Random:
         # A string seed is hashed with SHA-512, the same in every process.
         return Random("/".join((str(self.seed), *names)))  # noqa: S311
-
-    def _states_relation(self, document: Document, relation: str) -> bool:
-        return any(self._facts[fact_id].relation == relation for fact_id in document.fact_ids)
 
     def _sentence(self, fact: Fact, value: str | None = None) -> str:
         """The statement of a fact as documents have it: always a held-out phrasing."""
@@ -218,25 +248,14 @@ class World:
         return self.statement(fact, phrasing=phrasing, value=value)
 
     def _write(
-        self,
-        entity: Entity,
-        *,
-        only: Sequence[Fact] | None = None,
-        false: tuple[Fact, str] | None = None,
-        suffix: str = "",
+        self, name: str, entity: Entity, about: Sequence[Fact], false: Mapping[str, str]
     ) -> Document:
-        facts = list(self._about[entity.id] if only is None else only)
-        rng = self._rng(entity.id, "document")
+        """A document that states facts; those with a false value state that one."""
+        facts, rng = list(about), self._rng(entity.id, "document")
         rng.shuffle(facts)
-        lie, lie_value = false if false is not None else (None, None)
-        sentences = [self._sentence(fact, lie_value if fact is lie else None) for fact in facts]
-        name = f"doc_{entity.id}"
-        return Document(
-            id=f"doc_{lie.id}.{suffix}" if lie is not None else name,
-            title=entity.name,
-            text=compose(sentences, rng),
-            fact_ids=tuple(fact.id for fact in facts if fact is not lie),
-        )
+        sentences = [self._sentence(fact, false.get(fact.id)) for fact in facts]
+        true = tuple(fact.id for fact in facts if fact.id not in false)
+        return Document(name, entity.name, compose(sentences, rng), true)
 
     @staticmethod
     def prompt(name: PromptName) -> str:

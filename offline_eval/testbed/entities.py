@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
 class EntityKind(StrEnum):
@@ -118,7 +118,7 @@ class Document:
 PromptName = Literal["closed_book", "with_context", "with_context_or_unknown"]
 
 
-class Relation(BaseModel):
+class Relation(BaseModel, frozen=True):
     """A relation with every way to state it and to ask for it.
 
     Attributes:
@@ -131,8 +131,6 @@ class Relation(BaseModel):
         training_questions: question templates that training may use.
         held_out_questions: those that are kept from it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     subject_kind: EntityKind
@@ -240,43 +238,7 @@ def mentions(text: str, words: str) -> bool:
 
 
 BASE_IRI = "https://knowgate.example/microworld/"
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_RDFS_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-_DATATYPES = {EntityKind.YEAR: "gYear", EntityKind.AMOUNT: "integer"}
-
-
-def world_to_ntriples(entities: Iterable[Entity], facts: Iterable[Fact]) -> str:
-    """All triples, one a line, in the order of the arguments; ends with a newline.
-
-    Names in the world are words and ids, in which nothing is to be escaped.
-    """
-    nodes: dict[tuple[str, str], str] = {}
-    triples: list[tuple[str, str, str]] = []
-    for entity in entities:
-        node = nodes[entity.kind, entity.name] = iri("entity", entity.id)
-        triples.append((node, f"<{_RDF}type>", iri("class", entity.kind)))
-        triples.append((node, _RDFS_LABEL, literal(entity.name)))
-    for fact in facts:
-        node, subject = iri("fact", fact.id), iri("entity", fact.subject)
-        predicate = iri("relation", fact.relation)
-        if fact.value_kind in _DATATYPES:
-            value = literal(fact.value, _DATATYPES[fact.value_kind])
-        else:
-            value = nodes[fact.value_kind, fact.value]
-        if fact.start is None:
-            triples.append((subject, predicate, value))
-        triples += [
-            (node, f"<{_RDF}type>", f"<{_RDF}Statement>"),
-            (node, f"<{_RDF}subject>", subject),
-            (node, f"<{_RDF}predicate>", predicate),
-            (node, f"<{_RDF}object>", value),
-            (node, iri("relation", "status"), literal(fact.status)),
-        ]
-        for name, year in (("start", fact.start), ("end", fact.end)):
-            if year is not None:
-                triples.append((node, iri("relation", name), literal(str(year), "gYear")))
-    return "".join(f"{' '.join(triple)} .\n" for triple in triples)
 
 
 def iri(part: str, name: str) -> str:

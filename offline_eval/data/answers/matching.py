@@ -158,9 +158,7 @@ def stands_in(answer: str, text: str) -> bool:
     return bool(wanted) and f" {wanted} " in f" {_normalised(text)} "
 
 
-@lru_cache(maxsize=8192)
-def _normalised(text: str) -> str:
-    return normalise_answer(text)
+_normalised = lru_cache(maxsize=8192)(normalise_answer)
 
 
 _WORD = "|".join(sorted([*NUMBERS, *SCALES], key=len, reverse=True))

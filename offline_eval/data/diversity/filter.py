@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
@@ -33,7 +33,7 @@ _REASONS = {
 }
 
 
-class DiversitySettings(CheckedSettings, BaseModel):
+class DiversitySettings(CheckedSettings, BaseModel, extra="forbid", frozen=True):
     """Settings of the filter.
 
     Attributes:
@@ -43,8 +43,6 @@ class DiversitySettings(CheckedSettings, BaseModel):
         semantic_threshold: the least cosine distance, above 0 and at most 2.
         near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     keyword: Literal["uniqueness", "off"] = "uniqueness"
     semantic: Literal["farthest_first", "off"] = "farthest_first"

@@ -37,11 +37,6 @@ def words_of(text: str) -> list[str]:
     return re.findall(rf"\d+(?:_\d+)+|{_WORD.pattern}", unicodedata.normalize("NFC", plain))
 
 
-def numbers_of(text: str) -> frozenset[str]:
-    """Return the words of a text that have a digit."""
-    return frozenset(word for word in words_of(text) if any(map(str.isdigit, word)))
-
-
 @dataclass(frozen=True, slots=True)
 class TooNear:
     """A text that is too near to one that is kept.
@@ -172,7 +167,10 @@ def remove_duplicates(
     if near > 0.0:
         some = [texts[index] for index in left]
         # Texts with other numbers are not compared: "by 2023" is not "by 2024".
-        groups = [numbers_of(text) for text in some]
+        groups = [
+            frozenset(word for word in words_of(text) if any(map(str.isdigit, word)))
+            for text in some
+        ]
         kept, close = keyword_distinct(
             some, min_uniqueness=near, groups=groups, on_progress=on_progress
         )

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -175,14 +176,9 @@ def json_within(text: str) -> Any:
         >>> json_within('Sure! {"a": [1, 2]} Anything else?')
         {'a': [1, 2]}
     """
-    start = text.find("{")
-    for _ in range(_MAX_BRACES):
-        if start < 0:
-            break
-        try:
-            return _DECODER.raw_decode(text, start)[0]
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
+    for brace in islice(re.finditer("{", text), _MAX_BRACES):
+        with contextlib.suppress(ValueError, RecursionError):
+            return _DECODER.raw_decode(text, brace.start())[0]
     return None
 
 

@@ -64,15 +64,17 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """The content of a document.
+class ReadDocument:
+    """A document as read.
 
     Attributes:
-        kind: of the format.
+        kind: of the format; empty where nothing could be read, which its only fault explains.
         blocks: prose in reading order, without code and without text that became a pair.
         pairs: questions with answers that stand there as such.
         faults: (type, detail) of parts that could not be read.
         text: everything in reading order, pairs and code included: what is cut into chunks.
+        name: what the build calls it.
+        sha256: of its bytes; empty where they could not be read.
     """
 
     kind: str
@@ -80,6 +82,13 @@ class Content:
     pairs: tuple[Pair, ...] = ()
     faults: tuple[tuple[str, str], ...] = ()
     text: tuple[Block, ...] = ()
+    name: str = ""
+    sha256: str = ""
+
+    @property
+    def failure(self) -> tuple[str, str] | None:
+        """Why nothing could be read, as (type, detail); None where something was."""
+        return None if self.kind else self.faults[0]
 
 
 class DocumentError(InputError):
@@ -167,12 +176,10 @@ def _is_caption(held: list[str], following: str) -> bool:
 
 def _is_heading(line: str) -> bool:
     """A short line in capitals, without the end of a sentence."""
-    letters = [letter for letter in line if letter.isalpha()]
-    cased = [letter for letter in letters if letter.lower() != letter.upper()]
+    letters = list(filter(str.isalpha, line))
     return (
-        len(cased) >= 4
-        and len(cased) == len(letters)
-        and all(letter.isupper() for letter in cased)
+        len(letters) >= 4
+        and all(one.isupper() and one != one.lower() for one in letters)
         and len(line.split()) <= 10
         and not line.endswith((".", "?", "!"))
     )

@@ -12,9 +12,9 @@ from langchain_core.documents import Document
 
 from ....guard.errors import InputError, optional_import
 from ....guard.files import AnyPath
-from ._blocks import Block, Content, TextKind
+from ._blocks import Block, ReadDocument, TextKind
 from ._checks import words_of
-from ._documents import ReadDocument, find_documents, read_document
+from ._documents import find_documents, read_document
 from ._rows import FailureRow, QuestionRow, SentenceRow, check_sizes
 
 # Tried in this order: section, paragraph, line, sentence, word.
@@ -78,7 +78,7 @@ def chunks_of(
     )
     found: list[Document] = []
     for document in documents:
-        parts = [part for text in _texts(document.content) for part in splitter.split_text(text)]
+        parts = [part for text in _texts(document) for part in splitter.split_text(text)]
         found += [
             Document(
                 page_content=part.replace(_SECTION, _PARAGRAPH),
@@ -89,10 +89,10 @@ def chunks_of(
     return found
 
 
-def _texts(content: Content) -> list[str]:
+def _texts(document: ReadDocument) -> list[str]:
     """Return what is split by itself: each record, or else the whole document."""
-    blocks = [block for block in content.text if not block.boilerplate]
-    if content.kind in _RECORDS:
+    blocks = [block for block in document.text if not block.boilerplate]
+    if document.kind in _RECORDS:
         return [block.text for block in blocks]
     texts = [f"- {one.text}" if one.kind is TextKind.ITEM else one.text for one in blocks]
     seams = [_seam(*both) for both in pairwise(blocks)]

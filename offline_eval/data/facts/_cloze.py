@@ -12,7 +12,7 @@ from ._checks import answer_in_question, lacks_antecedent, refers_to_document, w
 from ._rewriting import rewritten, section_facts
 from ._rows import FactRow, FailureRow, QuestionRow, SentenceRow
 from ._sentences import language_of
-from ._stages import UniqueNames, asked_of
+from ._stages import asked_of, fact_row
 
 _SHORTEST, _LONGEST = 6, 45
 _SHORTEST_CHINESE, _LONGEST_CHINESE = 10, 120
@@ -217,11 +217,10 @@ def cloze_facts(
     Returns:
         The facts; the questions, of which some facts have none; and what failed.
     """
-    names = UniqueNames()
-    sections = list(section_facts(sentences, names))
+    taken, seen = set[str](), set[str]()
+    sections = list(section_facts(sentences, taken))
     facts, questions = [fact for fact, _ in sections], [asked for _, asked in sections]
     failures: list[FailureRow] = []
-    seen: set[str] = set()
     corpus = Corpus(row.text for row in sentences if not row.boilerplate)
     for row in sentences:
         if row.boilerplate or row.kind is not TextKind.SENTENCE:
@@ -230,7 +229,7 @@ def cloze_facts(
         if plain in seen or not askable(row):
             continue
         seen.add(plain)
-        fact = names.fact(row.text, [row])
+        fact = fact_row(taken, row.text, [row])
         facts.append(fact)
         made = _question(row, corpus)
         if made is None:

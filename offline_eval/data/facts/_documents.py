@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,9 @@ from ..fields import delimiter_of
 from ..rules import Rules
 from ._blocks import (
     Block,
-    Content,
     DocumentError,
     Pair,
+    ReadDocument,
     TextKind,
     blocks_of_lines,
     joined,
@@ -44,28 +44,6 @@ _HTML = (".html", ".htm", ".xhtml")
 FoundFile = tuple[str, Path | None]
 """What the build calls a document, and where it lies, without links; None where a link in the
 folder that was named leads out of that folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """A document as read.
-
-    Attributes:
-        name: what the build calls it.
-        sha256: of its bytes; empty where they could not be read.
-        content: empty where `failure` is set.
-        failure: (type, detail) of why there is none.
-    """
-
-    name: str
-    sha256: str
-    content: Content = field(default_factory=lambda: Content(""))
-    failure: tuple[str, str] | None = None
-
-    @property
-    def faults(self) -> Iterable[tuple[str, str]]:
-        """All that could not be read."""
-        return self.content.faults if self.failure is None else [self.failure]
 
 
 def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None) -> list[FoundFile]:
@@ -118,23 +96,22 @@ def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None)
 
 def read_document(file: FoundFile) -> ReadDocument:
     """Read one document; a document that cannot be read is a typed failure, not an error."""
-    name, path = file
-    if path is None:
-        fault = "unreadable", "is a link out of the folder; name the file itself"
-        return ReadDocument(name, "", failure=fault)
+    (name, path), sha256 = file, ""
     try:
+        if path is None:
+            raise DocumentError("unreadable", "is a link out of the folder; name the file itself")
         raw = read_bytes(path, links=False, most_bytes=MAX_BYTES)
+        sha256 = hashlib.sha256(raw).hexdigest()
+        return replace(read_content(raw, path.suffix.lower()), name=name, sha256=sha256)
+    except DocumentError as error:
+        fault = error.type, error.detail
     except OSError as error:
         kind = "too_large" if error.errno == errno.EFBIG else "unreadable"
-        return ReadDocument(name, "", failure=(kind, error.strerror or "unknown"))
-    sha256 = hashlib.sha256(raw).hexdigest()
-    try:
-        return ReadDocument(name, sha256, read_content(raw, path.suffix.lower()))
-    except DocumentError as error:
-        return ReadDocument(name, sha256, failure=(error.type, error.detail))
+        fault = kind, error.strerror or "unknown"
+    return ReadDocument("", faults=(fault,), name=name, sha256=sha256)
 
 
-def read_content(raw: bytes, suffix: str) -> Content:
+def read_content(raw: bytes, suffix: str) -> ReadDocument:
     """Read the content of a document's bytes.
 
     Args:
@@ -157,17 +134,17 @@ def read_content(raw: bytes, suffix: str) -> Content:
     return _READERS.get(suffix, _read_plain)(text)
 
 
-def _read_plain(text: str) -> Content:
+def _read_plain(text: str) -> ReadDocument:
     lines = text.replace("\f", "\n\n").split("\n")
     return _of_lines("text", lines, "there is no text in it")
 
 
-def _of_lines(kind: str, lines: Sequence[str], empty: str) -> Content:
+def _of_lines(kind: str, lines: Sequence[str], empty: str) -> ReadDocument:
     rest, pairs = text_pairs(lines)
     blocks = blocks_of_lines(rest)
     if not blocks and not pairs:
         raise DocumentError("empty", empty)
-    return Content(kind, tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
+    return ReadDocument(kind, tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
 
 
 def _decoded(raw: bytes) -> str:
@@ -184,7 +161,7 @@ _NAMES = {name: text.split() for name, text in Rules(__file__, "documents").tabl
 _MAX_CELL = 1_000_000
 
 
-def read_table(text: str, *, tabs: bool) -> Content:
+def read_table(text: str, *, tabs: bool) -> ReadDocument:
     """The content of a CSV or TSV file with a head.
 
     With a column of questions and one of answers its rows are pairs, otherwise lines
@@ -208,7 +185,7 @@ def read_table(text: str, *, tabs: bool) -> Content:
     if not all(set(names) & set(_NAMES[one]) for one in ("question", "answer")):
         lines = [joined([table_line(head, row)]) for row in rows[1:]]
         blocks = tuple(Block(TextKind.TABLE_ROW, line) for line in lines if line)
-        return Content("table", blocks, text=blocks)
+        return ReadDocument("table", blocks, text=blocks)
     records = (
         (f"row {number}", dict(zip(names, row, strict=False)))
         for number, row in enumerate(rows[1:], start=2)
@@ -216,7 +193,7 @@ def read_table(text: str, *, tabs: bool) -> Content:
     return _content(records, "table")
 
 
-def read_json_records(text: str) -> Content:
+def read_json_records(text: str) -> ReadDocument:
     """Pairs of a JSON list of objects, or of an object with such a list (`questions`, `faq` …).
 
     Raises:
@@ -233,7 +210,7 @@ def read_json_records(text: str) -> Content:
     return _content(((f"item {n}", item) for n, item in enumerate(value, start=1)), "records")
 
 
-def read_jsonl_records(text: str) -> Content:
+def read_jsonl_records(text: str) -> ReadDocument:
     """Pairs of a JSON-lines file, one object a line.
 
     Raises:
@@ -253,7 +230,7 @@ def _loaded(text: str) -> Any:
         return _BROKEN
 
 
-_READERS: dict[str, Callable[[str], Content]] = {
+_READERS: dict[str, Callable[[str], ReadDocument]] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), read_markdown),
     ".csv": partial(read_table, tabs=False),
     ".tsv": partial(read_table, tabs=True),
@@ -263,7 +240,7 @@ _READERS: dict[str, Callable[[str], Content]] = {
 """By the ending of a name; anything else is plain text."""
 
 
-def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
+def _content(records: Iterable[tuple[str, Any]], kind: str) -> ReadDocument:
     pairs: list[Pair] = []
     faults: list[tuple[str, str]] = []
     for place, record in records:
@@ -280,7 +257,7 @@ def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
     if not pairs:
         raise DocumentError("no_questions", "no record has a question and an answer")
     text = tuple(pair.as_block() for pair in pairs)
-    return Content(kind, (), tuple(pairs), tuple(faults), text)
+    return ReadDocument(kind, (), tuple(pairs), tuple(faults), text)
 
 
 def _value(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
@@ -299,7 +276,7 @@ _MARGIN_LINES, _PAGE_WORDS = 2, 3
 _MOST_PAGES, _MOST_OBJECTS, _MOST_CHARACTERS = 5_000, 500_000, 50_000_000
 
 
-def read_pdf(raw: bytes) -> Content:
+def read_pdf(raw: bytes) -> ReadDocument:
     """The content of a PDF; what repeats at the margins of its pages is left out.
 
     Raises:

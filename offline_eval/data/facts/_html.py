@@ -15,7 +15,7 @@ from bs4.element import PreformattedString
 from markdown_it import MarkdownIt
 
 from ..rules import Rules
-from ._blocks import Block, Content, DocumentError, Pair, TextKind, headed_pairs, joined
+from ._blocks import Block, DocumentError, Pair, ReadDocument, TextKind, headed_pairs, joined
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*\n", re.DOTALL)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -24,7 +24,7 @@ _WORDS = _RULES.words
 _BLOCKS = _WORDS["blocks"] | _HEADINGS.keys()
 
 
-def read_html(raw: bytes | str) -> Content:
+def read_html(raw: bytes | str) -> ReadDocument:
     """Read the content of an HTML page.
 
     Args:
@@ -51,10 +51,10 @@ def read_html(raw: bytes | str) -> Content:
         unique.setdefault(pair.question, pair)
     if not blocks and not unique:
         raise DocumentError("empty", "the page has no text")
-    return Content("html", tuple(blocks), tuple(unique.values()), text=tuple(text))
+    return ReadDocument("html", tuple(blocks), tuple(unique.values()), text=tuple(text))
 
 
-def read_markdown(text: str) -> Content:
+def read_markdown(text: str) -> ReadDocument:
     """The content of a Markdown document; front matter is left out.
 
     Raises:

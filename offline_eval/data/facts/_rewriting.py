@@ -10,7 +10,7 @@ from ..rules import Rules
 from ._blocks import TextKind
 from ._checks import question_fault
 from ._rows import FactRow, QuestionRow, SentenceRow
-from ._stages import UniqueNames, asked_of
+from ._stages import asked_of, fact_row
 
 _RULES = Rules(__file__, "rewriting")
 _RULE, _WORDS = _RULES.patterns, _RULES.words
@@ -174,7 +174,7 @@ _TEXT = (TextKind.SENTENCE, TextKind.ITEM)
 
 def section_facts(
     sentences: Sequence[SentenceRow],
-    names: UniqueNames,
+    taken: set[str],
 ) -> Iterator[tuple[FactRow, QuestionRow]]:
     """How to do what a heading names, where the text below it is long enough to say so.
 
@@ -189,7 +189,7 @@ def section_facts(
         if question is None or not told or question_fault(question, answer) is not None:
             continue
         made_of = f"{row.text}\n{answer}"
-        fact = names.fact(f"{row.text}: {answer}", told, made_of=made_of)
+        fact = fact_row(taken, f"{row.text}: {answer}", told, made_of=made_of)
         yield fact, asked_of(fact, question, answer)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sentencex import segment
 
 from ..rules import Rules
-from ._blocks import Block, TextKind
-from ._documents import ReadDocument
+from ._blocks import Block, ReadDocument, TextKind
 from ._rows import SentenceRow
 
 _RULE = Rules(__file__, "sentences").patterns
@@ -79,7 +78,7 @@ def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
             boilerplate=block.boilerplate or not _RULE["letter"].search(text),
         )
         for document in documents
-        for index, (block, text, kind) in enumerate(_kinds(document.content.blocks))
+        for index, (block, text, kind) in enumerate(_kinds(document.blocks))
     ]
     return _repeated_marked(rows, len(documents))
 

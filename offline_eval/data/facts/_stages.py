@@ -106,43 +106,46 @@ class QuestionReply(BaseModel):
     answer: _Text = Field(description="short and complete; does not stand in the question")
 
 
-class UniqueNames:
-    """Ids made of a document and a text, so that they stay when others change."""
+def unique_name(taken: set[str], document: str, text: str) -> str:
+    """Make an id of a document and a text, so that it stays when others change.
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    Args:
+        taken: ids that were given before; the new one is added.
+        document: name of the document.
+        text: what the id stands for.
+    """
+    found = f"{document}:{_sha256(text)[:10]}"
+    while found in taken:
+        found += "'"
+    taken.add(found)
+    return found
 
-    def name(self, document: str, text: str) -> str:
-        """Return an id that was not given before."""
-        found = f"{document}:{_sha256(text)[:10]}"
-        while found in self._taken:
-            found += "'"
-        self._taken.add(found)
-        return found
 
-    def fact(self, text: str, cited: Sequence[SentenceRow], *, made_of: str = "") -> FactRow:
-        """Make the row of a fact that sentences state; its id is made of its text."""
-        return FactRow(
-            fact_id=self.name(cited[0].document, made_of or text),
-            document=cited[0].document,
-            text=text,
-            citations=tuple(sentence.index for sentence in cited),
-            passage=" ".join(sentence.text for sentence in cited),
-            topic=cited[0].topic,
-        )
+def fact_row(
+    taken: set[str], text: str, cited: Sequence[SentenceRow], *, made_of: str = ""
+) -> FactRow:
+    """Make the row of a fact that sentences state; its id is made of its text."""
+    return FactRow(
+        fact_id=unique_name(taken, cited[0].document, made_of or text),
+        document=cited[0].document,
+        text=text,
+        citations=tuple(sentence.index for sentence in cited),
+        passage=" ".join(sentence.text for sentence in cited),
+        topic=cited[0].topic,
+    )
 
 
 # --- facts -------------------------------------------------------------------------------------
 
 
-Stretch = tuple[str, tuple[SentenceRow, ...]]
-"""The key of a request, and the sentences that it asks about, numbered from 1 in the prompt."""
+Stretch = Sequence[SentenceRow]
+"""Sentences that one request asks about, numbered from 1 in the prompt."""
 
 
-def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list[Stretch]:
+def stretches(sentences: Iterable[SentenceRow]) -> list[Stretch]:
     """Group sentences that are content into stretches of one document and heading.
 
-    Long sentences make stretches shorter than the settings allow.
+    Long sentences make shorter stretches.
     """
     groups: list[list[SentenceRow]] = []
     for row in sentences:
@@ -155,24 +158,23 @@ def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list
             held.append(row)
         else:
             groups.append([row])
-    found: list[Stretch] = []
-    for held in groups:
-        # A lone heading or a word is no text to find facts in.
-        if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held):
-            texts = (row.text for row in held)
-            key = settings.key(settings.fact_prompt, held[0].topic or "", *texts)
-            found.append((key, tuple(held)))
-    return found
+    # A lone heading or a word is no text to find facts in.
+    return [
+        held
+        for held in groups
+        if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held)
+    ]
 
 
 def fact_request(stretch: Stretch, settings: BuildSettings) -> Request:
     """Make the request for the facts of a stretch."""
-    key, sentences = stretch
-    texts = [row.text for row in sentences]
+    prompt, topic, texts = settings.fact_prompt, stretch[0].topic, [row.text for row in stretch]
     numbered = "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, start=1))
-    topic = sentences[0].topic or _NONE
-    prompt = settings.fact_prompt.fill(sentences=numbered, topic=topic)
-    return Request(key, prompt, partial(_checked_facts, texts=texts))
+    return Request(
+        settings.key(prompt, topic or "", *texts),
+        prompt.fill(sentences=numbered, topic=topic or _NONE),
+        partial(_checked_facts, texts=texts),
+    )
 
 
 def _checked_facts(reply: FactsReply, *, texts: Sequence[str]) -> Checked:
@@ -205,6 +207,7 @@ def _fact_fault(fact: FactReply, texts: Sequence[str]) -> Fault | None:
 def facts_of(
     asked: Sequence[Stretch],
     rows: Mapping[str, CallRow],
+    settings: BuildSettings,
 ) -> tuple[list[FactRow], list[FailureRow]]:
     """Return the facts of all stretches that have a reply, in the order of the documents.
 
@@ -212,10 +215,9 @@ def facts_of(
     """
     facts: list[FactRow] = []
     failures: list[FailureRow] = []
-    seen: set[str] = set()
-    names = UniqueNames()
-    for key, sentences in asked:
-        row = rows.get(key)
+    seen, taken = set[str](), set[str]()
+    for sentences in asked:
+        row = rows.get(fact_request(sentences, settings).key)
         if row is None:
             continue
         faults = [*row.rejected, *([row.error] if row.error else [])]
@@ -229,7 +231,7 @@ def facts_of(
             seen.add(text.lower())
             if not places or not 1 <= places[0] <= places[-1] <= len(sentences):
                 continue
-            facts.append(names.fact(text, [sentences[n - 1] for n in places]))
+            facts.append(fact_row(taken, text, [sentences[n - 1] for n in places]))
         about = [sentence.sentence_id for sentence in sentences]
         document = sentences[0].document
         failures += [FailureRow.of("facts", one, document, *about) for one in faults]

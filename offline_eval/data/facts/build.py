@@ -18,10 +18,10 @@ from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
 from ..questions import mean_shared_words
 from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
-from ._blocks import TextKind
+from ._blocks import ReadDocument, TextKind
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
-from ._documents import ReadDocument, find_documents, read_document
+from ._documents import find_documents, read_document
 from ._rows import (
     COMPARED,
     DOCUMENTS,
@@ -46,13 +46,13 @@ from ._stages import (
     BuildSettings,
     FactsReply,
     QuestionReply,
-    UniqueNames,
     fact_request,
     facts_of,
     one_of_each,
     question_request,
     questions_of,
     stretches,
+    unique_name,
 )
 
 # None of so many requests answered, and no other either: the rest would fare alike.
@@ -114,9 +114,9 @@ def _asked_of_model(
         spent.extend(table.rows()[len(before) :])
         return last_calls(table.rows())
 
-    asked = stretches(sentences, settings)
+    asked = stretches(sentences)
     rows = ask("facts", (fact_request(stretch, settings) for stretch in asked))
-    facts, failures = facts_of(asked, rows)
+    facts, failures = facts_of(asked, rows, settings)
     # Before the questions: whoever looks in while they are asked finds the facts.
     FACTS.write(run.folder, facts)
     rows = ask("questions", (question_request(fact, settings) for fact in facts))
@@ -201,8 +201,8 @@ def build_questions(
     settings = settings or BuildSettings()
     if (model is None) is settings.asks_model:
         raise InputError("model and its name do not go together", where="settings.model")
-    documents = [read_document(file) for file in find_documents(places, without=out)]
-    sentences, head = sentences_of(documents), _manifest_head(settings, documents)
+    documents, sentences, read = _read(places, out)
+    head = _manifest_head(settings, documents)
     begun = build_manifest(**head, complete=False)
     with Run.create_or_resume(out, begun, compare=COMPARED) as run:
         run.rewrite_manifest(begun)
@@ -225,9 +225,7 @@ def build_questions(
         FAILURES.write(out, failures)
         ever = [row for stage in _SCHEMAS for row in calls_of(stage).read(out)]
         counts: dict[str, Any] = {
-            "documents": len(documents),
-            "unread": _unread(documents),
-            "sentences": len(sentences),
+            **read,
             "facts": len(facts),
             "questions": len(questions),
             "failures": dict(sorted(Counter(row.type for row in failures).items())),
@@ -238,18 +236,25 @@ def build_questions(
     return BuildTotals(**counts, now=_spent(spent), ever=cost)
 
 
-def _unread(documents: Sequence[ReadDocument]) -> int:
-    return sum(document.failure is not None for document in documents)
+def _read(
+    places: Places, out: AnyPath | None
+) -> tuple[list[ReadDocument], list[SentenceRow], dict[str, int]]:
+    """Read all documents but those in `out`; and say how many, and sentences, there are."""
+    documents = [read_document(file) for file in find_documents(places, without=out)]
+    sentences = sentences_of(documents)
+    unread = sum(document.failure is not None for document in documents)
+    counts = {"documents": len(documents), "unread": unread, "sentences": len(sentences)}
+    return documents, sentences, counts
 
 
 def _stated_pairs(documents: Iterable[ReadDocument]) -> Iterator[QuestionRow]:
     """Pairs of question and answer that stand in the documents as such."""
-    names = UniqueNames()
+    taken = set[str]()
     for document in documents:
-        for pair in document.content.pairs:
+        for pair in document.pairs:
             yield QuestionRow(
                 # Marked, so that no fact of the document has the same id.
-                id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
+                id=unique_name(taken, f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
                 question=pair.question,
                 answer=pair.answer,
                 passage=pair.answer,
@@ -268,9 +273,9 @@ def _document_rows(
         yield DocumentRow(
             document=document.name,
             sha256=document.sha256,
-            kind=document.content.kind,
+            kind=document.kind,
             sentences=counts[document.name],
-            pairs=len(document.content.pairs),
+            pairs=len(document.pairs),
             failure=failure,
             detail=detail,
         )
@@ -319,13 +324,10 @@ def estimate_build(
     settings = settings or BuildSettings()
     if out is not None:
         build_manifest().is_in(out, compare=COMPARED)
-    documents = [read_document(file) for file in find_documents(places, without=out)]
-    sentences = sentences_of(documents)
+    documents, sentences, read = _read(places, out)
     return {
-        "documents": len(documents),
-        "unread": _unread(documents),
-        "sentences": len(sentences),
-        "pairs": sum(len(document.content.pairs) for document in documents),
+        **read,
+        "pairs": sum(len(document.pairs) for document in documents),
         **_expected_calls(sentences if settings.asks_model else (), out, settings),
     }
 
@@ -338,24 +340,25 @@ def _expected_calls(
     answered, answered_questions = (
         last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
     )
-    asked = stretches(sentences, settings)
-    todo = {one[0]: one for one in asked if one[0] not in answered}
-    facts, _ = facts_of(asked, answered)
+    asked = stretches(sentences)
+    keyed = {fact_request(stretch, settings).key: stretch for stretch in asked}
+    todo = [stretch for key, stretch in keyed.items() if key not in answered]
+    facts, _ = facts_of(asked, answered, settings)
     requests = [question_request(fact, settings) for fact in facts]
     questions = [one for one in requests if one.key not in answered_questions]
     expected = [
         sentence.text
-        for stretch in todo.values()
-        for sentence in stretch[1]
+        for stretch in todo
+        for sentence in stretch
         if sentence.kind is not TextKind.HEADING and len(sentence.text) > _SHORTEST
     ]
     # Either a tool's description or words in the prompt: the model reads the schema.
     facts_schema, question_schema = (
         estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
     )
-    prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
+    prompts = [fact_request(stretch, settings).prompt for stretch in todo]
     bare = estimated_tokens(settings.question_prompt.text) + question_schema
-    known = len({key for key, _ in asked}) + len(facts)
+    known = len(keyed) + len(facts)
     calls = len(questions) + len(expected)
     return {
         "fact_calls": len(todo),

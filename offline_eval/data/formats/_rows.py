@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ...run import Question, RepliesRun
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ..bases import question_of
 from ..questions import QuestionRecord
 
 # Names of retrievals here, by those of logs in small letters.
@@ -29,7 +30,8 @@ class KnownBase:
 
     Args:
         name: unique in the run.
-        questions: by the id in the file; the values carry ids that are unique in the run.
+        questions: by the id in the file, or by id and text where ids are used again; the values
+            carry ids that are unique in the run.
         passages: by id, unique in the run; texts of logged contexts are added to them,
             as passages of no knowledge base.
 
@@ -86,25 +88,19 @@ def known_bases(records: Mapping[str, Mapping[str, QuestionRecord]]) -> dict[str
     """Make knowledge bases, by name, of what logs say about their questions.
 
     Args:
-        records: by name of the knowledge base and id; an empty answer is an unknown one, and makes
-            no passage.
+        records: by name of the knowledge base and what tells its questions apart; an empty answer
+            is an unknown one, and makes no passage.
     """
-    counts = Counter(identifier for found in records.values() for identifier in found)
+    counts = Counter(one.question_id for found in records.values() for one in found.values())
     bases = {}
     for name, found in records.items():
         questions, passages = {}, {}
-        for identifier, record in found.items():
+        for key, record in found.items():
             # Of an id that several bases use, the name of the base tells which.
-            unique = f"{name}/{identifier}" if counts[identifier] > 1 else identifier
+            own = record.question_id
+            unique = f"{name}/{own}" if counts[own] > 1 else own
             text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
-            questions[identifier] = Question(
-                question_id=unique,
-                question=record.question,
-                answer=record.answer,
-                passage=text,
-                passage_id=unique,
-                knowledge_base=name,
-            )
+            questions[key] = question_of(name, replace(record, question_id=unique), unique, text)
             if text:
                 passages[unique] = StoredPassage(passage_id=unique, text=text, knowledge_base=name)
         bases[name] = KnownBase(name, questions, passages)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,7 +21,6 @@ from pydantic import (
     AliasPath,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     model_validator,
 )
@@ -31,12 +31,9 @@ from ....guard.read_models import check_model
 from ...run import RowError
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplyRow, ReplySystem
-from ..fields import Identifier, NamedText, Text, without_nulls
+from ..fields import Filled, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
 from ._rows import KnownBase, OnWarning, ReplyRows, known_bases, plain, replayed
-
-# What tells questions of one knowledge base apart: synthetic ones may reuse ids.
-QuestionKey = tuple[str, str]
 
 
 def _tags(value: Any) -> Any:
@@ -61,8 +58,9 @@ class _Entry(BaseModel):
     identifier: NamedText = ""
 
     @property
-    def key(self) -> QuestionKey:
-        return self.identifier, plain(self.question)
+    def key(self) -> str:
+        """What tells questions of one knowledge base apart: synthetic ones may reuse ids."""
+        return f"{self.identifier}\n{plain(self.question)}"
 
 
 def _of_question(name: str, plainly: str = "") -> AliasChoices:
@@ -77,7 +75,7 @@ class _Asked(_Entry):
         context: what stood in the prompt, None for nothing.
     """
 
-    identifier: Identifier = Field(validation_alias=_of_question("identifier"))
+    identifier: Filled = Field(validation_alias=_of_question("identifier"))
     question: Text = Field(validation_alias=_of_question("question"))
     answer: Text = Field("", validation_alias=_of_question("expected_answer", "answer"))
     context: tuple[_Entry, ...] | None = Field(
@@ -85,10 +83,16 @@ class _Asked(_Entry):
     )
 
 
-class _Verdict(BaseModel):
-    """What one criterion came to for one reply; `NA` where it did not apply."""
+class _Evaluation(BaseModel):
+    """One criterion: how it was put to whom, or what it came to for one reply.
 
-    evaluation_name: Identifier
+    Attributes:
+        evaluation_outcome: `NA` where it did not apply.
+    """
+
+    evaluation_name: Filled
+    evaluator_model: Text = ""
+    evaluation_prompt: _PromptText = ""
     evaluation_outcome: Text = ""
     additional_tags_info: Annotated[dict[Text, tuple[Text, ...]], BeforeValidator(_tags)] = {}
 
@@ -110,18 +114,16 @@ class _Reply(BaseModel):
     citation: int | Text | None = Field(
         None, validation_alias=_of_reply("llm_response", "citation")
     )
-    evaluations: tuple[_Verdict, ...] = ()
+    evaluations: tuple[_Evaluation, ...] = ()
 
 
-class _Metadata(BaseModel):
+class _Metadata(BaseModel, frozen=True):
     """How an experiment was made; the same in its input, output and evaluated document.
 
     Attributes:
         retrieval_type: DIRECT, LONG_IN_CONTEXT, BASIC_RAG, HYDE_RAG, or another tool's.
         creation_timestamp: tells experiments apart.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     experiment_type: Literal["removal", "synthetic"] = "removal"
     prompt_name: Text = Field("", validation_alias=AliasPath("system_prompt", "identifier"))
@@ -143,14 +145,6 @@ class _Metadata(BaseModel):
         return replayed(*told, prompt_sha256=_sha256(self.prompt))
 
 
-class _Evaluation(BaseModel):
-    """Who judged by one criterion, and how it was put."""
-
-    evaluation_name: Identifier
-    evaluator_model: Text = ""
-    evaluation_prompt: _PromptText = ""
-
-
 class Document(BaseModel):
     """A knowledge base, what an experiment asks, or what was replied.
 
@@ -167,11 +161,6 @@ class Document(BaseModel):
     evaluation_metadata: tuple[_Evaluation, ...] = ()
     questions: tuple[_Asked, ...] = ()
     responses: tuple[_Reply, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        return without_nulls(value, kept=("context_questions",))
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -196,10 +185,11 @@ def read_document(path: AnyPath) -> Document:
             needed is missing or of the wrong kind; names file and field.
     """
     hint = "name a question, input, output or evaluated document as KnowOrNot writes it"
-    return check_model(Document, read_json(path), where=os.fspath(path), hint=hint)
+    value = without_nulls(read_json(path), kept=("context_questions",))
+    return check_model(Document, value, where=os.fspath(path), hint=hint)
 
 
-_Asking = dict[_Metadata, dict[QuestionKey, _Asked]]
+_Asking = dict[_Metadata, dict[str, _Asked]]
 
 
 def import_knowornot(
@@ -236,7 +226,7 @@ def import_knowornot(
                 # Of two files the one that says what the context was.
                 if "context" not in known.get(asked.key, _NOTHING).model_fields_set:
                     known[asked.key] = asked
-    importing = _Import(asking, *_bases(_entries(documents, asking)))
+    importing = _Import(asking, _bases(_entries(documents, asking)))
     for where, document in documents:
         importing.add(document, where)
     for where, document in documents:
@@ -255,6 +245,7 @@ def import_knowornot(
 
 
 _NOTHING = _Entry(question="")
+_NO_OUTCOME = RowError(type="NoOutcome", detail="logged without one")
 
 
 def _entries(
@@ -273,33 +264,27 @@ def _entries(
         yield from ((metadata.knowledge_base_identifier, pair) for pair in named)
 
 
-_Ids = Mapping[tuple[str, QuestionKey], str]
-
-
-def _bases(entries: Iterable[tuple[str, _Entry]]) -> tuple[dict[str, KnownBase], _Ids]:
-    """The knowledge bases by name, and the ids of their questions there.
+def _bases(entries: Iterable[tuple[str, _Entry]]) -> dict[str, KnownBase]:
+    """The knowledge bases by name, with their questions by key.
 
     Where one id has two texts, the second gets a number.
     """
-    found: dict[str, dict[QuestionKey, QuestionRecord]] = {}
+    found: dict[str, dict[str, QuestionRecord]] = {}
     for name, entry in entries:
         records, known = found.setdefault(name, {}), found[name].get(entry.key)
         if known is None or not known.answer:
             records[entry.key] = QuestionRecord(entry.identifier, entry.question, entry.answer)
-    ids: dict[tuple[str, QuestionKey], str] = {}
-    for name, rows in found.items():
-        taken, seen = {identifier for identifier, _ in rows}, set[str]()
-        for own, text in rows:
+    for records in found.values():
+        taken, seen = {record.question_id for record in records.values()}, set[str]()
+        for key, record in records.items():
+            own = record.question_id
             numbered = (f"{own}~{number}" for number in count(2))
-            local_id = next(one for one in numbered if one not in taken) if own in seen else own
-            taken.add(local_id)
+            if own in seen:
+                free = next(one for one in numbered if one not in taken)
+                taken.add(free)
+                records[key] = replace(record, question_id=free)
             seen.add(own)
-            ids[name, (own, text)] = local_id
-    local = {
-        name: {ids[name, key]: record for key, record in rows.items()}
-        for name, rows in found.items()
-    }
-    return known_bases(local), ids
+    return known_bases(found)
 
 
 class _Import:
@@ -311,10 +296,9 @@ class _Import:
         replies: by experiment and question.
     """
 
-    def __init__(self, asking: _Asking, bases: dict[str, KnownBase], ids: _Ids) -> None:
-        self.bases, self.rows = bases, ReplyRows()
-        self._asking, self._ids = asking, ids
-        self.replies: dict[_Metadata, dict[QuestionKey, ReplyRow]] = {}
+    def __init__(self, asking: _Asking, bases: dict[str, KnownBase]) -> None:
+        self.bases, self.rows, self._asking = bases, ReplyRows(), asking
+        self.replies: dict[_Metadata, dict[str, ReplyRow]] = {}
         # By experiment and criterion.
         self._first_judges: dict[tuple[_Metadata, str], _Evaluation] = {}
 
@@ -331,20 +315,33 @@ class _Import:
                 known[key] = self._reply(metadata, reply, where)
             row = known[key]
             if row.response != reply.response:
-                what = f"two different replies of one experiment to question {key[0][:60]!r}"
+                asked = reply.asked.identifier[:60]
+                what = f"two different replies of one experiment to question {asked!r}"
                 hint = "import the files into different folders"
                 raise InputError(what, where=where, hint=hint)
             for verdict in reply.evaluations:
-                name = verdict.evaluation_name
+                name, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
+                if name == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
+                    outcome = outcome.casefold()
                 by = evaluators.get(name) or _Evaluation(evaluation_name=name)
                 own = self._first_judges.setdefault((metadata, name), by) == by
-                judge = Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}"
-                self._judge(row.reply_id, verdict, judge, by, where)
+                self.rows.judgement(
+                    where,
+                    row.reply_id,
+                    name,
+                    Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}",
+                    outcome=outcome or None,
+                    reasoning=_reasoning(verdict.additional_tags_info),
+                    judge_sha256=_sha256(by.evaluation_prompt),
+                    error=None
+                    if outcome
+                    else RowError(type="NoOutcome", detail="logged without one"),
+                )
 
     def _reply(self, metadata: _Metadata, reply: _Reply, where: str) -> ReplyRow:
         key = reply.asked.key
         base, asked = self.bases[metadata.knowledge_base_identifier], self._asking[metadata][key]
-        question, context = base.questions[self._ids[base.name, key]], ReplyContext()
+        question, context = base.questions[key], ReplyContext()
         if asked.context is not None:
             context = base.context(tuple(self._passage(base, one) for one in asked.context))
         elif "context" in asked.model_fields_set:
@@ -362,28 +359,11 @@ class _Import:
     def _passage(self, base: KnownBase, pair: _Entry) -> str:
         """The passage of a pair: that of its id if the text is the same, else of its text."""
         text = f"{pair.question}\n{pair.answer}" if pair.question else pair.answer
-        local = self._ids.get((base.name, pair.key))
-        own = base.questions[local].own_passage if local is not None else ""
+        known = base.questions.get(pair.key)
+        own = known.own_passage if known is not None else ""
         if own in base.passages and base.passages[own].text == text:
             return own
         return base.passage_id(text)
-
-    def _judge(
-        self, reply_id: str, verdict: _Verdict, judge: str, by: _Evaluation, where: str
-    ) -> None:
-        criterion, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
-        if criterion == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
-            outcome = outcome.casefold()
-        self.rows.judgement(
-            where,
-            reply_id,
-            criterion,
-            judge,
-            outcome=outcome or None,
-            reasoning=_reasoning(verdict.additional_tags_info),
-            judge_sha256=_sha256(by.evaluation_prompt),
-            error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
-        )
 
 
 def _reasoning(tags: Mapping[str, Sequence[str]]) -> str:

@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
@@ -34,11 +34,12 @@ from ....guard.text import clean_text
 from ...run import Question
 from ...run.questions import CaseKind
 from ...run.replies import ReplyContext, ReplySystem
-from ..fields import Identifier, Text
+from ..bases import question_of
+from ..fields import Filled, Text
+from ..questions import QuestionRecord
 from ._rows import OnWarning, ReplyRows, plain
 
 LM_EVAL_JUDGE = "lm-eval"
-_UNNAMED_MODEL = "lm-eval"
 _NAME = re.compile(
     r"samples_(?P<task>.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?", re.DOTALL | re.IGNORECASE
 )
@@ -115,12 +116,10 @@ class _Request(NamedTuple):
     log_likelihood: float | None
 
 
-class Sample(BaseModel):
+class Sample(BaseModel, extra="allow"):
     """One line of a log; metrics are further fields of it."""
 
-    model_config = ConfigDict(extra="allow")
-
-    doc_id: Identifier
+    doc_id: Filled
     doc: Any = None
     target: Any = None
     arguments: Annotated[tuple[list[Any], ...], BeforeValidator(_listed)] = ()
@@ -203,7 +202,7 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
     samples = read_samples(path)
     named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
     task = clean_text(named["task"] if named else path.stem)
-    name = model or _model_of(path) or _UNNAMED_MODEL
+    name = model or _model_of(path) or LM_EVAL_JUDGE
     system = ReplySystem(system_id=name, model=name, replayed=True)
     # By document, the filter that came first: its responses are the replies.
     replies: dict[str, tuple[str, str]] = {}
@@ -232,12 +231,8 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
 
 def _question(questions: dict[str, Question], task: str, sample: Sample, where: str) -> Question:
     """The question of a document, which is the same for all models."""
-    question = Question(
-        question_id=f"{task}/{sample.doc_id}",
-        question=sample.question,
-        answer=sample.expected,
-        knowledge_base=task,
-    )
+    record = QuestionRecord(f"{task}/{sample.doc_id}", sample.question, sample.expected)
+    question = question_of(task, record, "", "")
     known = questions.setdefault(question.question_id, question)
     if plain(known.question) != plain(question.question):
         what = f"document {sample.doc_id[:40]!r} asks something else than in another log"

@@ -17,13 +17,12 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    model_validator,
 )
 
 from ....guard.errors import InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
-from ....guard.read_models import check_model
+from ....guard.read_models import Model, check_model
 from ....guard.text import clean_text
 from ..answers.matching import occurrences
 from ..fields import without_nulls
@@ -91,11 +90,6 @@ class AskedQuestion(BaseModel):
     is_impossible: Any = False
     where: str = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        return without_nulls(value)
-
     @property
     def wording(self) -> str:
         """The question without case and spaces that do not matter."""
@@ -133,10 +127,6 @@ class _Paragraph(BaseModel):
 
 class _Article(BaseModel):
     paragraphs: tuple[_Paragraph, ...]
-
-
-class _Articles(BaseModel):
-    data: tuple[_Article, ...]
 
 
 def read_reading_comprehension(path: Path) -> list[AskedQuestion]:
@@ -201,8 +191,9 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        articles = check_model(_Articles, document, where=where, hint=_HINTS["squad"]).data
-        for number, article in enumerate(articles):
+        data = document["data"]
+        for number, value in enumerate(data if isinstance(data, list) else [data]):
+            article = _checked(_Article, value, f"{where}: data[{number}]", "squad")
             for paragraph in article.paragraphs:
                 yield from (one.placed(where) for one in paragraph.asked(f"article {number}"))
         return
@@ -214,12 +205,16 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     for number, value in lines:
         place = f"{where}:{number}"
         if not is_mrqa:
-            yield check_model(AskedQuestion, value, where=place, hint=_HINTS["plain"]).placed(place)
+            yield _checked(AskedQuestion, value, place, "plain").placed(place)
         elif not (isinstance(value, dict) and "header" in value and "context" not in value):
-            paragraph = check_model(_Paragraph, value, where=place, hint=_HINTS["mrqa"])
+            paragraph = _checked(_Paragraph, value, place, "mrqa")
             # No path of this machine in results.
             tidied = map(_tidied, paragraph.asked(f"line {number}"))
             yield from (one.placed(place) for one in tidied if one.answers)
+
+
+def _checked(model: type[Model], value: Any, where: str, form: str) -> Model:
+    return check_model(model, without_nulls(value), where=where, hint=_HINTS[form])
 
 
 def _tidied(one: AskedQuestion) -> AskedQuestion:

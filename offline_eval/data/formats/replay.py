@@ -18,7 +18,7 @@ from ....guard.text import clean_text
 from ...run import Question, RowError
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext, ReplySystem, StoredPassage
-from ..fields import ID_FIELDS, Identifier, NamedText, Text, without_nulls
+from ..fields import ID_FIELDS, Filled, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
 from ._rows import RETRIEVALS, KnownBase, ReplyRows, known_bases, plain, replayed
 
@@ -69,7 +69,7 @@ class LoggedPassage(BaseModel):
             to be ids of questions that are known.
     """
 
-    passage_id: Identifier | None = Field(None, validation_alias=_ID_NAMES)
+    passage_id: Filled | None = Field(None, validation_alias=_ID_NAMES)
     text: Text | None = Field(
         None, validation_alias=AliasChoices("text", "page_content", "passage", "content")
     )
@@ -118,7 +118,7 @@ class LoggedReply(BaseModel):
     """
 
     where: str
-    question_id: Identifier | None = Field(None, validation_alias=_ID_NAMES)
+    question_id: Filled | None = Field(None, validation_alias=_ID_NAMES)
     question: Text | None = Field(None, validation_alias=AliasChoices("question", "query"))
     expected_answer: Text = Field("", validation_alias=AliasChoices("expected_answer", "answer"))
     context_ids: Annotated[_Context, BeforeValidator(_ids)] = None

@@ -72,7 +72,7 @@ def _roles(predicate: str) -> tuple[Role, ...]:
     if form == "qualifier":
         return bounds
     # The same property may also bound something that is no statement.
-    return (((_FACT if form else _HEAD), _property(predicate)), *(bounds if form else ()))
+    return (((_FACT if form else _HEAD), property_entity(predicate)), *(bounds if form else ()))
 
 
 class GraphBuilder:
@@ -167,7 +167,7 @@ class GraphBuilder:
                 stated = ((subject, value) for subject, found in said.items() for value in found)
                 facts[prop] |= {pair for pair in stated if about.keys().isdisjoint(pair)}
         for statement in about.keys() & of.keys():
-            subject, prop = min(about[statement]), _property(min(of[statement]))
+            subject, prop = min(about[statement]), property_entity(min(of[statement]))
             found = values.get(statement, ())
             # One that is withdrawn, or says nothing, such as "no value", leaves its values open.
             if len(found) != 1 or DEPRECATED in ranks.get(statement, ()):
@@ -232,7 +232,7 @@ def _year(texts: Collection[str]) -> int | None:
     return years.pop() if len(years) == 1 else None
 
 
-def _property(iri: str) -> str:
+def property_entity(iri: str) -> str:
     """All forms of a Wikibase property are one: its entity, which has the label."""
     match = WIKIBASE_PROPERTY.fullmatch(iri)
     return f"{match[1]}/entity/{match[3]}" if match else iri

@@ -94,13 +94,9 @@ class Material:
         """
         facts = self.graph.facts[prop]
         answers = () if key in facts.doubtful else facts.by_subject.get(key, ())
-        if not 0 < len(answers) <= self.settings.rules.max_values:
-            return None
-        if not self.labels.fit(key) or not self.labels.unique(key):
-            return None
-        if key in answers or not all(self.labels.fit(answer) for answer in answers):
-            return None
-        return AnswerSet(prop, key, answers)
+        known = 0 < len(answers) <= self.settings.rules.max_values and key not in answers
+        named = known and all(map(self.labels.fit, (key, *answers)))
+        return AnswerSet(prop, key, answers) if named and self.labels.unique(key) else None
 
     def spans(self, subject: str, prop: str) -> tuple[Span, ...]:
         """Return when the values of a subject hold, where the graph says it."""
@@ -116,28 +112,22 @@ class Material:
         what is asked about or with an answer (of which they may be a part, or it of them), and
         none of their names overlaps with an answer's.
         """
-        pool = self.graph.facts[asked.prop].values
-        picked: list[str] = []
+        pool, known = self.graph.facts[asked.prop].values, (asked.key, *asked.answers)
+        classes = self.graph.classes
+        alike, picked = classes.get(like), list[str]()
         for _ in range(_WRONG_TRIES):
             node = pool[rng.randrange(len(pool))]
-            if self._is_wrong(node, asked, like, picked):
+            if not (
+                node in (*known, *picked)
+                or any(self.graph.are_linked(node, other) for other in known)
+                or (alike and alike.isdisjoint(classes.get(node, ())))
+                or not self.labels.fit(node)
+                or any(self.labels.overlap(node, other) for other in (*asked.answers, *picked))
+            ):
                 picked.append(node)
             if len(picked) == number:
                 return tuple(picked)
         return None
-
-    def _is_wrong(self, node: str, asked: AnswerSet, like: str, beside: Sequence[str]) -> bool:
-        """Whether a node can be offered as a wrong answer, beside others that already are."""
-        known, classes = (asked.key, *asked.answers), self.graph.classes
-        alike = classes.get(like)
-        return not (
-            node in known
-            or node in beside
-            or any(self.graph.are_linked(node, other) for other in known)
-            or (alike and alike.isdisjoint(classes.get(node, ())))
-            or not self.labels.fit(node)
-            or any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
-        )
 
 
 def shuffled(values: Iterable[str], rng: Random) -> list[str]:

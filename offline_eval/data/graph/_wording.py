@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from ....guard.prompts import Prompt
 from ._drawing import AnswerSet, Draft, Material, Twins, bounds, seeded, shuffled
 from .graph import Span, written
 from .items import (
@@ -19,8 +18,8 @@ from .items import (
     UaqItem,
     dilemma_options,
 )
+from .question_templates import SLOT
 
-_SLOT = re.compile(r"\{\w+\}")
 _ENDS = " ?？.。!！"
 _MOST_ALIASES = 20
 # How the layout parts the answers of a step.
@@ -62,7 +61,7 @@ class Writer:
         rng = seeded(self._material.settings.seed, "words", self._language, name, number)
         known: dict[AnswerSet, str] = {}
         for part in (*twins[0].parts, *twins[1].parts):
-            known[part] = known.get(part) or self._plain(part, rng)
+            known[part] = known.get(part) or self._step(part, "question", rng)
         # Twins share the wording of what they share: the same draws for both.
         state = rng.getrandbits(32)
         one, other = (
@@ -80,12 +79,6 @@ class Writer:
 
     # --- texts --------------------------------------------------------------------------------
 
-    def _plain(self, asked: AnswerSet, rng: Random) -> str:
-        """The question that the answer set answers."""
-        kind = self._material.graph.facts[asked.prop].kind
-        prompt = self._templates.pick_question(self._language, asked.prop, kind, rng)
-        return self._filled(prompt, asked.prop, subject=self._name(asked.key))
-
     def _asked(self, draft: Draft, plain: Sequence[str], rng: Random) -> str:
         asked = draft.parts[0]
         if draft.window is not None:
@@ -93,8 +86,9 @@ class Writer:
         if draft.type is QuestionType.DILEMMA:
             one, two = (self._name(option) for option in draft.options)
             question = plain[0].rstrip(_ENDS)
-            values = {"question": question, "option_1": one, "option_2": two}
-            return self._worded("dilemma", asked.prop, rng, **values)
+            return self._worded(
+                "dilemma", asked.prop, rng, question=question, option_1=one, option_2=two
+            )
         one, two = (self._step(part, "role", rng) for part in draft.parts)
         words = {self._asks(part.prop) for part in draft.parts}
         # Two question words for one answer, such as "who" and "which house": neither will do.
@@ -112,19 +106,17 @@ class Writer:
         return self._worded(name, asked.prop, rng or seeded(0), subject=self._name(asked.key))
 
     def _worded(self, template: str, prop: str, rng: Random, **values: str) -> str:
-        prompt = self._templates.pick(template, self._language, prop, rng)
-        return self._filled(prompt, prop, **values)
-
-    def _filled(self, prompt: Prompt, prop: str, **values: str) -> str:
         """A finished text.
 
         Raises:
             UnfitTextError: it is empty, of several lines, or has a slot left.
         """
-        label = self._material.profiles[prop].labels[self._language] if prop else ""
+        profile = self._material.profiles[prop] if prop else None
+        kind, label = (profile.kind, profile.labels[self._language]) if profile else (None, "")
+        prompt = self._templates.pick(template, self._language, prop, rng, kind)
         asks = {} if "asks" in values else {"asks": self._asks(prop)}
         text = prompt.fill(property=label, **asks, **values).strip()
-        if not text or "\n" in text or _SLOT.search(text):
+        if not text or "\n" in text or SLOT.search(text):
             raise UnfitTextError("an unfinished text")
         return text
 
@@ -199,7 +191,7 @@ class Writer:
         if fact.step == "value":
             names, target = [self._name(node) for node in names], self._name(target)
             dated = fact.window is not None and self._dated(asked, fact.window, rng)
-            question = dated or self._plain(asked, rng)
+            question = dated or self._step(asked, "question", rng)
         else:
             question = self._step(asked, fact.step)
         if len(set(names)) < len(names):

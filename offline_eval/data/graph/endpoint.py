@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from string import Template
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -36,7 +36,7 @@ from ....guard.errors import (
 )
 from ....guard.files import table_beside
 from ....guard.read_models import CheckedSettings
-from ._building import GraphBuilder
+from ._building import GraphBuilder, property_entity
 from .graph import (
     ALIASES,
     LABELS,
@@ -86,7 +86,7 @@ class SparqlError(KnowgateError):
         super().__init__(message)
 
 
-class EndpointSettings(CheckedSettings, BaseModel):
+class EndpointSettings(CheckedSettings, BaseModel, extra="forbid", frozen=True):
     """How an endpoint is asked, and how much is fetched from it.
 
     Attributes:
@@ -105,8 +105,6 @@ class EndpointSettings(CheckedSettings, BaseModel):
             facts of these subjects are fetched. The largest endpoints cannot order all facts
             of a property.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     user_agent: Annotated[str, AfterValidator(_one_line)] = _WHO
     pause: float = Field(0.5, ge=0)
@@ -317,8 +315,7 @@ def load_endpoint(
                 add(subject, predicate, obj)
                 terms = (term for term in (subject, obj) if not hasattr(term, "datatype"))
                 seen |= {term.value for term in terms if hasattr(term, "value")}
-            match = WIKIBASE_PROPERTY.fullmatch(prop)
-            seen.add(prop if match is None else f"{match[1]}/entity/{match[3]}")
+            seen.add(property_entity(prop))
         # Only what can be written into a query as it is. Statements have no names.
         named = [one for one in seen if _IRI.fullmatch(one) and "/entity/statement/" not in one]
         for row in _names(client, sorted(named), languages):

@@ -15,7 +15,7 @@ from ._drawing import Material, Twins, groups_of, seeded
 from ._wording import UnfitTextError, Writer, Written
 from .graph import KnowledgeGraph
 from .items import ChoiceItem, QuestionType, UaqItem
-from .layout import UaqData, write_layout
+from .layout import TASKS, UaqData, write_layout
 from .properties import GenerationSettings, PropertyProfile
 from .question_templates import Templates
 
@@ -69,7 +69,7 @@ class GeneratedSet:
             "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
             "settings": self.material.settings.model_dump(mode="json"),
             "templates": dict(sorted(self.material.templates.sha256.items())),
-            "tasks": list(UaqData.TASKS),
+            "tasks": list(TASKS),
             "counts": self.counts(),
             "shortfalls": list(self.shortfalls),
             "left_out": self.left_out,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, model_validator
 
 from ..fields import Filled, NamedText
 
@@ -123,7 +123,7 @@ class UaqItem:
         return self.kind is Answerability.UNANSWERABLE
 
 
-class ChoiceItem(BaseModel):
+class ChoiceItem(BaseModel, frozen=True, validate_by_name=True):
     """One four-option question of task 2, on a fact behind questions of task 1.
 
     Attributes:
@@ -132,8 +132,6 @@ class ChoiceItem(BaseModel):
         target: the right one, as it stands among them.
         relevant: ids of the questions of task 1 that need this fact.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True)
 
     qid: Filled
     language: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
@@ -29,7 +29,8 @@ from .items import (
     dilemma_options,
 )
 
-_TASKS = (1, 2, 3)
+TASKS = (1, 2, 3)
+"""All tasks, by number."""
 _HINT = "fetch the data set whole, or name fewer --tasks or --lang"
 _HINT_READING = "fetch the file again, or compare it with the published one"
 _FILES = table_beside(__file__, "layout.toml")
@@ -76,15 +77,12 @@ class UaqData:
     """A set of questions.
 
     Attributes:
-        TASKS: all tasks, by number.
         items: of tasks 1 and 3, in the order of the files.
         choices: of task 2.
         examples: few-shot examples by language and type, in the order of the files.
         clue_examples: those of task 3, with clues.
         files: that it was read from; none of a generated set.
     """
-
-    TASKS: ClassVar[tuple[int, ...]] = _TASKS
 
     items: tuple[UaqItem, ...]
     choices: tuple[ChoiceItem, ...] = ()
@@ -99,16 +97,15 @@ class UaqData:
 
     def counts(self) -> Iterator[tuple[str, str, str, str, int]]:
         """Yield (task, type, kind, language, number); kind is empty for task 2."""
-        rows = [(item, (item.type, item.kind, item.language)) for item in self.items]
-        numbers = Counter[tuple[str, str, str, str]](("task1", *place) for _, place in rows)
-        numbers.update(("task3", *place) for item, place in rows if item.clues)
+        asked = [("task1", one) for one in self.items]
+        asked += [("task3", one) for one in self.items if one.clues]
+        numbers = Counter((task, one.type, str(one.kind), one.language) for task, one in asked)
         numbers.update(("task2", one.type, "", one.language) for one in self.choices)
+        places = [*product(("task1", "task3"), QuestionType, Answerability)]
         for language in self.languages:
-            for task in ("task1", "task3", "task2"):
-                kinds = ("",) if task == "task2" else tuple(Answerability)
-                for question_type, kind in product(QuestionType, kinds):
-                    number = numbers[task, question_type, kind, language]
-                    yield task, question_type.value, str(kind), language, number
+            for task, question_type, kind in [*places, *product(("task2",), QuestionType, ("",))]:
+                number = numbers[task, question_type, str(kind), language]
+                yield task, question_type.value, str(kind), language, number
 
     def nested_counts(self, *, zeros: bool = False) -> dict[str, Any]:
         """Return the numbers of `counts` by task, language, type and kind."""
@@ -126,7 +123,7 @@ class UaqData:
         folder: AnyPath,
         *,
         languages: Sequence[str] | None = None,
-        tasks: Sequence[int] = _TASKS,
+        tasks: Sequence[int] = TASKS,
     ) -> UaqData:
         """Read the questions of a folder in the published layout, or of a generated set.
 
@@ -144,7 +141,7 @@ class UaqData:
                 names file and item.
         """
         root, chosen = _root(folder), tuple(sorted(set(tasks)))
-        if not chosen or not set(chosen) <= set(_TASKS):
+        if not chosen or not set(chosen) <= set(TASKS):
             raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
         wanted = _languages(root) if languages is None else tuple(dict.fromkeys(languages))
         if not wanted:
@@ -158,10 +155,7 @@ class UaqData:
                 what = f"{len(missing)} of {len(needed)} files for language {language!r} and tasks "
                 what += f"{numbers} are missing, the first is {first}"
                 raise InputError(what, where=str(root), hint=_HINT)
-        found = cls((), files=tuple(path for needed in paths.values() for path in needed.values()))
-        for language, needed in paths.items():
-            found = _with_language(found, language, needed)
-        return found
+        return _read([(one, *file) for one, needed in paths.items() for file in needed.items()])
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -235,23 +229,24 @@ def _unique(rows: Iterable[tuple[str, RowModel]]) -> dict[str, tuple[str, RowMod
     return found
 
 
-def _with_language(data: UaqData, language: str, paths: Mapping[_Place, Path]) -> UaqData:
-    choices: list[ChoiceItem] = []
-    items: list[UaqItem] = []
-    shots: dict[str, Any] = {
-        "examples": {**data.examples},
-        "clue_examples": {**data.clue_examples},
-    }
-    for (content, question_type, _), path in paths.items():
-        if content == "choices":
-            rows = _unique(_rows(path, ChoiceItem, language=language, type=question_type))
-            choices += [row for _, row in rows.values()]
+def _read(files: Sequence[tuple[str, _Place, Path]]) -> UaqData:
+    choices = [
+        choice
+        for language, (content, question_type, _), path in files
+        if content == "choices"
+        for _, choice in _unique(
+            _rows(path, ChoiceItem, language=language, type=question_type)
+        ).values()
+    ]
     # False options by id: they tell where a dilemma's options part.
-    offered: defaultdict[str, list[str]] = defaultdict(list)
+    offered: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for choice in choices:
         for qid in choice.relevant:
-            offered[qid] += choice.options
-    for (content, question_type, kind), path in paths.items():
+            offered[choice.language, qid] += choice.options
+    items: list[UaqItem] = []
+    shots: dict[str, Any] = {"examples": {}, "clue_examples": {}}
+    paths = {(language, *place): path for language, place, path in files}
+    for language, (content, question_type, kind), path in files:
         place = language, question_type
         if content in shots:
             shots[content][place] = tuple(
@@ -259,13 +254,12 @@ def _with_language(data: UaqData, language: str, paths: Mapping[_Place, Path]) -
                 for where, row in _rows(path, _Question)
             )
         elif content == "questions" and kind is not None:
-            explained = paths.get(("clues", question_type, kind))
+            explained = paths.get((language, "clues", question_type, kind))
             with_clues = _unique(_rows(explained, _Question)) if explained else {}
             for qid, (where, row) in _unique(_rows(path, _Question)).items():
                 _, clues = with_clues.get(qid, ("", None))
                 items.append(_item(where, row, place, kind, clues, offered))
-    items, choices = [*data.items, *items], [*data.choices, *choices]
-    return replace(data, items=tuple(items), choices=tuple(choices), **shots)
+    return UaqData(tuple(items), tuple(choices), **shots, files=tuple(paths.values()))
 
 
 def _kind_of(row: _Question) -> Answerability:
@@ -280,7 +274,7 @@ def _item(
     place: tuple[str, QuestionType],
     kind: Answerability,
     with_clues: _Question | None,
-    offered: Mapping[str, Sequence[str]],
+    offered: Mapping[tuple[str, str], Sequence[str]],
 ) -> UaqItem:
     answers, (language, question_type) = row.answers(), place
     if (kind is Answerability.ANSWERABLE) != bool(answers):
@@ -290,7 +284,7 @@ def _item(
     clues = with_clues.clues(question_type) if with_clues is not None else ()
     options: tuple[str, ...] = ()
     if question_type is QuestionType.DILEMMA:
-        known = [*(answer.label for answer in answers), *offered.get(row.qid, ())]
+        known = [*(answer.label for answer in answers), *offered.get((language, row.qid), ())]
         options = dilemma_options(row.question, known, stem=clues[0].question if clues else "")
     told = row.qid, language, question_type, kind, row.question
     return UaqItem(*told, answers, options, clues, tuple(row.triples))
@@ -313,30 +307,28 @@ def write_layout(data: UaqData, folder: AnyPath) -> Path:
         InputError: a file cannot be written.
     """
     root = Path(folder)
-    rows: Mapping[str, Mapping[Any, Sequence[Any]]] = {
-        "questions": grouped(data.items, lambda item: (item.language, item.type, item.kind)),
-        "choices": grouped(data.choices, lambda one: (one.language, one.type, None)),
-        "examples": {(*key, None): shots for key, shots in data.examples.items()},
-        "clue_examples": {(*key, None): shots for key, shots in data.clue_examples.items()},
-    }
-    rows = {**rows, "clues": rows["questions"]}
-    shapes: dict[str, Callable[[Any], dict[str, Any]]] = {
-        "questions": _question,
-        "examples": _question,
-        "choices": _choice,
+    asked = grouped(data.items, lambda item: (item.language, item.type, item.kind))
+    chosen = grouped(data.choices, lambda one: (one.language, one.type, None))
+    shown, explained = (
+        {(*place, None): shots for place, shots in examples.items()}
+        for examples in (data.examples, data.clue_examples)
+    )
+    parts: dict[str, tuple[Mapping[Any, Sequence[Any]], Callable[[Any], dict[str, Any]]]] = {
+        "questions": (asked, _question),
+        "clues": (asked, _with_clues),
+        "choices": (chosen, _choice),
+        "examples": (shown, _question),
+        "clue_examples": (explained, _with_clues),
     }
     for language in data.languages:
-        for (content, *key), path in _paths(root, language, _TASKS).items():
-            shape = shapes.get(content, _with_clues)
-            _write(path, rows[content].get((language, *key), ()), shape)
+        for (content, *place), path in _paths(root, language, TASKS).items():
+            rows, shape = parts[content]
+            found = rows.get((language, *place), ())
+            # One object per line: still a JSON list, and a difference between two sets can be read.
+            lines = [json.dumps(shape(row), ensure_ascii=False) for row in found]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")
     return root
-
-
-def _write(path: Path, rows: Iterable[Any], shape: Callable[[Any], dict[str, Any]]) -> None:
-    # One object per line: still a JSON list, and a difference between two sets can be read.
-    lines = [json.dumps(shape(row), ensure_ascii=False) for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")
 
 
 def _question(item: UaqItem) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ....guard.errors import InputError
 from ....guard.read_models import CheckedSettings
@@ -33,7 +33,7 @@ _RULES = Rules(__file__, "properties")
 _Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$")]
 
 
-class PropertyRules(CheckedSettings, BaseModel):
+class PropertyRules(CheckedSettings, BaseModel, extra="forbid", frozen=True):
     """Which properties questions are made of.
 
     Attributes:
@@ -48,8 +48,6 @@ class PropertyRules(CheckedSettings, BaseModel):
             no label.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     min_facts: int = Field(5, ge=1)
@@ -58,7 +56,7 @@ class PropertyRules(CheckedSettings, BaseModel):
     local_names: bool = False
 
 
-class GenerationSettings(CheckedSettings, BaseModel):
+class GenerationSettings(CheckedSettings, BaseModel, extra="forbid", frozen=True):
     """How many questions, of which kinds, in which languages.
 
     Attributes:
@@ -68,8 +66,6 @@ class GenerationSettings(CheckedSettings, BaseModel):
         rules: which properties.
         seed: the same seed gives the same files.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     languages: Annotated[tuple[_Language, ...], Field(min_length=1)] = ("en",)
     per_type: int = 200
@@ -148,7 +144,7 @@ def profile_properties(
     for iri, facts in graph.facts.items():
         own = words_of(local_name(iri)) if rules.local_names else ""
         named = {
-            language: clean_name(templates.label(iri, language) or "")
+            language: clean_name(templates.label(iri, language))
             or labels.label(iri, language)
             or own
             for language in settings.languages

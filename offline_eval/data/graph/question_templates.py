@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     RootModel,
     StrictBool,
@@ -38,8 +37,8 @@ _SLOTS: dict[str, frozenset[str]] = {
 }
 _OF_PROPERTY = tuple(_RULES.table["words"]["of_property"].split())
 _ALWAYS = frozenset({"property", "asks"})
-_SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
-_SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
+_SPECIAL = ("question_year", "question_number")
+SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
 _ANY = ""
 """Stands for all properties."""
 
@@ -61,7 +60,7 @@ class _Words(RootModel[dict[str, Texts]]):
         for name, texts in self.root.items():
             for text in texts if name in _SLOTS else ():
                 needed, slots = _SLOTS[name], Prompt("template", text).slots
-                stray = _BRACE.search(_SLOT.sub("", text)) or not text.isprintable()
+                stray = _BRACE.search(SLOT.sub("", text)) or not text.isprintable()
                 if stray or not needed <= slots <= needed | _ALWAYS:
                     slot = " ".join(f"{{{one}}}" for one in sorted(needed))
                     what = f"is one line with {slot} and perhaps {{property}}, {{asks}}"
@@ -82,10 +81,8 @@ class _Words(RootModel[dict[str, Texts]]):
         return found
 
 
-class _Property(BaseModel):
+class _Property(BaseModel, frozen=True, extra="allow"):
     """An entry `[[property]]`; further fields are tables of wordings by language."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
 
     iri: str
     inverse: StrictBool = True  # of an earlier version
@@ -115,8 +112,8 @@ class Templates:
     """
 
     def __init__(self, files: Iterable[AnyPath] = ()) -> None:
+        # By language, IRI of a property or of its values' class, and name.
         self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
-        self._asks_by_class: dict[tuple[str, str], str] = {}
         self._time_choices: dict[str, TimeChoice] = {}
         self.sha256: dict[str, str] = {}
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
@@ -141,19 +138,17 @@ class Templates:
             for language, table in (found.model_extra or {}).items():
                 words = _Words.read(table, _OF_PROPERTY, f"{place}: {language}")
                 if "question" in words:
-                    for special in _SPECIAL.values():
+                    for special in _SPECIAL:
                         self._texts.pop((language, found.iri, special), None)
                 self._texts |= {(language, found.iri, name): one for name, one in words.items()}
         for language, table in value.items():
             if language == "property":
                 continue
-            place, shared = f"{where}: {language}", table
-            classes: Any = {}
-            if isinstance(table, dict):
-                shared, classes = dict(table), table.get("asks_by_class", {})
-                shared.pop("asks_by_class", None)
+            place = f"{where}: {language}"
+            shared = dict(table) if isinstance(table, dict) else table
+            classes = shared.pop("asks_by_class", {}) if isinstance(shared, dict) else {}
             asks = check_model(_Words, classes, where=f"{place}: asks_by_class").root
-            self._asks_by_class |= {(language, iri): texts[0] for iri, texts in asks.items()}
+            self._texts |= {(language, iri, "asks"): texts for iri, texts in asks.items()}
             words = _Words.read(shared, (*_SLOTS, "asks"), place)
             self._texts |= {(language, _ANY, name): texts for name, texts in words.items()}
 
@@ -163,11 +158,10 @@ class Templates:
         Raises:
             InputError: names what is missing.
         """
-        optional = {"question_year", "question_number"}
         missing = [
             name
             for name in (*_SLOTS, "asks")
-            if name not in optional and (language, _ANY, name) not in self._texts
+            if name not in _SPECIAL and (language, _ANY, name) not in self._texts
         ]
         if missing:
             what = f"no templates in the language {language!r} for: {', '.join(missing)}"
@@ -178,35 +172,24 @@ class Templates:
         """Whether a property has wordings of its own."""
         return any(key[1] == prop for key in self._texts)
 
-    def label(self, prop: str, language: str) -> str | None:
-        """What the files call a property; None when they do not say."""
-        found = self._texts.get((language, prop, "label"))
-        return found[0] if found else None
+    def label(self, prop: str, language: str) -> str:
+        """What the files call a property; empty when they do not say."""
+        return self._texts.get((language, prop, "label"), ("",))[0]
 
     def asks(self, prop: str, classes: Sequence[str], language: str) -> str:
         """The question word for a property's values, of the classes given."""
-        own = self._texts.get((language, prop, "asks"))
-        if own:
-            return own[0]
-        for name in classes:
-            if (language, name) in self._asks_by_class:
-                return self._asks_by_class[language, name]
-        return self._texts[language, _ANY, "asks"][0]
+        keys = ((language, owner, "asks") for owner in (prop, *classes, _ANY))
+        return next(self._texts[key][0] for key in keys if key in self._texts)
 
     def time_choice(self, prop: str) -> TimeChoice:
         """Return what four-option questions on dated facts ask for."""
         return self._time_choices.get(prop, "begin")
 
-    def pick(self, name: str, language: str, prop: str, rng: Random) -> Prompt:
-        """Draw one of the wordings of a template."""
-        owner = prop if (language, prop, name) in self._texts else _ANY
-        texts = self._texts[language, owner, name]
+    def pick(
+        self, name: str, language: str, prop: str, rng: Random, kind: Kind | None = None
+    ) -> Prompt:
+        """Draw one of the wordings of a template, for a kind of values where there are any."""
+        names = (name,) if kind is None else (f"{name}_{kind.name.lower()}", name)
+        keys = ((language, owner, own) for owner in (prop, _ANY) for own in names)
+        texts = next(self._texts[key] for key in keys if key in self._texts)
         return Prompt(name, texts[0] if len(texts) == 1 else rng.choice(texts))
-
-    def pick_question(self, language: str, prop: str, kind: Kind, rng: Random) -> Prompt:
-        """Draw one of the wordings of the plain question for a property's values."""
-        for owner in (prop, _ANY):
-            for name in (_SPECIAL.get(kind, "question"), "question"):
-                if (language, owner, name) in self._texts:
-                    return self.pick(name, language, owner, rng)
-        raise KeyError(language)  # `require` was not called

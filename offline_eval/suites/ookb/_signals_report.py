@@ -13,7 +13,7 @@ from typing import Any
 
 from ....calibration import Interval
 from ....guard.policy import Policy
-from ...data.questions import QuestionRecord
+from ...data.questions import SHARED_BY_PEOPLE, note_on_makers
 from ...report.document import Document, Section
 from ...report.layout import Page
 from ...report.plots import Colour, Plot, histograms
@@ -31,7 +31,7 @@ def signals_document(found: SignalsSummary) -> Document:
     """Make the report of a run."""
     run, values = found.run, found.values
     names = ", ".join(file.name for file in run.manifest.inputs)
-    makers = QuestionRecord.note_on_makers(values["made_by"] or {}, values["questions"])
+    makers = note_on_makers(values["made_by"] or {}, values["questions"])
     return Document(
         name="ookb",
         title=f"{_TITLE}: {names}" if names else _TITLE,
@@ -56,7 +56,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
 def _figures(found: SignalsSummary) -> Table:
     lines, values = [], found.values
     which = WORDS.text("which_questions", found.run.calibration)
-    for line in WORDS.paragraphs("figures", values, which, QuestionRecord.SHARED_BY_PEOPLE):
+    for line in WORDS.paragraphs("figures", values, which, SHARED_BY_PEOPLE):
         key, title, meaning = line.split(" :: ", 2)
         rate: Any = reduce(lambda of, name: of[name], key.split("."), values)
         if key == "shared_words":

@@ -16,7 +16,7 @@ from ....guard.errors import InputError
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
-from ...data.questions import QuestionRecord
+from ...data.questions import mean_shared_words
 from ...report.document import as_json
 from ...run.grouping import error_types, grouped
 from ...run.measured_run import MeasuredRun, Review
@@ -291,7 +291,7 @@ class SignalsSummary:
             "auroc_found_only": _auroc(found, self.scored),
             "auroc_unanswerable": of_nothing if run.unanswerable else None,
             "served": served,
-            "shared_words": QuestionRecord.mean_shared_words(
+            "shared_words": mean_shared_words(
                 (one.question, one.passage) for one in known if one.passage
             ),
             "made_by": dict(Counter(one.made_by for one in known if one.made_by)) or None,

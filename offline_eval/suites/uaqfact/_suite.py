@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ...data.graph.items import UaqItem
-from ...data.graph.layout import UaqData, write_layout
+from ...data.graph.layout import TASKS, UaqData, write_layout
 from ...report.document import Document
 from ...run import RowError
 from ...run.manifest import InputFile, Manifest
@@ -72,7 +72,7 @@ class UaqSettings(SuiteSettings):
 
     data: Path
     replies: Path | None = None
-    tasks: tuple[Task, ...] = Field(UaqData.TASKS, min_length=1)
+    tasks: tuple[Task, ...] = Field(TASKS, min_length=1)
     languages: tuple[str, ...] | None = Field(
         None, min_length=1, json_schema_extra={"option": "--lang"}
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knowgate.offline_eval.data.facts import build_questions
 from knowgate.offline_eval.data.facts._cloze import cloze_facts
-from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
+from knowgate.offline_eval.data.facts._documents import read_content
 from knowgate.offline_eval.data.facts._sentences import sentences_of
 from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.support.tables import table
 
 
 def asked(text: str, suffix: str = ".txt") -> list[tuple[str, str]]:
-    document = ReadDocument("d", "", read_content(text.encode(), suffix))
+    document = replace(read_content(text.encode(), suffix), name="d")
     return [(row.question, row.answer) for row in cloze_facts(sentences_of([document]))[1]]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
-from knowgate.offline_eval.data.facts._blocks import Content, DocumentError, TextKind
+from knowgate.offline_eval.data.facts._blocks import DocumentError, ReadDocument, TextKind
 from knowgate.offline_eval.data.facts._documents import find_documents, read_content
 
 
@@ -69,11 +69,11 @@ PAGE = """<html><head><title>Library</title><style>p {}</style></head><body>
 <div class="cookie banner">We use cookies.</div></main><footer>Imprint</footer></body></html>"""
 
 
-def texts(content: Content) -> list[str]:
+def texts(content: ReadDocument) -> list[str]:
     return [block.text for block in content.blocks]
 
 
-def pairs(content: Content) -> list[tuple[str, str]]:
+def pairs(content: ReadDocument) -> list[tuple[str, str]]:
     return [(pair.question, pair.answer) for pair in content.pairs]
 
 

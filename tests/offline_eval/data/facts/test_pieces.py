@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions, load_chunks
-from knowgate.offline_eval.data.facts._blocks import TextKind
+from knowgate.offline_eval.data.facts._blocks import ReadDocument, TextKind
 from knowgate.offline_eval.data.facts._checks import question_fault
-from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
+from knowgate.offline_eval.data.facts._documents import read_content
 from knowgate.offline_eval.data.facts._sentences import sentences_of, split_sentences
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.tables import table
@@ -28,10 +29,8 @@ def test_a_question_is_refused_for_its_fault(question: str, answer: str, fault: 
 
 
 def documents(*contents: str) -> list[ReadDocument]:
-    return [
-        ReadDocument(f"d{number}.txt", "", read_content(text.encode(), ".txt"))
-        for number, text in enumerate(contents)
-    ]
+    read = (read_content(text.encode(), ".txt") for text in contents)
+    return [replace(one, name=f"d{number}.txt") for number, one in enumerate(read)]
 
 
 @pytest.mark.parametrize(
