@@ -38,9 +38,11 @@ from .certificate import (
     ROUTE_CODES,
     Certificate,
     Evidence,
-    GroupCounts,
+    Groups,
+    bound_on_mean,
     certify,
     evidence_of,
+    groups_at,
     let_through_wrongly,
 )
 from .costs import fit_by_costs
@@ -257,9 +259,7 @@ def _fit_coverage(
     path = _candidates(forecasts, risk.share)
     evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
-    shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
-    by_group = _wrong_by_group(evidence, shown.point)
-    guarantee = _coverage_guarantee(certificate, risk, by_group, settings)
+    guarantee = _coverage_guarantee(certificate, risk, evidence, settings)
     chosen = None if certificate.chosen is None else path[certificate.chosen]
     policy = policy_at(chosen, guarantee, records, settings)
     return Fit(policy, certificate, path, tuple(records), risk)
@@ -275,17 +275,17 @@ def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, .
     return tuple(dict.fromkeys([laxest, *reversed(near[::step])]))
 
 
-def _wrong_by_group(evidence: Evidence, point: PathPoint) -> GroupCounts | None:
-    """How each group's questions go that the point lets through; None where none share one."""
+def _wrong_by_group(evidence: Evidence, point: PathPoint) -> Groups:
+    """How each group's questions go that the point lets through; empty where none share one."""
     if evidence.groups is None:
-        return None
+        return ()
     codes = evidence.route_codes([point])
     through = codes != ROUTE_CODES.index(Route.ABSTAIN)
     wrong = let_through_wrongly(evidence, codes).astype(np.float64)
-    return GroupCounts.of(evidence.groups, through, wrong)[0]
+    return groups_at(evidence.groups, through, wrong)[0]
 
 
-def _upper_bound(errors: int, n: int, by_group: GroupCounts | None, level: float) -> float:
+def _upper_bound(errors: int, n: int, by_group: Groups, level: float) -> float:
     """A one-sided bound on a rate at confidence 1 − `level`, in thousandths.
 
     Clopper and Pearson's; where questions share groups no lower than the smallest that Hoeffding
@@ -296,27 +296,28 @@ def _upper_bound(errors: int, n: int, by_group: GroupCounts | None, level: float
 
     exact = 1.0 if errors >= n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
     thousandths = math.ceil(exact * 1000 - 1e-9)
-    if by_group is not None:
+    if by_group:
 
         def holds(bound: int) -> bool:
-            return bound == 1000 or by_group.bound_on_mean(bound / 1000) <= level
+            return bound == 1000 or bound_on_mean(by_group, bound / 1000) <= level
 
         thousandths += bisect_left(range(thousandths, 1001), True, key=holds)
     return min(thousandths / 1000, 1.0 - SMALLEST_PROBABILITY)
 
 
 def _coverage_guarantee(
-    certificate: Certificate, risk: Coverage, by_group: GroupCounts | None, settings: FitSettings
+    certificate: Certificate, risk: Coverage, evidence: Evidence, settings: FitSettings
 ) -> Guarantee:
     chosen = certificate.chosen
     shown = certificate.points[-1 if chosen is None else chosen]
+    by_group = _wrong_by_group(evidence, shown.point)
     errors, n = shown.wrong, shown.let_through
     bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
     p_value = binomial_p_value(errors, n, bound)
-    if by_group is not None:
-        p_value = max(p_value, by_group.bound_on_mean(bound))
-    selective = evidence_of(RiskTarget("selective", bound), n, float(errors), p_value, by_group)
-    risks = (shown.main, selective)
+    if by_group:
+        p_value = max(p_value, bound_on_mean(by_group, bound))
+    target, largest = RiskTarget("selective", bound), evidence.largest_group
+    risks = (shown.main, evidence_of(target, n, float(errors), p_value, by_group, largest))
     return Guarantee(
         statement=coverage_statement(
             shown,

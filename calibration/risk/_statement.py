@@ -12,7 +12,7 @@ from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus
 from ...guard.decision import Route
 from ...guard.files import table_beside
 from ..statistics import binomial_p_value, questions_needed
-from .certificate import Certificate, PointResult, counted_units
+from .certificate import Certificate, PointResult, counted_units, sum_of_shares
 
 _TABLES: dict[str, Any] = table_beside(__file__, "statements.toml")
 
@@ -284,9 +284,7 @@ def _questions_for(point: PointResult, questions: int, delta: float) -> int | No
 
 def _errors(result: GuaranteedRisk) -> float:
     """What went wrong, in units that count once each."""
-    if not result.groups:
-        return result.loss
-    return math.fsum(count * wrong / size for size, wrong, count in result.groups)
+    return sum_of_shares(result.groups) if result.groups else result.loss
 
 
 def _certifying_n(result: GuaranteedRisk, delta: float) -> int | None:

@@ -30,6 +30,7 @@ from ..statistics import middles, numbered, questions_needed
 from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
+    Groups,
     PointResult,
     binomial_p_values,
     evidence_of,
@@ -391,7 +392,7 @@ class LeftOut:
         ]
         return np.asarray(found, dtype=np.float64).reshape(-1, len(self.sizes)) / self.sizes
 
-    def counts(self, threshold: float) -> tuple[tuple[int, int, int], ...]:
+    def counts(self, threshold: float) -> Groups:
         """Questions of a passage, those of them that pass, and how many such passages there are."""
         through = self.passages[self.scores >= threshold]
         return group_counts(

@@ -12,7 +12,7 @@ from ...guard.artefacts import SupportPolicy
 from ...guard.errors import InputError
 from ...guard.fingerprint import Fingerprint
 from ..statistics import numbered, questions_needed
-from .certificate import fixed_sequence, group_counts
+from .certificate import Groups, counted_groups, fixed_sequence, group_counts
 
 _MOST_POINTS = 40
 
@@ -56,7 +56,7 @@ def fit_support(
     points = [(one, _groups(values >= one, wrong, questions)) for one in _thresholds(values)]
     # With fewer, nothing could be certified, however few replies are unsupported.
     needed = questions_needed(risk, delta)
-    tested = [point for point in points if sum(count for _, _, count in point[1]) >= needed]
+    tested = [point for point in points if counted_groups(point[1]) >= needed]
     p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
     passed = fixed_sequence(p_values, delta)
     found: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _groups(
     delivered: NDArray[np.bool_],
     wrong: NDArray[np.bool_],
     questions: Sequence[Hashable],
-) -> tuple[tuple[int, int, int], ...]:
+) -> Groups:
     """`(delivered, of them unsupported, how many such questions)`."""
     owner = numbered(questions)
     sizes = np.bincount(owner, weights=delivered).astype(np.int64)
