@@ -274,31 +274,29 @@ def _compared(
     counts = counter.counts[signal]
     n, names = sum(counts), _references(policy, signal)
     histograms = [policy.histograms[name] for name in names]
-    found = SignalDrift(
-        signal, names, n, counter.decisions - n, None, None, None, None,
-        "not comparable", f"{signal}: ",
-    )  # fmt: skip
-    if not names:
-        words = "the policy has no histogram of it to compare with."
-        return replace(found, words=found.words + words)
+    smallest = min((sum(histogram.counts) for histogram in histograms), default=0)
+    psi, ks, share, p_value = None, None, None, None
+    verdict: DriftVerdict = "not comparable"
+    words = "the policy has no histogram of it to compare with."
     if names == ("confidence",) and n < _NEARLY_ALL * counter.decisions:
         words = (
             f"the guard asked for it in {n} of {counter.decisions} decisions only, and the "
             "policy has no histogram of such a selection (confidence.asked)."
         )
-        return replace(found, words=found.words + words)
-    smallest = min(sum(histogram.counts) for histogram in histograms)
-    if n and smallest:
-        alpha, seed = settings
-        # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
-        draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure: Any = compare_with_mixture if len(histograms) == 2 else compare
-        psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
-        found = replace(found, psi=psi, ks=ks, share_in_kb=share)
-        if n >= least and smallest >= least:
-            return replace(found, p_value=min(1.0, 2 * min(psi.p_value, ks.p_value)))
-    words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
-    return replace(found, verdict="too few", words=found.words + words)
+    elif names:
+        verdict = "too few"
+        words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
+        if n and smallest:
+            alpha, seed = settings
+            # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
+            draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
+            measure: Any = compare_with_mixture if len(histograms) == 2 else compare
+            psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
+            if n >= least and smallest >= least:
+                p_value = min(1.0, 2 * min(psi.p_value, ks.p_value))
+    missing = counter.decisions - n
+    words = f"{signal}: {words}"
+    return SignalDrift(signal, names, n, missing, psi, ks, share, p_value, verdict, words)
 
 
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
