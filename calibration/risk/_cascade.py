@@ -190,9 +190,7 @@ def _certified(
     in_kb, left_out = raw_relevance(records)
     thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
     certificate, raw = certify_leak(left_out, thresholds, IdentityCalibrator(), risk.target, level)
-    if certificate.chosen is None:
-        return None, None
-    return raw, (certificate.points[certificate.chosen], left_out)
+    return raw, certificate.best and (certificate.best, left_out)
 
 
 def _at(

@@ -156,9 +156,8 @@ def _fit_targets(
     certificate = certify(evidence, points, targets, delta=settings.level)
     given = len({record.question_id for record in records})
     guarantee = _guarantee(certificate, settings, units, given)
-    chosen = None if certificate.chosen is None else points[certificate.chosen]
-    policy = policy_at(chosen, guarantee, records, settings)
-    return Fit(policy, certificate, points, tuple(records), targets)
+    policy = policy_at(certificate, guarantee, records, settings)
+    return Fit(policy, certificate, tuple(records), targets)
 
 
 def _learned(
@@ -199,16 +198,14 @@ def _guarantee(
     units: Sequence[CalibrationRecord],
     given: int,
 ) -> Guarantee:
-    chosen = None if certificate.chosen is None else certificate.points[certificate.chosen]
-    more = None
-    if chosen is None:
+    shown, more = certificate.best, None
+    if shown is None:
         shown = most_promising(certificate)
         more, words = outlook(certificate, delta=settings.level, given=given)
         statement = uncertified_statement(shown, certificate.questions, words, settings.confidence)
     else:
-        shown = chosen
         statement = certified_statement(
-            chosen, certificate.questions, len({u.unit for u in units}), settings.confidence
+            shown, certificate.questions, len({u.unit for u in units}), settings.confidence
         )
     main = shown.main
     return Guarantee(
@@ -227,13 +224,13 @@ def _guarantee(
 
 def _of_both(certificate: Certificate, settings: FitSettings) -> dict[str, Any]:
     """What a guarantee says, whatever it is about."""
-    chosen = certificate.chosen
+    best = certificate.best
     return {
         "delta": settings.delta,
-        "certified": chosen is not None,
+        "certified": best is not None,
         "questions": certificate.questions,
-        "routes": {} if chosen is None else dict(certificate.points[chosen].counts),
-        "chosen": chosen,
+        "routes": {} if best is None else dict(best.counts),
+        "chosen": certificate.chosen,
         "population": POPULATION,
         "not_covered": NOT_COVERED,
         "attempt": settings.attempt,
@@ -260,9 +257,8 @@ def _fit_coverage(
     evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
     guarantee = _coverage_guarantee(certificate, risk, evidence, settings)
-    chosen = None if certificate.chosen is None else path[certificate.chosen]
-    policy = policy_at(chosen, guarantee, records, settings)
-    return Fit(policy, certificate, path, tuple(records), risk)
+    policy = policy_at(certificate, guarantee, records, settings)
+    return Fit(policy, certificate, tuple(records), risk)
 
 
 def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, ...]:
@@ -308,8 +304,7 @@ def _upper_bound(errors: int, n: int, by_group: Groups, level: float) -> float:
 def _coverage_guarantee(
     certificate: Certificate, risk: Coverage, evidence: Evidence, settings: FitSettings
 ) -> Guarantee:
-    chosen = certificate.chosen
-    shown = certificate.points[-1 if chosen is None else chosen]
+    shown = certificate.best or certificate.points[-1]
     by_group = _wrong_by_group(evidence, shown.point)
     errors, n = shown.wrong, shown.let_through
     bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
@@ -323,7 +318,7 @@ def _coverage_guarantee(
             shown,
             certificate.questions,
             risk.share,
-            None if chosen is None else bound,
+            None if certificate.best is None else bound,
             settings.confidence,
         ),
         risk=bound,
@@ -332,7 +327,7 @@ def _coverage_guarantee(
         errors=errors,
         method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
         "points, Clopper–Pearson bounds on their risk",
-        risks=() if chosen is None else risks,
+        risks=() if certificate.best is None else risks,
         path=tuple(
             stored_point(point).model_copy(update={"errors": point.wrong})
             for point in certificate.points

@@ -222,6 +222,11 @@ class Certificate:
     chosen: int | None
     questions: int
 
+    @property
+    def best(self) -> PointResult | None:
+        """The laxest certified point, None where none is."""
+        return None if self.chosen is None else self.points[self.chosen]
+
 
 def certify(
     evidence: Evidence, path: Sequence[PathPoint], targets: Sequence[RiskTarget], *, delta: float

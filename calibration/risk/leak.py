@@ -119,8 +119,7 @@ def fit_population(
     guarantee = _guarantee(records, populations_of(records)[0], certificate, raw, risk, settings)
     policy = threshold_policy(records, calibrator, raw, settings)
     policy = policy.model_copy(update={"guarantee": guarantee})
-    path = tuple(tested.point for tested in certificate.points)
-    return Fit(policy, certificate, path, tuple(records), risk), raw
+    return Fit(policy, certificate, tuple(records), risk), raw
 
 
 def _of_both(
@@ -240,13 +239,12 @@ def _guarantee(
     more["missing"] = case
     if settings.binding.candidates > 1:
         more["candidates"] = settings.binding.candidates
-    errors = 0
-    if certificate.chosen is None:
+    errors, chosen = 0, certificate.best
+    if chosen is None:
         statement = _uncertified(case, n, passages, risk.bound, settings)
         more["more_questions"] = max(0, questions_needed(risk.bound, settings.level) - passages)
     else:
         assert threshold is not None
-        chosen = certificate.points[certificate.chosen]
         errors = chosen.wrong
         seen = {"n": n, "units": passages}
         statement = say(
@@ -266,7 +264,7 @@ def _guarantee(
         statement=statement,
         risk=risk.bound,
         delta=settings.delta,
-        certified=certificate.chosen is not None,
+        certified=chosen is not None,
         loss=say(f"{case}.loss"),
         n=n,
         errors=errors,
@@ -391,6 +389,14 @@ class LeftOut:
             for threshold in thresholds.tolist()
         ]
         return np.asarray(found, dtype=np.float64).reshape(-1, len(self.sizes)) / self.sizes
+
+    def passing(self, thresholds: Floats) -> Floats:
+        """Share that passes at each threshold, each passage counting once."""
+        order = np.argsort(-self.scores, kind="stable")
+        shares = np.append(0.0, np.cumsum(self.weights[order]))
+        # Scores fall along the order: the first so many are at a threshold or above.
+        beneath = np.searchsorted(self.scores[order[::-1]], thresholds)
+        return np.asarray(shares[len(order) - beneath])
 
     def counts(self, threshold: float) -> Groups:
         """Questions of a passage, those of them that pass, and how many such passages there are."""
