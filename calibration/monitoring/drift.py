@@ -179,10 +179,7 @@ class SignalCounter:
                 bins than the one that it is mixed with; or the values counted so far are in
                 other bins, or more than the decisions.
         """
-        names = _signals(policy)
-        for name in names:
-            _require_usable(policy, _references(policy, name))
-        self._edges = {name: _edges(policy, name) for name in names}
+        self._edges = {name: _edges(policy, name) for name in _signals(policy)}
         empty = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
         counts = self.counts or empty
         bins, own = ({name: len(one) for name, one in all_.items()} for all_ in (counts, empty))
@@ -231,7 +228,13 @@ def compare_counts(
     )
 
 
-def _require_usable(policy: Policy, names: Sequence[str]) -> None:
+def _edges(policy: Policy, signal: str) -> Sequence[float]:
+    """The edges of a signal's bins.
+
+    Raises:
+        InputError: the policy's histograms of it cannot be used.
+    """
+    names = _references(policy, signal)
     found = [policy.histograms[name] for name in names]
     sizes = [sum(one.counts) if one.counts else math.inf for one in found]
     if max(sizes, default=0) > _MOST_CALIBRATED or len({one.edges for one in found}) > 1:
@@ -240,6 +243,7 @@ def _require_usable(policy: Policy, names: Sequence[str]) -> None:
             f"than {_MOST_CALIBRATED:,} questions",
             hint="calibrate again, or take them out of the policy",
         )
+    return found[0].edges if found else (0.0, 1.0)
 
 
 def _signals(policy: Policy) -> tuple[str, ...]:
@@ -260,11 +264,6 @@ _CANDIDATES: dict[str, tuple[tuple[str, ...], ...]] = {
 def _references(policy: Policy, signal: str) -> tuple[str, ...]:
     candidates = _CANDIDATES[signal]
     return next((names for names in candidates if policy.histograms.keys() >= {*names}), ())
-
-
-def _edges(policy: Policy, signal: str) -> Sequence[float]:
-    names = _references(policy, signal)
-    return policy.histograms[names[0]].edges if names else (0.0, 1.0)
 
 
 def _compared(

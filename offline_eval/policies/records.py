@@ -197,8 +197,8 @@ class CalibrationSet:
                 same scorer, or aggregated in another way than a cascade does; or `read` is no
                 strict reading of the cheap scorer.
         """
-        verdicts = self._also_measured(judged)
-        strict = None if read is None else self._also_measured(read)
+        verdicts = self.require_same_cases(judged)
+        strict = None if read is None else self.require_same_cases(read)
         if read is not None and read.scorer is not None:
             loose = read_loosely(read.scorer)
             if self.scorer is None or loose is None or loose.differences(self.scorer):
@@ -225,18 +225,12 @@ class CalibrationSet:
             judge_source=judged.source,
         )
 
-    def _also_measured(self, other: CalibrationSet) -> dict[tuple[str, str], float | None]:
-        """Another scorer's relevance by question and case, aggregated as a cascade does."""
-        found = self.require_same_cases(other)
-        other.require_usual_aggregator()
-        return found
-
     def require_same_cases(self, judged: CalibrationSet) -> dict[tuple[str, str], float | None]:
         """Return another scorer's relevance by question and case.
 
         Raises:
             InputError: it measured other cases, or what was retrieved in another way; or it is
-                the same scorer.
+                the same scorer, or aggregated in another way than a cascade does.
         """
         relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
         cases = ((r.question_id, r.measured_case) for r in self.records)
@@ -260,6 +254,7 @@ class CalibrationSet:
             hint = "name a run of another scorer"
         if what:
             raise InputError(what, where=judged.source, hint=hint)
+        judged.require_usual_aggregator()
         return relevance
 
     def require_usual_aggregator(self) -> None:
