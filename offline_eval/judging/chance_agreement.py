@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import Interval
+from ...calibration.statistics import numbered
 
 Floats = NDArray[np.float64]
 # Draws for an interval.
@@ -185,9 +186,9 @@ def _owners(groups: Sequence[str] | None, items: int) -> list[str]:
 
 def _by_group(features: Floats, owners: Sequence[str]) -> Floats:
     """Sums of the features of each group's items."""
-    rows = {name: row for row, name in enumerate(dict.fromkeys(owners))}
-    sums = np.zeros((len(rows), features.shape[1]))
-    np.add.at(sums, [rows[name] for name in owners], features)
+    rows = numbered(owners)
+    sums = np.zeros((len(set(owners)), features.shape[1]))
+    np.add.at(sums, rows, features)
     return sums
 
 
