@@ -187,7 +187,8 @@ def _certified(
     in_kb, left_out = raw_relevance(records)
     thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
     certificate, raw = certify_leak(left_out, thresholds, IdentityCalibrator(), risk.target, level)
-    return raw, certificate.best and (certificate.best, left_out)
+    best = certificate.best
+    return raw, None if best is None else (best, left_out)
 
 
 def _at(
