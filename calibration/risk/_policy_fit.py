@@ -271,16 +271,6 @@ def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, .
     return tuple(dict.fromkeys([laxest, *reversed(near[::step])]))
 
 
-def _wrong_by_group(evidence: Evidence, point: PathPoint) -> Groups:
-    """How each group's questions go that the point lets through; empty where none share one."""
-    if evidence.groups is None:
-        return ()
-    codes = evidence.route_codes([point])
-    through = codes != ROUTE_CODES.index(Route.ABSTAIN)
-    wrong = let_through_wrongly(evidence, codes).astype(np.float64)
-    return groups_at(evidence.groups, through, wrong)[0]
-
-
 def _upper_bound(errors: int, n: int, by_group: Groups, level: float) -> float:
     """A one-sided bound on a rate at confidence 1 − `level`, in thousandths.
 
@@ -305,7 +295,12 @@ def _coverage_guarantee(
     certificate: Certificate, risk: Coverage, evidence: Evidence, settings: FitSettings
 ) -> Guarantee:
     shown = certificate.best or certificate.points[-1]
-    by_group = _wrong_by_group(evidence, shown.point)
+    by_group: Groups = ()
+    if evidence.groups is not None:
+        codes = evidence.route_codes([shown.point])
+        through = codes != ROUTE_CODES.index(Route.ABSTAIN)
+        wrong = let_through_wrongly(evidence, codes).astype(np.float64)
+        [by_group] = groups_at(evidence.groups, through, wrong)
     errors, n = shown.wrong, shown.let_through
     bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
     p_value = binomial_p_value(errors, n, bound)

@@ -75,22 +75,18 @@ def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> f
     abstained = np.searchsorted(in_kb, thresholds)
     if isinstance(risk, Costs):
         of_leak, of_abstention = risk.weights
-        costs = of_leak * _leaks(missing, thresholds) + of_abstention * abstained / len(in_kb)
+        passing = [
+            LeftOut.of([record for record in missing if record.case == case]).passing(thresholds)
+            for case in populations_of(missing)
+        ]
+        leaks = np.mean(passing, axis=0)  # of several kinds their mean
+        costs = of_leak * leaks + of_abstention * abstained / len(in_kb)
         allowed = costs <= costs.min() + _ROUNDING * (of_leak + of_abstention)
     else:
         # Of a new question, which falls into each gap between n scores with probability 1/(n + 1).
         allowed = abstained <= max(0.0, risk.share * (len(in_kb) + 1) - 0.5)
     found = float(thresholds[np.flatnonzero(allowed)[-1]])
     return found if math.isfinite(found) else None
-
-
-def _leaks(missing: Sequence[CalibrationRecord], thresholds: Floats) -> Floats:
-    """Share that passes at each threshold; of several kinds their mean."""
-    found = [
-        LeftOut.of([record for record in missing if record.case == case]).passing(thresholds)
-        for case in populations_of(missing)
-    ]
-    return np.asarray(np.mean(found, axis=0))
 
 
 _MOST_FOLDS = 20
