@@ -471,41 +471,30 @@ class CalibratorChoice:
         numbers, came_true = scored_cases(scores, outcomes)
         unit = units_of(groups, len(numbers))
         n = int(unit.max(initial=-1)) + 1
-        few = _why_nothing_is_compared(unit, came_true, n)
-        if few:
-            calibrator, kind = _fitted("platt", numbers, came_true)
-            return cls(calibrator, kind, {}, n, 0, few)
-        stated = bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
-        suiting = [kind for kind in _FITS if stated or kind != "temperature"]
-        fold = deal_to_folds(unit, came_true, min(_FOLDS, n), seed)
-        return _compared(suiting, numbers, came_true, unit, fold)
-
-
-def _compared(
-    suiting: Sequence[str],
-    numbers: Floats,
-    came_true: Floats,
-    unit: NDArray[np.int64],
-    fold: NDArray[np.int64],
-) -> CalibratorChoice:
-    """The choice among kinds, the simplest first, by their loss on held-out folds."""
-    log_losses = {
-        kind: _log_losses(_held_out(_FITS[kind], numbers, came_true, fold), came_true)
-        for kind in suiting
-    }
-    losses = {kind: float(values.mean()) for kind, values in log_losses.items()}
-    best = min(suiting, key=losses.__getitem__)
-    errors = {
-        kind: clustered_standard_error(values - log_losses[best], unit)
-        for kind, values in log_losses.items()
-    }
-    kind = next(k for k in suiting if losses[k] <= losses[best] + errors[k])
-    reason = "its log loss on held-out folds is smallest"
-    if kind != best:
-        reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
-    calibrator, kind = _fitted(kind, numbers, came_true)
-    n, folds = int(unit.max()) + 1, int(fold.max()) + 1
-    return CalibratorChoice(calibrator, kind, losses, n, folds, reason)
+        kind, losses, folds = "platt", dict[str, float](), 0
+        reason = _why_nothing_is_compared(unit, came_true, n)
+        if not reason:
+            stated = bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
+            # The simplest first.
+            suiting = [name for name in _FITS if stated or name != "temperature"]
+            fold = deal_to_folds(unit, came_true, min(_FOLDS, n), seed)
+            folds = int(fold.max()) + 1
+            held_out = {
+                name: _log_losses(_FITS[name], numbers, came_true, fold) for name in suiting
+            }
+            losses = {name: float(values.mean()) for name, values in held_out.items()}
+            best = min(suiting, key=losses.__getitem__)
+            for kind in suiting:
+                error = clustered_standard_error(held_out[kind] - held_out[best], unit)
+                if losses[kind] <= losses[best] + error:
+                    break
+            reason = "its log loss on held-out folds is smallest"
+            if kind != best:
+                reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
+        calibrator = _FITS[kind](numbers, came_true)
+        if isinstance(calibrator, IdentityCalibrator):
+            kind = "identity"
+        return cls(calibrator, kind, losses, n, folds, reason)
 
 
 def _why_nothing_is_compared(unit: NDArray[np.int64], outcomes: Floats, n: int) -> str:
@@ -519,27 +508,17 @@ def _why_nothing_is_compared(unit: NDArray[np.int64], outcomes: Floats, n: int) 
     return ""
 
 
-def _held_out(
+def _log_losses(
     fit: Callable[[Floats, Floats], Calibrator],
     scores: Floats,
     outcomes: Floats,
     fold: NDArray[np.int64],
 ) -> Floats:
-    """Per case the probability by a calibrator that saw none of the case's fold."""
+    """Of each case, by a calibrator that saw none of the case's fold."""
     stated = np.zeros_like(scores)
     for part in np.unique(fold):
         held_out = fold == part
         calibrator = fit(scores[~held_out], outcomes[~held_out])
         stated[held_out] = [calibrator.apply(score) for score in scores[held_out].tolist()]
-    return stated
-
-
-def _log_losses(stated: Floats, outcomes: Floats) -> Floats:
     given = np.clip(np.where(outcomes > 0.0, stated, 1 - stated), _CLIP, 1 - _CLIP)
-    found: Floats = -np.log(given)
-    return found
-
-
-def _fitted(kind: str, scores: Floats, outcomes: Floats) -> tuple[Calibrator, str]:
-    calibrator = _FITS[kind](scores, outcomes)
-    return calibrator, "identity" if isinstance(calibrator, IdentityCalibrator) else kind
+    return np.asarray(-np.log(given))
