@@ -256,7 +256,41 @@ def _fit_coverage(
     path = _candidates(forecasts, risk.share)
     evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
-    guarantee = _coverage_guarantee(certificate, risk, evidence, settings)
+    shown = certificate.best or certificate.points[-1]
+    by_group: Groups = ()
+    if evidence.groups is not None:
+        codes = evidence.route_codes([shown.point])
+        through = codes != ROUTE_CODES.index(Route.ABSTAIN)
+        wrong = let_through_wrongly(evidence, codes).astype(np.float64)
+        [by_group] = groups_at(evidence.groups, through, wrong)
+    errors, n = shown.wrong, shown.let_through
+    bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
+    p_value = binomial_p_value(errors, n, bound)
+    if by_group:
+        p_value = max(p_value, bound_on_mean(by_group, bound))
+    target, largest = RiskTarget("selective", bound), evidence.largest_group
+    risks = (shown.main, evidence_of(target, n, float(errors), p_value, by_group, largest))
+    guarantee = Guarantee(
+        statement=coverage_statement(
+            shown,
+            certificate.questions,
+            risk.share,
+            None if certificate.best is None else bound,
+            settings.confidence,
+        ),
+        risk=bound,
+        loss=f"{say('loss.abstention')}; {say('loss.selective')}",
+        n=n,
+        errors=errors,
+        method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
+        "points, Clopper–Pearson bounds on their risk",
+        risks=() if certificate.best is None else risks,
+        path=tuple(
+            stored_point(point).model_copy(update={"errors": point.wrong})
+            for point in certificate.points
+        ),
+        **_of_both(certificate, settings),
+    )
     policy = policy_at(certificate, guarantee, records, settings)
     return Fit(policy, certificate, tuple(records), risk)
 
@@ -289,43 +323,3 @@ def _upper_bound(errors: int, n: int, by_group: Groups, level: float) -> float:
 
         thousandths += bisect_left(range(thousandths, 1001), True, key=holds)
     return min(thousandths / 1000, 1.0 - SMALLEST_PROBABILITY)
-
-
-def _coverage_guarantee(
-    certificate: Certificate, risk: Coverage, evidence: Evidence, settings: FitSettings
-) -> Guarantee:
-    shown = certificate.best or certificate.points[-1]
-    by_group: Groups = ()
-    if evidence.groups is not None:
-        codes = evidence.route_codes([shown.point])
-        through = codes != ROUTE_CODES.index(Route.ABSTAIN)
-        wrong = let_through_wrongly(evidence, codes).astype(np.float64)
-        [by_group] = groups_at(evidence.groups, through, wrong)
-    errors, n = shown.wrong, shown.let_through
-    bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
-    p_value = binomial_p_value(errors, n, bound)
-    if by_group:
-        p_value = max(p_value, bound_on_mean(by_group, bound))
-    target, largest = RiskTarget("selective", bound), evidence.largest_group
-    risks = (shown.main, evidence_of(target, n, float(errors), p_value, by_group, largest))
-    return Guarantee(
-        statement=coverage_statement(
-            shown,
-            certificate.questions,
-            risk.share,
-            None if certificate.best is None else bound,
-            settings.confidence,
-        ),
-        risk=bound,
-        loss=f"{say('loss.abstention')}; {say('loss.selective')}",
-        n=n,
-        errors=errors,
-        method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
-        "points, Clopper–Pearson bounds on their risk",
-        risks=() if certificate.best is None else risks,
-        path=tuple(
-            stored_point(point).model_copy(update={"errors": point.wrong})
-            for point in certificate.points
-        ),
-        **_of_both(certificate, settings),
-    )

@@ -183,10 +183,19 @@ def forecast_path(
     right = evidence.context_right.astype(float)
     model = fit_correctness(evidence.relevance, right, weights)
     learned = _Learned(evidence, weights, model, as_targets(risk), delta, questions)
-    forecasts = [
-        _forecasts(learned, router)
-        for router in _routers(records, may_follow, may_answer, conflict_between)
-    ]
+    follow = may_follow and any(r.relevance is not None for r in records)
+    answer = may_answer and any(r.confidence is not None for r in records)
+    if not (follow or answer):
+        # Nothing to learn from: what is allowed, with thresholds as the signals stand.
+        follow, answer = may_follow, may_answer
+    routers: list[_Router] = []
+    conflicts = any(r.conflict is not None for r in records)
+    if follow and conflicts and (answer or conflict_between == "passages"):
+        routers.append((follow, answer, "abstain"))
+    routers.append((follow, answer, "ignore"))
+    if follow and answer:
+        routers += [(False, True, "ignore"), (True, False, "ignore")]
+    forecasts = [_forecasts(learned, router) for router in routers]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
     return max(
         reversed(forecasts), key=lambda found: max(coverage * power for _, coverage, power in found)
@@ -195,27 +204,6 @@ def forecast_path(
 
 # Whether the context is followed, whether memory answers, and what a conflict leads to.
 _Router = tuple[bool, bool, ConflictRule]
-
-
-def _routers(
-    records: Sequence[CalibrationRecord],
-    may_follow: bool,
-    may_answer: bool,
-    conflict_between: ConflictBetween,
-) -> list[_Router]:
-    follow = may_follow and any(r.relevance is not None for r in records)
-    answer = may_answer and any(r.confidence is not None for r in records)
-    if not (follow or answer):
-        # Nothing to learn from: what is allowed, with thresholds as the signals stand.
-        follow, answer = may_follow, may_answer
-    found: list[_Router] = []
-    conflicts = any(r.conflict is not None for r in records)
-    if follow and conflicts and (answer or conflict_between == "passages"):
-        found.append((follow, answer, "abstain"))
-    found.append((follow, answer, "ignore"))
-    if follow and answer:
-        found += [(False, True, "ignore"), (True, False, "ignore")]
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +244,10 @@ def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
     power = np.ones(len(points))
     for target in learned.targets:
         share, risk = _expected_risk(learned, router, context, memory, codes, target)
-        feared = _pessimistic(risk, share * len(weights))
+        # Raised the more the fewer learning questions it rests on; only a closed route has none.
+        seen = np.maximum(share * len(weights), 1.0)
+        spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / seen)
+        feared = np.where(risk > 0.0, risk + _CAUTION * spread, 0.0)
         power = np.minimum(power, _power(share, feared, target, learned))
     return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
 
@@ -356,13 +347,6 @@ def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
     if most > _CONTRADICTED:
         weight = np.clip(counted / most, _LEAST_WEIGHT, _MODEL_WEIGHT)
     return np.asarray((wrong + weight * risk) / (counted + weight))
-
-
-def _pessimistic(risk: Floats, seen: Floats) -> Floats:
-    """A forecast risk, raised the more the fewer learning questions it rests on."""
-    spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / np.maximum(seen, 1.0))
-    # Only a closed route has no risk at all.
-    return np.asarray(np.where(risk > 0.0, risk + _CAUTION * spread, 0.0))
 
 
 def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -> Floats:
