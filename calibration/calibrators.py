@@ -188,19 +188,8 @@ def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
 
     fitted = np.asarray(isotonic_regression(trues / counts, sample_weight=counts), dtype=np.float64)
     values, first = np.unique(fitted, return_index=True)
-    edges = tuple(middles(distinct[first[1:] - 1], distinct[first[1:]]).tolist())
+    edges = middles(distinct[first[1:] - 1], distinct[first[1:]])
     cases = np.add.reduceat(counts, first)
-    return _merged(edges, _without_certainty(values, cases))
-
-
-def _by_level(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Indices, Indices]:
-    """The distinct scores, rising; and of each how many cases came true, of how many."""
-    numbers, came_true = scored_cases(scores, outcomes)
-    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    return distinct, np.bincount(level, weights=came_true).astype(np.int64), counts
-
-
-def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:
     softened = values.copy()
     if values[0] <= 0.0:
         softened[0] = min(1 / (cases[0] + 2), values[1])
@@ -209,16 +198,17 @@ def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:
     if len(values) == 2 and values[0] <= 0.0 and values[1] >= 1.0:
         # Perfectly apart: neither side's neighbour is a bound but the other's Laplace share.
         softened[:] = 1 / (cases[0] + 2), (cases[1] + 1) / (cases[1] + 2)
-    return softened
-
-
-def _merged(edges: tuple[float, ...], values: Floats) -> StepCalibrator:
     # A softened outermost step may have met its neighbour.
-    kept = [i for i in range(len(edges)) if values[i + 1] > values[i]]
-    return StepCalibrator(
-        edges=tuple(edges[i] for i in kept),
-        values=(float(values[0]), *(float(values[i + 1]) for i in kept)),
-    )
+    rises = np.diff(softened) > 0.0
+    steps = softened[np.append(True, rises)]
+    return StepCalibrator(edges=tuple(edges[rises].tolist()), values=tuple(steps.tolist()))
+
+
+def _by_level(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Indices, Indices]:
+    """The distinct scores, rising; and of each how many cases came true, of how many."""
+    numbers, came_true = scored_cases(scores, outcomes)
+    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    return distinct, np.bincount(level, weights=came_true).astype(np.int64), counts
 
 
 def fit_temperature(probabilities: Numbers, outcomes: Outcomes) -> Calibrator:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("knowgate.calibration")
 
 
-class _State(BaseModel):
+class _Saved(BaseModel):
     """What a monitor knows, as `DecisionMonitor.to_dict` gives it."""
 
     kind: Literal["decision_monitor"]
@@ -133,7 +133,7 @@ class DecisionMonitor(Collector):
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
         self._lock = threading.Lock()
-        self._state = _State(
+        self._state = _Saved(
             kind="decision_monitor",
             policy_sha256=policy.sha256,
             window=window,
@@ -277,7 +277,7 @@ class DecisionMonitor(Collector):
             InputError: the state is broken, or of a monitor with another policy, window, run
                 length, baseline, or other risks.
         """
-        found = check_model(_State, state, where="the saved state", hint=SAVED_HINT)
+        found = check_model(_Saved, state, where="the saved state", hint=SAVED_HINT)
         if found.policy_sha256 != self._state.policy_sha256:
             raise InputError(
                 "the saved state belongs to another policy",

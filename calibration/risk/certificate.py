@@ -267,21 +267,20 @@ def sequence_certificate(
     delta: float,
 ) -> Certificate:
     """Test the points in order, from the first that lets enough questions through."""
-    hopeless = [_too_few(point, delta) for point in points]
+    # One more than an error-free run needs: the count itself decided where testing begins.
+    hopeless = [
+        any(
+            r.kind in ("selective", "follow", "answer")
+            and r.p_value > 0.0
+            and counted_units(r) <= questions_needed(r.bound, delta)
+            for r in point.results
+        )
+        for point in points
+    ]
     first = hopeless.index(False) if False in hopeless else len(points)
     passed = fixed_sequence([point.p_value for point in points[first:]], delta)
     chosen = first + passed[-1] if passed else None
     return Certificate(points, first, chosen, questions)
-
-
-def _too_few(point: PointResult, delta: float) -> bool:
-    # One more than an error-free run needs: the count itself decided where testing begins.
-    return any(
-        r.kind in ("selective", "follow", "answer")
-        and r.p_value > 0.0
-        and counted_units(r) <= questions_needed(r.bound, delta)
-        for r in point.results
-    )
 
 
 def _results(
