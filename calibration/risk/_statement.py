@@ -186,7 +186,10 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> tuple[int 
     """
     points = certificate.points
     if certificate.questions == 0:
-        return _without_questions(points[0], delta)
+        # One more than an error-free run needs, as in the certificate; and those for the path.
+        needed = 1 + max(questions_needed(one.bound, delta) for one in points[0].results)
+        wanted = math.ceil(needed / (1.0 - _MOST_LEARNING))
+        return wanted, say("outlook.no_questions", more=wanted)
     if all(point.let_through == 0 for point in points):
         return None, say("outlook.nothing_through")
     nearest = say("outlook.nearest", evidence=seen_of(worst_result(most_promising(certificate))))
@@ -233,13 +236,6 @@ def _order(point: PointResult) -> tuple[float, float, int]:
     worst = worst_result(point)
     ratio = worst.loss / worst.n / worst.bound if worst.n else math.inf
     return point.p_value, ratio, -worst.n
-
-
-def _without_questions(point: PointResult, delta: float) -> tuple[int | None, str]:
-    # One more than an error-free run needs, as in the certificate; and those for the path.
-    needed = 1 + max(questions_needed(result.bound, delta) for result in point.results)
-    more = math.ceil(needed / (1.0 - _MOST_LEARNING))
-    return more, say("outlook.no_questions", more=more)
 
 
 def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
