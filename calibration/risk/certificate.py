@@ -291,12 +291,20 @@ def _results(
     delta: float,
 ) -> list[GuaranteedRisk]:
     """The test of one target at each point."""
-    if target.kind == "cost":
-        losses = costs(evidence, codes, path, target.losses)
-        counted, exact = np.ones(codes.shape, dtype=np.bool_), target.losses.all_or_nothing
+    kind, abstains, exact = target.kind, codes == _ABSTAIN, True
+    # Which questions count, and what is lost on them, shape (points, n).
+    counted = ~abstains
+    if kind in ("abstention", "cost"):
+        counted = np.ones_like(abstains)
+    elif kind == "false_abstention":
+        counted = answerable(evidence, path)
+    elif kind in ("follow", "answer"):
+        counted = codes == (_FOLLOW if kind == "follow" else _ANSWER)
+    if kind == "cost":
+        losses, exact = costs(evidence, codes, path, target.losses), target.losses.all_or_nothing
     else:
-        counted, wrong = _counted(evidence, codes, path, target)
-        losses, exact = wrong.astype(np.float64), True
+        wrong = abstains if "abstention" in kind else let_through_wrongly(evidence, codes)
+        losses = (counted & wrong).astype(np.float64)
     n, loss = counted.sum(axis=1), losses.sum(axis=1)
     if exact:
         p_values = binomial_p_values(loss, n, target.bound)
@@ -305,39 +313,19 @@ def _results(
     by_group: list[Groups] = [()] * len(path)
     largest = evidence.largest_group
     if evidence.groups is not None:
-        cost = target.kind == "cost"
-        largest = max(largest, _COST_PARTS) if cost else largest
-        by_group = groups_at(evidence.groups, counted, losses, cost=cost)
+        largest = max(largest, _COST_PARTS) if kind == "cost" else largest
+        by_group = groups_at(evidence.groups, counted, losses, cost=kind == "cost")
         further = _p_values_by_group(by_group, largest, target.bound, delta)
         p_values = np.maximum(p_values, further)
-    p_values[_closed(path, target)] = 0.0
+    # Where the route that a target bounds is closed, nothing can go wrong.
+    if kind == "follow":
+        p_values[[point.relevance is None for point in path]] = 0.0
+    elif kind == "answer":
+        p_values[[point.confidence is None for point in path]] = 0.0
     return [
         evidence_of(target, int(number), float(total), float(p_value), groups, largest)
         for number, total, p_value, groups in zip(n, loss, p_values, by_group, strict=True)
     ]
-
-
-def _counted(
-    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which questions count for a target, and which of them went wrong, shape (p, n)."""
-    kind, abstains = target.kind, codes == _ABSTAIN
-    counted = np.ones_like(abstains) if kind == "abstention" else ~abstains
-    if kind == "false_abstention":
-        counted = answerable(evidence, path)
-    elif kind in ("follow", "answer"):
-        counted = codes == (_FOLLOW if kind == "follow" else _ANSWER)
-    wrong = abstains if "abstention" in kind else let_through_wrongly(evidence, codes)
-    return counted, counted & wrong
-
-
-def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
-    """Points at which the route that a target bounds is closed."""
-    if target.kind == "follow":
-        return np.asarray([point.relevance is None for point in path])
-    if target.kind == "answer":
-        return np.asarray([point.confidence is None for point in path])
-    return np.zeros(len(path), dtype=np.bool_)
 
 
 def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
