@@ -232,7 +232,7 @@ class RateChangeDetector(CheckedSettings):
         if self.alarm is None and self.capital.max() >= enough:
             directions: tuple[Direction, ...] = get_args(Direction)
             evidence = [self.log_evidence(direction) for direction in directions]
-            if float(np.logaddexp(*evidence)) - math.log(2) >= enough:
+            if float(np.logaddexp(evidence[0], evidence[1])) - math.log(2) >= enough:
                 row = int(np.argmax(evidence))
                 best = int(np.argmax(self.capital[row]))
                 self.alarm = RateChange(directions[row], self.steps, int(self.begun[row, best]))

@@ -135,29 +135,20 @@ def fit_policy(
         else:
             fit = _fit_coverage(found, risk, settings)
     else:
-        fit = _fit_targets(found, as_targets(risk), path, settings)
+        targets, points = as_targets(risk), None if path is None else as_path(path)
+        if points is None:
+            forecasts, units = _learned(found, targets, settings)
+            points = from_surest(forecasts)
+        else:
+            units = CalibrationRecord.one_per_question(found)
+        _require_allowed(points, settings)
+        evidence = Evidence.of(units, settings.conflict_between)
+        certificate = certify(evidence, points, targets, delta=settings.level)
+        given = len({record.question_id for record in found})
+        guarantee = _guarantee(certificate, settings, units, given)
+        policy = policy_at(certificate, guarantee, found, settings)
+        fit = Fit(policy, certificate, tuple(found), targets)
     return replace(fit, policy=fit.policy.sealed())
-
-
-def _fit_targets(
-    records: Sequence[CalibrationRecord],
-    targets: Sequence[RiskTarget],
-    path: Iterable[Point] | None,
-    settings: FitSettings,
-) -> Fit:
-    if path is None:
-        forecasts, units = _learned(records, targets, settings)
-        points = from_surest(forecasts)
-    else:
-        units = CalibrationRecord.one_per_question(records)
-        points = as_path(path)
-    _require_allowed(points, settings)
-    evidence = Evidence.of(units, settings.conflict_between)
-    certificate = certify(evidence, points, targets, delta=settings.level)
-    given = len({record.question_id for record in records})
-    guarantee = _guarantee(certificate, settings, units, given)
-    policy = policy_at(certificate, guarantee, records, settings)
-    return Fit(policy, certificate, tuple(records), targets)
 
 
 def _learned(
