@@ -188,19 +188,8 @@ def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
 
     fitted = np.asarray(isotonic_regression(trues / counts, sample_weight=counts), dtype=np.float64)
     values, first = np.unique(fitted, return_index=True)
-    edges = tuple(middles(distinct[first[1:] - 1], distinct[first[1:]]).tolist())
+    edges = middles(distinct[first[1:] - 1], distinct[first[1:]])
     cases = np.add.reduceat(counts, first)
-    return _merged(edges, _without_certainty(values, cases))
-
-
-def _by_level(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Indices, Indices]:
-    """The distinct scores, rising; and of each how many cases came true, of how many."""
-    numbers, came_true = scored_cases(scores, outcomes)
-    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    return distinct, np.bincount(level, weights=came_true).astype(np.int64), counts
-
-
-def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:
     softened = values.copy()
     if values[0] <= 0.0:
         softened[0] = min(1 / (cases[0] + 2), values[1])
@@ -209,16 +198,17 @@ def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:
     if len(values) == 2 and values[0] <= 0.0 and values[1] >= 1.0:
         # Perfectly apart: neither side's neighbour is a bound but the other's Laplace share.
         softened[:] = 1 / (cases[0] + 2), (cases[1] + 1) / (cases[1] + 2)
-    return softened
-
-
-def _merged(edges: tuple[float, ...], values: Floats) -> StepCalibrator:
     # A softened outermost step may have met its neighbour.
-    kept = [i for i in range(len(edges)) if values[i + 1] > values[i]]
-    return StepCalibrator(
-        edges=tuple(edges[i] for i in kept),
-        values=(float(values[0]), *(float(values[i + 1]) for i in kept)),
-    )
+    rises = np.diff(softened) > 0.0
+    steps = softened[np.append(True, rises)]
+    return StepCalibrator(edges=tuple(edges[rises].tolist()), values=tuple(steps.tolist()))
+
+
+def _by_level(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Indices, Indices]:
+    """The distinct scores, rising; and of each how many cases came true, of how many."""
+    numbers, came_true = scored_cases(scores, outcomes)
+    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    return distinct, np.bincount(level, weights=came_true).astype(np.int64), counts
 
 
 def fit_temperature(probabilities: Numbers, outcomes: Outcomes) -> Calibrator:
@@ -471,41 +461,30 @@ class CalibratorChoice:
         numbers, came_true = scored_cases(scores, outcomes)
         unit = units_of(groups, len(numbers))
         n = int(unit.max(initial=-1)) + 1
-        few = _why_nothing_is_compared(unit, came_true, n)
-        if few:
-            calibrator, kind = _fitted("platt", numbers, came_true)
-            return cls(calibrator, kind, {}, n, 0, few)
-        stated = bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
-        suiting = [kind for kind in _FITS if stated or kind != "temperature"]
-        fold = deal_to_folds(unit, came_true, min(_FOLDS, n), seed)
-        return _compared(suiting, numbers, came_true, unit, fold)
-
-
-def _compared(
-    suiting: Sequence[str],
-    numbers: Floats,
-    came_true: Floats,
-    unit: NDArray[np.int64],
-    fold: NDArray[np.int64],
-) -> CalibratorChoice:
-    """The choice among kinds, the simplest first, by their loss on held-out folds."""
-    log_losses = {
-        kind: _log_losses(_held_out(_FITS[kind], numbers, came_true, fold), came_true)
-        for kind in suiting
-    }
-    losses = {kind: float(values.mean()) for kind, values in log_losses.items()}
-    best = min(suiting, key=losses.__getitem__)
-    errors = {
-        kind: clustered_standard_error(values - log_losses[best], unit)
-        for kind, values in log_losses.items()
-    }
-    kind = next(k for k in suiting if losses[k] <= losses[best] + errors[k])
-    reason = "its log loss on held-out folds is smallest"
-    if kind != best:
-        reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
-    calibrator, kind = _fitted(kind, numbers, came_true)
-    n, folds = int(unit.max()) + 1, int(fold.max()) + 1
-    return CalibratorChoice(calibrator, kind, losses, n, folds, reason)
+        kind, losses, folds = "platt", dict[str, float](), 0
+        reason = _why_nothing_is_compared(unit, came_true, n)
+        if not reason:
+            stated = bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
+            # The simplest first.
+            suiting = [name for name in _FITS if stated or name != "temperature"]
+            fold = deal_to_folds(unit, came_true, min(_FOLDS, n), seed)
+            folds = int(fold.max()) + 1
+            held_out = {
+                name: _log_losses(_FITS[name], numbers, came_true, fold) for name in suiting
+            }
+            losses = {name: float(values.mean()) for name, values in held_out.items()}
+            best = min(suiting, key=losses.__getitem__)
+            for kind in suiting:
+                error = clustered_standard_error(held_out[kind] - held_out[best], unit)
+                if losses[kind] <= losses[best] + error:
+                    break
+            reason = "its log loss on held-out folds is smallest"
+            if kind != best:
+                reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
+        calibrator = _FITS[kind](numbers, came_true)
+        if isinstance(calibrator, IdentityCalibrator):
+            kind = "identity"
+        return cls(calibrator, kind, losses, n, folds, reason)
 
 
 def _why_nothing_is_compared(unit: NDArray[np.int64], outcomes: Floats, n: int) -> str:
@@ -519,27 +498,17 @@ def _why_nothing_is_compared(unit: NDArray[np.int64], outcomes: Floats, n: int) 
     return ""
 
 
-def _held_out(
+def _log_losses(
     fit: Callable[[Floats, Floats], Calibrator],
     scores: Floats,
     outcomes: Floats,
     fold: NDArray[np.int64],
 ) -> Floats:
-    """Per case the probability by a calibrator that saw none of the case's fold."""
+    """Of each case, by a calibrator that saw none of the case's fold."""
     stated = np.zeros_like(scores)
     for part in np.unique(fold):
         held_out = fold == part
         calibrator = fit(scores[~held_out], outcomes[~held_out])
         stated[held_out] = [calibrator.apply(score) for score in scores[held_out].tolist()]
-    return stated
-
-
-def _log_losses(stated: Floats, outcomes: Floats) -> Floats:
     given = np.clip(np.where(outcomes > 0.0, stated, 1 - stated), _CLIP, 1 - _CLIP)
-    found: Floats = -np.log(given)
-    return found
-
-
-def _fitted(kind: str, scores: Floats, outcomes: Floats) -> tuple[Calibrator, str]:
-    calibrator = _FITS[kind](scores, outcomes)
-    return calibrator, "identity" if isinstance(calibrator, IdentityCalibrator) else kind
+    return np.asarray(-np.log(given))

@@ -108,7 +108,11 @@ def fit_hidden_state_probe(
         other = _search(layers, search, seed + 1)
         other.fit(stacked[inside], known[inside], groups=owners[inside])
         held_out[outside] = other.decision_function(stacked[outside])
-    found = SelectiveCurve.bootstrap_auroc(_by_group(held_out, known, owners), seed=seed)
+    by_group = [
+        (held_out[mine & known].tolist(), held_out[mine & ~known].tolist())
+        for mine in (owners == owner for owner in dict.fromkeys(owners.tolist()))
+    ]
+    found = SelectiveCurve.bootstrap_auroc(by_group, seed=seed)
     scaler, logistic = chosen.best_estimator_["scale"], chosen.best_estimator_["fit"]
     results = chosen.cv_results_
     choices = [(layers[one["layer__kw_args"]["at"]], one["fit__C"]) for one in results["params"]]
@@ -200,18 +204,6 @@ def _states(language_model: Any, prompts: Sequence[str], layer: int) -> _Matrix:
         for at in range(0, len(prompts), _BATCH)
     ]
     return np.concatenate(rows)
-
-
-def _by_group(
-    scores: _Matrix,
-    known: NDArray[Any],
-    owners: NDArray[Any],
-) -> list[tuple[list[float], list[float]]]:
-    """Per group the scores of its true and of its false questions."""
-    return [
-        (scores[mine & known].tolist(), scores[mine & ~known].tolist())
-        for mine in (owners == owner for owner in dict.fromkeys(owners.tolist()))
-    ]
 
 
 @dataclass(frozen=True, slots=True)

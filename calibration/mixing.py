@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ class MixFit:
         difference: the first less the second, paired.
         cases: how many there are.
         units: how many independent ones.
+        names: of the scorers, or of their runs where they have none.
+        sources: the runs.
     """
 
     rule: MixRule
@@ -47,11 +50,20 @@ class MixFit:
     difference: Interval
     cases: int
     units: int
+    names: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def is_better(self) -> bool:
         """Whether the interval of the difference lies above 0."""
         return self.difference.low is not None and self.difference.low > 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Whether the scorers are mixed, and why, as JSON."""
+        taken = {"taken": self.is_better, "best_alone": self.names[self.best]}
+        rates = {"auroc": self.mix, "auroc_of_best_alone": self.alone}
+        rates["difference"] = self.difference
+        return {"scorers": self.names, **taken, **rates, "cases": self.cases}
 
 
 def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:

@@ -7,9 +7,9 @@ the others are not. The risk is the mean loss of the accepted.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,7 +233,7 @@ class SelectiveCurve:
         if not len(good) or not len(bad):
             return None
         once = np.ones((1, len(good))), np.ones((1, len(bad)))
-        return float(_false_abstentions(good, bad, *once, leak)[0])
+        return float(_false_abstentions(leak, good, bad, *once)[0])
 
     @staticmethod
     def bootstrap_auroc(
@@ -396,7 +396,7 @@ class PairedScores:
 
     def auroc(self, scorer: str) -> Interval:
         """Probability that a positive scores above a negative, with its 95 % interval."""
-        return Interval.of_draws(self._auroc(scorer), self._aurocs[scorer], self.count)
+        return Interval.of_draws(*self._measured(scorer), self.count)
 
     def auroc_difference(self, first: str, second: str, *, confidence: float = 0.95) -> Interval:
         """AUROC of the first scorer minus that of the second, paired.
@@ -407,70 +407,57 @@ class PairedScores:
             confidence: of the interval, in (0, 1). For intervals that hold together use
                 1 − 0.05 / (number of pairs).
         """
-        return Interval.of_draws(
-            self._auroc(first) - self._auroc(second),
-            self._aurocs[first] - self._aurocs[second],
-            self.count,
-            confidence=confidence,
-            difference=True,
-        )
+        return self._difference(first, second, None, confidence)
 
     def false_abstention(self, scorer: str, leak: float) -> Interval:
         """Share of positives abstained from where at most `leak` of the negatives pass.
 
         The threshold is chosen anew in each draw, see `SelectiveCurve.false_abstention`.
         """
-        return Interval.of_draws(*self._false_abstention(scorer, leak), self.count)
+        return Interval.of_draws(*self._measured(scorer, leak), self.count)
 
     def false_abstention_difference(
         self, first: str, second: str, leak: float, *, confidence: float = 0.95
     ) -> Interval:
         """False abstention of the first scorer minus that of the second, paired."""
-        (one, draws), (other, other_draws) = (
-            self._false_abstention(name, leak) for name in (first, second)
-        )
+        return self._difference(first, second, leak, confidence)
+
+    def _difference(
+        self, first: str, second: str, leak: float | None, confidence: float
+    ) -> Interval:
+        (one, draws), (other, less) = (self._measured(name, leak) for name in (first, second))
         return Interval.of_draws(
-            one - other, draws - other_draws, self.count, confidence=confidence, difference=True
+            one - other, draws - less, self.count, confidence=confidence, difference=True
         )
 
-    def _auroc(self, scorer: str) -> float:
-        """NaN where a kind is missing."""
-        found = SelectiveCurve.auroc(self.positives[scorer], self.negatives[scorer])
-        return math.nan if found is None else found
+    def _measured(self, scorer: str, leak: float | None = None) -> tuple[float, Floats]:
+        """AUROC or, at a leak, false abstention; and that of each draw.
 
-    def _false_abstention(self, scorer: str, leak: float) -> tuple[float, Floats]:
-        """The value, and that of each draw; NaN where a case of a kind is missing."""
+        NaN where a case of a kind is missing.
+        """
         if (scorer, leak) not in self._kept:
-            good, bad = self._scores(scorer)
-            found = SelectiveCurve.false_abstention(good.tolist(), bad.tolist(), leak)
+            sides = self.positives[scorer], self.negatives[scorer]
+            found = SelectiveCurve.auroc(*sides)
+            measure: Callable[..., Floats] = weighted_auroc
+            if leak is not None:
+                found = SelectiveCurve.false_abstention(*sides, leak)
+                measure = partial(_false_abstentions, leak)
             draws = [np.zeros(0)]
             if found is not None:
-                draws = [_false_abstentions(good, bad, *both, leak) for both in self._weights()]
+                good, bad = (np.asarray(side, dtype=np.float64) for side in sides)
+                draws = [measure(good, bad, *both) for both in self._weights()]
             value = math.nan if found is None else found
             self._kept[scorer, leak] = value, np.concatenate(draws)
         return self._kept[scorer, leak]
 
     @cached_property
-    def _kept(self) -> dict[tuple[str, float], tuple[float, Floats]]:
+    def _kept(self) -> dict[tuple[str, float | None], tuple[float, Floats]]:
         return {}
 
     @cached_property
     def _draws(self) -> QuestionResamples:
         keys = list(dict.fromkeys([*self.clusters[0], *self.clusters[1]]))
         return QuestionResamples(keys, resamples=self.resamples, seed=self.seed)
-
-    @cached_property
-    def _aurocs(self) -> dict[str, Floats]:
-        """Per scorer the AUROC of each draw; NaN where a draw has no case of a kind."""
-        found: dict[str, list[Floats]] = {name: [] for name in self.positives}
-        for weights in self._weights():
-            for name in self.positives:
-                found[name].append(weighted_auroc(*self._scores(name), *weights))
-        return {name: np.concatenate(parts) for name, parts in found.items()}
-
-    def _scores(self, scorer: str) -> tuple[Floats, Floats]:
-        good, bad = self.positives[scorer], self.negatives[scorer]
-        return np.asarray(good, dtype=np.float64), np.asarray(bad, dtype=np.float64)
 
     def _weights(self) -> Iterator[tuple[Floats, Floats]]:
         """How often each positive and each negative is drawn, some draws at a time."""
@@ -483,7 +470,7 @@ class PairedScores:
 
 
 def _false_abstentions(
-    good: Floats, bad: Floats, good_weights: Floats, bad_weights: Floats, leak: float
+    leak: float, good: Floats, bad: Floats, good_weights: Floats, bad_weights: Floats
 ) -> Floats:
     """`SelectiveCurve.false_abstention` of each draw; NaN where one has no case of a kind."""
     order = np.argsort(-bad, kind="stable")

@@ -296,8 +296,13 @@ class Interval:
         owner = np.arange(len(above)) if groups is None else numbered(groups)
         sums = np.bincount(owner, weights=above).astype(np.float64)
         sizes = np.bincount(owner)
-        drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
-        return cls.of_draws(float(above.mean()), drawn, len(sums), difference=True)
+        require_draws(resamples)
+        rng, drawn = np.random.default_rng(seed), []
+        for start in range(0, resamples, _CHUNK):
+            picked = rng.integers(0, len(sums), (min(_CHUNK, resamples - start), len(sums)))
+            drawn.append(sums[picked].sum(axis=1) / sizes[picked].sum(axis=1))
+        draws = np.concatenate(drawn)
+        return cls.of_draws(float(above.mean()), draws, len(sums), difference=True)
 
     @classmethod
     def of_draws(
@@ -420,18 +425,6 @@ def require_draws(resamples: int) -> None:
     """
     if resamples < 1:
         raise ValueError(f"there must be a resample, not {resamples}")
-
-
-def _drawn_means(
-    sums: Floats, sizes: NDArray[np.intp], resamples: int, rng: np.random.Generator
-) -> Floats:
-    """Mean over all pairs of the groups that each draw picked; shape (resamples,)."""
-    require_draws(resamples)
-    means = []
-    for start in range(0, resamples, _CHUNK):
-        picked = rng.integers(0, len(sums), (min(_CHUNK, resamples - start), len(sums)))
-        means.append(sums[picked].sum(axis=1) / sizes[picked].sum(axis=1))
-    return np.concatenate(means)
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:

@@ -48,7 +48,7 @@ _logger = logging.getLogger("knowgate.calibration")
 
 
 class _Saved(BaseModel):
-    """What `DecisionMonitor.to_dict` gives."""
+    """What a monitor knows, as `DecisionMonitor.to_dict` gives it."""
 
     kind: Literal["decision_monitor"]
     policy_sha256: str
@@ -129,16 +129,21 @@ class DecisionMonitor(Collector):
         alarms = alarms or AlarmSettings()
         baseline, run_length = alarms.baseline, alarms.run_length
         self._policy = policy
-        self._window = window
         self._drift_alpha = alarms.drift_alpha
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
-        self._detector = deepcopy(self._given)
-        self._risks = risk_monitors(policy, risk, delta, run_length, least_rate)
         self._lock = threading.Lock()
-        self._decisions = 0
-        self._block = SignalCounter().bound_to(policy)
-        self._last: SignalCounter | None = None
+        self._state = _Saved(
+            kind="decision_monitor",
+            policy_sha256=policy.sha256,
+            window=window,
+            decisions=0,
+            block=SignalCounter().bound_to(policy),
+            last=None,
+            live=self._given is None,
+            detector=deepcopy(self._given),
+            risks=risk_monitors(policy, risk, delta, run_length, least_rate),
+        )
         self._judged: tuple[SignalCounter, DriftReport] | None = None
         self._failures: Counter[type[Exception]] = Counter()
         self._registry = (registry or REGISTRY) if metrics else None
@@ -153,20 +158,20 @@ class DecisionMonitor(Collector):
 
     def __call__(self, decision: Decision) -> None:
         """Observe one decision."""
-        abstained = decision.route is Route.ABSTAIN
         with self._lock:
-            self._decisions += 1
-            self._block.add(decision)
-            if self._detector is not None:
-                self._detector.observe(abstained)
-            if self._block.decisions == self._window:
-                if self._detector is None:
-                    self._detector = RateChangeDetector.from_counts(
-                        self._block.abstained,
-                        self._window,
+            state = self._state
+            state.decisions += 1
+            state.block.add(decision)
+            if state.detector is not None:
+                state.detector.observe(decision.route is Route.ABSTAIN)
+            if state.block.decisions == state.window:
+                if state.detector is None:
+                    state.detector = RateChangeDetector.from_counts(
+                        state.block.abstained,
+                        state.window,
                         run_length=self._run_length,
                     )
-                self._last, self._block = self._block, SignalCounter().bound_to(self._policy)
+                state.last, state.block = state.block, SignalCounter().bound_to(self._policy)
 
     def feedback(self, route: Route | str, right: bool | None, *, rate: float = 1.0) -> None:
         """Take in a label of a reply that was let through.
@@ -189,9 +194,8 @@ class DecisionMonitor(Collector):
         if right is not None and not isinstance(right, bool):
             raise InputError("feedback is neither true, false nor None")
         with self._lock:
-            watched = [
-                self._risks[name] for name in (ALL, Route(route).value) if name in self._risks
-            ]
+            risks = self._state.risks
+            watched = [risks[name] for name in (ALL, Route(route).value) if name in risks]
             if not watched:
                 raise InputError("no risk is watched", hint="pass risk=… to the monitor")
             for monitor in watched:
@@ -200,13 +204,11 @@ class DecisionMonitor(Collector):
     def report(self) -> MonitorReport:
         """What is known now."""
         with self._lock:
-            last, judged = self._last, self._judged
-            block = deepcopy(self._block) if last is None else last  # a full one is left alone
-            abstention = AbstentionState.of(
-                Interval.wilson(block.abstained, block.decisions), self._detector, self._run_length
-            )
-            risks = deepcopy(self._risks)
-            decisions = self._decisions
+            state, judged = self._state, self._judged
+            last, decisions, risks = state.last, state.decisions, deepcopy(state.risks)
+            block = last or deepcopy(state.block)  # a full one is left alone
+            rate = Interval.wilson(block.abstained, block.decisions)
+            abstention = AbstentionState.of(rate, state.detector, self._run_length)
         if judged is not None and judged[0] is last:
             drift = judged[1]
         else:
@@ -217,7 +219,7 @@ class DecisionMonitor(Collector):
             )  # fmt: skip
             if last is not None:
                 self._judged = (last, drift)
-        return MonitorReport(decisions, self._window, last is not None, drift, abstention, risks)
+        return MonitorReport(decisions, state.window, last is not None, drift, abstention, risks)
 
     def reset(self, *, risk: bool = True, abstention: bool = True, drift: bool = True) -> None:
         """Reset alarms and detectors, after their cause was found and fixed.
@@ -228,14 +230,15 @@ class DecisionMonitor(Collector):
             drift: begin a new block, and forget the verdict on the last one.
         """
         with self._lock:
+            state = self._state
             if risk:
-                for monitor in self._risks.values():
+                for monitor in state.risks.values():
                     monitor.reset()
-            if abstention and self._detector is not None:
-                self._detector.reset()
+            if abstention and state.detector is not None:
+                state.detector.reset()
             if drift:
-                self._block = SignalCounter().bound_to(self._policy)
-                self._last = self._judged = None
+                state.block = SignalCounter().bound_to(self._policy)
+                state.last = self._judged = None
 
     def close(self) -> None:
         """Take the metrics out of the registry, for another monitor to take their place."""
@@ -265,17 +268,7 @@ class DecisionMonitor(Collector):
     def to_dict(self) -> dict[str, Any]:
         """Everything it knows, as JSON holds it, for `restore` after a restart."""
         with self._lock:
-            return _Saved(
-                kind="decision_monitor",
-                policy_sha256=self._policy.sha256,
-                window=self._window,
-                decisions=self._decisions,
-                block=self._block,
-                last=self._last,
-                live=self._given is None,
-                detector=self._detector,
-                risks=self._risks,
-            ).model_dump(mode="json")
+            return self._state.model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `to_dict` left off; replaces all that was observed so far.
@@ -285,29 +278,27 @@ class DecisionMonitor(Collector):
                 length, baseline, or other risks.
         """
         found = check_model(_Saved, state, where="the saved state", hint=SAVED_HINT)
-        if found.policy_sha256 != self._policy.sha256:
+        if found.policy_sha256 != self._state.policy_sha256:
             raise InputError(
                 "the saved state belongs to another policy",
                 hint="start a new monitor after a recalibration; this state is of the old policy",
             )
-        kept, own = (found.window, found.live), (self._window, self._given is None)
-        same = found.risks.keys() == self._risks.keys() and all(
-            _are_close(one.settings, self._risks[name].settings)
-            for name, one in found.risks.items()
+        now = self._state
+        same = found.risks.keys() == now.risks.keys() and all(
+            _are_close(one.settings, now.risks[name].settings) for name, one in found.risks.items()
         )
-        if not (same and kept == own and self._may_hold(found.detector)):
+        kept = (found.window, found.live) == (now.window, now.live)
+        if not (same and kept and self._may_hold(found.detector)):
             raise InputError(
                 "the saved state is of a monitor with other settings",
                 hint="give window, risk, delta and alarms as then",
             )
         block, last = found.block.bound_to(self._policy), found.last
         full = None if last is None else last.bound_to(self._policy).decisions
-        if block.decisions >= self._window or full not in (None, self._window):
+        if block.decisions >= now.window or full not in (None, now.window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
-            self._risks, self._detector = found.risks, found.detector
-            self._block, self._last, self._decisions = block, last, found.decisions
-            self._judged = None
+            self._state, self._judged = found, None
 
     def _may_hold(self, detector: RateChangeDetector | None) -> bool:
         if self._given is None:  # it is learned of the first block

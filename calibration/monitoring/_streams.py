@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, astuple, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,17 +228,14 @@ class RateChangeDetector(CheckedSettings):
         self.capital = np.maximum(self.capital, 0.0) + self._after[bool(event)]
         self.steps += 1
         # The mean of all twenty is at most the largest, so most steps end here.
-        if self.alarm is None and self.capital.max() >= math.log(self.run_length):
-            self._raise_if_enough()
-
-    def _raise_if_enough(self) -> None:
-        directions: tuple[Direction, Direction] = ("up", "down")
-        evidence = [self.log_evidence(direction) for direction in directions]
-        if float(np.logaddexp(evidence[0], evidence[1])) - math.log(2) < math.log(self.run_length):
-            return
-        row = int(np.argmax(evidence))
-        best = int(np.argmax(self.capital[row]))
-        self.alarm = RateChange(directions[row], self.steps, int(self.begun[row, best]))
+        enough = math.log(self.run_length)
+        if self.alarm is None and self.capital.max() >= enough:
+            directions: tuple[Direction, ...] = get_args(Direction)
+            evidence = [self.log_evidence(direction) for direction in directions]
+            if float(np.logaddexp(evidence[0], evidence[1])) - math.log(2) >= enough:
+                row = int(np.argmax(evidence))
+                best = int(np.argmax(self.capital[row]))
+                self.alarm = RateChange(directions[row], self.steps, int(self.begun[row, best]))
 
 
 def log_factors(low: float, high: float, event: bool) -> NDArray[np.float64]:

@@ -179,10 +179,7 @@ class SignalCounter:
                 bins than the one that it is mixed with; or the values counted so far are in
                 other bins, or more than the decisions.
         """
-        names = _signals(policy)
-        for name in names:
-            _require_usable(policy, _references(policy, name))
-        self._edges = {name: _edges(policy, name) for name in names}
+        self._edges = {name: _edges(policy, name) for name in _signals(policy)}
         empty = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
         counts = self.counts or empty
         bins, own = ({name: len(one) for name, one in all_.items()} for all_ in (counts, empty))
@@ -231,7 +228,13 @@ def compare_counts(
     )
 
 
-def _require_usable(policy: Policy, names: Sequence[str]) -> None:
+def _edges(policy: Policy, signal: str) -> Sequence[float]:
+    """The edges of a signal's bins.
+
+    Raises:
+        InputError: the policy's histograms of it cannot be used.
+    """
+    names = _references(policy, signal)
     found = [policy.histograms[name] for name in names]
     sizes = [sum(one.counts) if one.counts else math.inf for one in found]
     if max(sizes, default=0) > _MOST_CALIBRATED or len({one.edges for one in found}) > 1:
@@ -240,6 +243,7 @@ def _require_usable(policy: Policy, names: Sequence[str]) -> None:
             f"than {_MOST_CALIBRATED:,} questions",
             hint="calibrate again, or take them out of the policy",
         )
+    return found[0].edges if found else (0.0, 1.0)
 
 
 def _signals(policy: Policy) -> tuple[str, ...]:
@@ -262,11 +266,6 @@ def _references(policy: Policy, signal: str) -> tuple[str, ...]:
     return next((names for names in candidates if policy.histograms.keys() >= {*names}), ())
 
 
-def _edges(policy: Policy, signal: str) -> Sequence[float]:
-    names = _references(policy, signal)
-    return policy.histograms[names[0]].edges if names else (0.0, 1.0)
-
-
 def _compared(
     policy: Policy, signal: str, counter: SignalCounter, least: int, settings: tuple[float, int]
 ) -> SignalDrift:
@@ -274,31 +273,29 @@ def _compared(
     counts = counter.counts[signal]
     n, names = sum(counts), _references(policy, signal)
     histograms = [policy.histograms[name] for name in names]
-    found = SignalDrift(
-        signal, names, n, counter.decisions - n, None, None, None, None,
-        "not comparable", f"{signal}: ",
-    )  # fmt: skip
-    if not names:
-        words = "the policy has no histogram of it to compare with."
-        return replace(found, words=found.words + words)
+    smallest = min((sum(histogram.counts) for histogram in histograms), default=0)
+    psi, ks, share, p_value = None, None, None, None
+    verdict: DriftVerdict = "not comparable"
+    words = "the policy has no histogram of it to compare with."
     if names == ("confidence",) and n < _NEARLY_ALL * counter.decisions:
         words = (
             f"the guard asked for it in {n} of {counter.decisions} decisions only, and the "
             "policy has no histogram of such a selection (confidence.asked)."
         )
-        return replace(found, words=found.words + words)
-    smallest = min(sum(histogram.counts) for histogram in histograms)
-    if n and smallest:
-        alpha, seed = settings
-        # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
-        draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure: Any = compare_with_mixture if len(histograms) == 2 else compare
-        psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
-        found = replace(found, psi=psi, ks=ks, share_in_kb=share)
-        if n >= least and smallest >= least:
-            return replace(found, p_value=min(1.0, 2 * min(psi.p_value, ks.p_value)))
-    words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
-    return replace(found, verdict="too few", words=found.words + words)
+    elif names:
+        verdict = "too few"
+        words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
+        if n and smallest:
+            alpha, seed = settings
+            # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
+            draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
+            measure: Any = compare_with_mixture if len(histograms) == 2 else compare
+            psi, ks, share = measure(*histograms, counts, draws=draws, seed=seed)
+            if n >= least and smallest >= least:
+                p_value = min(1.0, 2 * min(psi.p_value, ks.p_value))
+    missing = counter.decisions - n
+    words = f"{signal}: {words}"
+    return SignalDrift(signal, names, n, missing, psi, ks, share, p_value, verdict, words)
 
 
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:

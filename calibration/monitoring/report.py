@@ -120,22 +120,21 @@ class MonitorReport:
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
         found: dict[str, Any] = to_jsonable_python(replace(self, risks={}))
+        names = ("risk", "delta", "estimate", "labels", "alarm", "alarmed_at", "promised")
         further = {
             "alarms": self.alarms,
             "drift": self.drift.to_dict(),
-            "risks": {route: _fields(state) for route, state in self.risks.items()},
+            "risks": {
+                route: {
+                    **{name: getattr(state, name) for name in names},
+                    "log10_evidence": state.log_evidence / _LOG_TEN,
+                    "rise": state.rise and state.rise.alarm,
+                }
+                for route, state in self.risks.items()
+            },
             "risk_rise": self.risk_rise,
         }
         return {**found, **to_jsonable_python(further)}
-
-
-def _fields(state: RiskMonitor) -> dict[str, Any]:
-    names = ("risk", "delta", "estimate", "labels", "alarm", "alarmed_at", "promised")
-    return {
-        **{name: getattr(state, name) for name in names},
-        "log10_evidence": state.log_evidence / _LOG_TEN,
-        "rise": state.rise and state.rise.alarm,
-    }
 
 
 def _abstention_words(state: AbstentionState) -> str:

@@ -80,13 +80,10 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     fallback, first = None, None
     if cascade.on_failure == "cheap":
         fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
+    # Without a threshold the test is spent: the cheap scorer alone is not tested after it.
+    asked = 0.0 if threshold is None else _asked(testing, threshold, reach)
     doubts = cascade.strict is not None
-    band = CascadeBand(threshold, reach, fallback, learned_on, widths, doubts=doubts)
-    if threshold is None:
-        # The test is spent: the cheap scorer alone is not tested after it.
-        first = None
-    else:
-        band = replace(band, asked=_asked(testing, threshold, reach))
+    band = CascadeBand(threshold, reach, fallback, learned_on, widths, asked, doubts)
     fit = _at(testing, band, risk, settings, main, first)
     # Whoever judges questions by thresholds from others moves the whole band.
     return replace(fit, records=strictest)
@@ -190,9 +187,8 @@ def _certified(
     in_kb, left_out = raw_relevance(records)
     thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
     certificate, raw = certify_leak(left_out, thresholds, IdentityCalibrator(), risk.target, level)
-    if certificate.chosen is None:
-        return None, None
-    return raw, (certificate.points[certificate.chosen], left_out)
+    best = certificate.best
+    return raw, None if best is None else (best, left_out)
 
 
 def _at(

@@ -38,9 +38,11 @@ from .certificate import (
     ROUTE_CODES,
     Certificate,
     Evidence,
-    GroupCounts,
+    Groups,
+    bound_on_mean,
     certify,
     evidence_of,
+    groups_at,
     let_through_wrongly,
 )
 from .costs import fit_by_costs
@@ -133,30 +135,20 @@ def fit_policy(
         else:
             fit = _fit_coverage(found, risk, settings)
     else:
-        fit = _fit_targets(found, as_targets(risk), path, settings)
+        targets, points = as_targets(risk), None if path is None else as_path(path)
+        if points is None:
+            forecasts, units = _learned(found, targets, settings)
+            points = from_surest(forecasts)
+        else:
+            units = CalibrationRecord.one_per_question(found)
+        _require_allowed(points, settings)
+        evidence = Evidence.of(units, settings.conflict_between)
+        certificate = certify(evidence, points, targets, delta=settings.level)
+        given = len({record.question_id for record in found})
+        guarantee = _guarantee(certificate, settings, units, given)
+        policy = policy_at(certificate, guarantee, found, settings)
+        fit = Fit(policy, certificate, tuple(found), targets)
     return replace(fit, policy=fit.policy.sealed())
-
-
-def _fit_targets(
-    records: Sequence[CalibrationRecord],
-    targets: Sequence[RiskTarget],
-    path: Iterable[Point] | None,
-    settings: FitSettings,
-) -> Fit:
-    if path is None:
-        forecasts, units = _learned(records, targets, settings)
-        points = from_surest(forecasts)
-    else:
-        units = CalibrationRecord.one_per_question(records)
-        points = as_path(path)
-    _require_allowed(points, settings)
-    evidence = Evidence.of(units, settings.conflict_between)
-    certificate = certify(evidence, points, targets, delta=settings.level)
-    given = len({record.question_id for record in records})
-    guarantee = _guarantee(certificate, settings, units, given)
-    chosen = None if certificate.chosen is None else points[certificate.chosen]
-    policy = policy_at(chosen, guarantee, records, settings)
-    return Fit(policy, certificate, points, tuple(records), targets)
 
 
 def _learned(
@@ -197,16 +189,14 @@ def _guarantee(
     units: Sequence[CalibrationRecord],
     given: int,
 ) -> Guarantee:
-    chosen = None if certificate.chosen is None else certificate.points[certificate.chosen]
-    more = None
-    if chosen is None:
+    shown, more = certificate.best, None
+    if shown is None:
         shown = most_promising(certificate)
         more, words = outlook(certificate, delta=settings.level, given=given)
         statement = uncertified_statement(shown, certificate.questions, words, settings.confidence)
     else:
-        shown = chosen
         statement = certified_statement(
-            chosen, certificate.questions, len({u.unit for u in units}), settings.confidence
+            shown, certificate.questions, len({u.unit for u in units}), settings.confidence
         )
     main = shown.main
     return Guarantee(
@@ -225,13 +215,13 @@ def _guarantee(
 
 def _of_both(certificate: Certificate, settings: FitSettings) -> dict[str, Any]:
     """What a guarantee says, whatever it is about."""
-    chosen = certificate.chosen
+    best = certificate.best
     return {
         "delta": settings.delta,
-        "certified": chosen is not None,
+        "certified": best is not None,
         "questions": certificate.questions,
-        "routes": {} if chosen is None else dict(certificate.points[chosen].counts),
-        "chosen": chosen,
+        "routes": {} if best is None else dict(best.counts),
+        "chosen": certificate.chosen,
         "population": POPULATION,
         "not_covered": NOT_COVERED,
         "attempt": settings.attempt,
@@ -257,12 +247,43 @@ def _fit_coverage(
     path = _candidates(forecasts, risk.share)
     evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
-    shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
-    by_group = _wrong_by_group(evidence, shown.point)
-    guarantee = _coverage_guarantee(certificate, risk, by_group, settings)
-    chosen = None if certificate.chosen is None else path[certificate.chosen]
-    policy = policy_at(chosen, guarantee, records, settings)
-    return Fit(policy, certificate, path, tuple(records), risk)
+    shown = certificate.best or certificate.points[-1]
+    by_group: Groups = ()
+    if evidence.groups is not None:
+        codes = evidence.route_codes([shown.point])
+        through = codes != ROUTE_CODES.index(Route.ABSTAIN)
+        wrong = let_through_wrongly(evidence, codes).astype(np.float64)
+        [by_group] = groups_at(evidence.groups, through, wrong)
+    errors, n = shown.wrong, shown.let_through
+    bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
+    p_value = binomial_p_value(errors, n, bound)
+    if by_group:
+        p_value = max(p_value, bound_on_mean(by_group, bound))
+    target, largest = RiskTarget("selective", bound), evidence.largest_group
+    risks = (shown.main, evidence_of(target, n, float(errors), p_value, by_group, largest))
+    guarantee = Guarantee(
+        statement=coverage_statement(
+            shown,
+            certificate.questions,
+            risk.share,
+            None if certificate.best is None else bound,
+            settings.confidence,
+        ),
+        risk=bound,
+        loss=f"{say('loss.abstention')}; {say('loss.selective')}",
+        n=n,
+        errors=errors,
+        method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
+        "points, Clopper–Pearson bounds on their risk",
+        risks=() if certificate.best is None else risks,
+        path=tuple(
+            stored_point(point).model_copy(update={"errors": point.wrong})
+            for point in certificate.points
+        ),
+        **_of_both(certificate, settings),
+    )
+    policy = policy_at(certificate, guarantee, records, settings)
+    return Fit(policy, certificate, tuple(records), risk)
 
 
 def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, ...]:
@@ -275,17 +296,7 @@ def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, .
     return tuple(dict.fromkeys([laxest, *reversed(near[::step])]))
 
 
-def _wrong_by_group(evidence: Evidence, point: PathPoint) -> GroupCounts | None:
-    """How each group's questions go that the point lets through; None where none share one."""
-    if evidence.groups is None:
-        return None
-    codes = evidence.route_codes([point])
-    through = codes != ROUTE_CODES.index(Route.ABSTAIN)
-    wrong = let_through_wrongly(evidence, codes).astype(np.float64)
-    return GroupCounts.of(evidence.groups, through, wrong)[0]
-
-
-def _upper_bound(errors: int, n: int, by_group: GroupCounts | None, level: float) -> float:
+def _upper_bound(errors: int, n: int, by_group: Groups, level: float) -> float:
     """A one-sided bound on a rate at confidence 1 − `level`, in thousandths.
 
     Clopper and Pearson's; where questions share groups no lower than the smallest that Hoeffding
@@ -296,45 +307,10 @@ def _upper_bound(errors: int, n: int, by_group: GroupCounts | None, level: float
 
     exact = 1.0 if errors >= n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
     thousandths = math.ceil(exact * 1000 - 1e-9)
-    if by_group is not None:
+    if by_group:
 
         def holds(bound: int) -> bool:
-            return bound == 1000 or by_group.bound_on_mean(bound / 1000) <= level
+            return bound == 1000 or bound_on_mean(by_group, bound / 1000) <= level
 
         thousandths += bisect_left(range(thousandths, 1001), True, key=holds)
     return min(thousandths / 1000, 1.0 - SMALLEST_PROBABILITY)
-
-
-def _coverage_guarantee(
-    certificate: Certificate, risk: Coverage, by_group: GroupCounts | None, settings: FitSettings
-) -> Guarantee:
-    chosen = certificate.chosen
-    shown = certificate.points[-1 if chosen is None else chosen]
-    errors, n = shown.wrong, shown.let_through
-    bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
-    p_value = binomial_p_value(errors, n, bound)
-    if by_group is not None:
-        p_value = max(p_value, by_group.bound_on_mean(bound))
-    selective = evidence_of(RiskTarget("selective", bound), n, float(errors), p_value, by_group)
-    risks = (shown.main, selective)
-    return Guarantee(
-        statement=coverage_statement(
-            shown,
-            certificate.questions,
-            risk.share,
-            None if chosen is None else bound,
-            settings.confidence,
-        ),
-        risk=bound,
-        loss=f"{say('loss.abstention')}; {say('loss.selective')}",
-        n=n,
-        errors=errors,
-        method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
-        "points, Clopper–Pearson bounds on their risk",
-        risks=() if chosen is None else risks,
-        path=tuple(
-            stored_point(point).model_copy(update={"errors": point.wrong})
-            for point in certificate.points
-        ),
-        **_of_both(certificate, settings),
-    )

@@ -12,7 +12,7 @@ from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus
 from ...guard.decision import Route
 from ...guard.files import table_beside
 from ..statistics import binomial_p_value, questions_needed
-from .certificate import Certificate, PointResult, counted_units
+from .certificate import Certificate, PointResult, counted_units, sum_of_shares
 
 _TABLES: dict[str, Any] = table_beside(__file__, "statements.toml")
 
@@ -186,7 +186,10 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> tuple[int 
     """
     points = certificate.points
     if certificate.questions == 0:
-        return _without_questions(points[0], delta)
+        # One more than an error-free run needs, as in the certificate; and those for the path.
+        needed = 1 + max(questions_needed(one.bound, delta) for one in points[0].results)
+        wanted = math.ceil(needed / (1.0 - _MOST_LEARNING))
+        return wanted, say("outlook.no_questions", more=wanted)
     if all(point.let_through == 0 for point in points):
         return None, say("outlook.nothing_through")
     nearest = say("outlook.nearest", evidence=seen_of(worst_result(most_promising(certificate))))
@@ -235,13 +238,6 @@ def _order(point: PointResult) -> tuple[float, float, int]:
     return point.p_value, ratio, -worst.n
 
 
-def _without_questions(point: PointResult, delta: float) -> tuple[int | None, str]:
-    # One more than an error-free run needs, as in the certificate; and those for the path.
-    needed = 1 + max(questions_needed(result.bound, delta) for result in point.results)
-    more = math.ceil(needed / (1.0 - _MOST_LEARNING))
-    return more, say("outlook.no_questions", more=more)
-
-
 def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
     """How many more questions it takes before any point could be certified at all."""
     questions = certificate.questions
@@ -284,9 +280,7 @@ def _questions_for(point: PointResult, questions: int, delta: float) -> int | No
 
 def _errors(result: GuaranteedRisk) -> float:
     """What went wrong, in units that count once each."""
-    if not result.groups:
-        return result.loss
-    return math.fsum(count * wrong / size for size, wrong, count in result.groups)
+    return sum_of_shares(result.groups) if result.groups else result.loss
 
 
 def _certifying_n(result: GuaranteedRisk, delta: float) -> int | None:

@@ -68,6 +68,11 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.relevance)
 
+    @property
+    def largest_group(self) -> int:
+        """Most records that share a group."""
+        return 1 if self.groups is None else int(np.bincount(self.groups).max())
+
     def route_codes(self, points: Sequence[PathPoint]) -> NDArray[np.int8]:
         """Indices into `ROUTE_CODES`, exactly as policies with these thresholds route.
 
@@ -133,7 +138,12 @@ def _column(values: Sequence[float | bool | None]) -> Floats:
 
 
 def evidence_of(
-    target: RiskTarget, n: int, loss: float, p_value: float, by_group: GroupCounts | None = None
+    target: RiskTarget,
+    n: int,
+    loss: float,
+    p_value: float,
+    groups: Groups = (),
+    largest: int = 0,
 ) -> GuaranteedRisk:
     """The test of one target at one point.
 
@@ -143,9 +153,9 @@ def evidence_of(
         loss: errors among them, or the sum of their costs.
         p_value: of "the risk is above the bound"; 1.0 where no question counts, 0.0
             where the route that it bounds is closed, so that nothing can go wrong.
-        by_group: what each group counts; None where no two questions share one.
+        groups: what each group counts; empty where no two questions share one.
+        largest: most questions that a group has, counted or not.
     """
-    grouped = by_group is not None and by_group.counts
     return GuaranteedRisk(
         kind=target.kind,
         bound=target.bound,
@@ -153,14 +163,14 @@ def evidence_of(
         loss=loss,
         p_value=p_value,
         losses=asdict(target.losses) if target.kind == "cost" else None,
-        groups=by_group.counts if by_group else (),
-        largest_group=by_group.largest if by_group and grouped else 0,
+        groups=groups,
+        largest_group=largest if groups else 0,
     )
 
 
 def counted_units(result: GuaranteedRisk) -> int:
     """Independent units that count for a bound: groups, or questions."""
-    return sum(count for *_, count in result.groups) if result.groups else result.n
+    return counted_groups(result.groups) if result.groups else result.n
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +222,11 @@ class Certificate:
     chosen: int | None
     questions: int
 
+    @property
+    def best(self) -> PointResult | None:
+        """The laxest certified point, None where none is."""
+        return None if self.chosen is None else self.points[self.chosen]
+
 
 def certify(
     evidence: Evidence, path: Sequence[PathPoint], targets: Sequence[RiskTarget], *, delta: float
@@ -219,7 +234,7 @@ def certify(
     """Test the points in order at level `delta`, until one is not certified.
 
     Where questions share groups, a point has to pass twice: with each question as a unit, and
-    with each group as one, which counts by its share of the questions that count (`GroupCounts`).
+    with each group as one, which counts by its share of the questions that count (`Groups`).
 
     Points at the strict end that let too few questions through to be certified even without
     an error are passed over. The level is then exact up to the chance that the first point
@@ -252,21 +267,20 @@ def sequence_certificate(
     delta: float,
 ) -> Certificate:
     """Test the points in order, from the first that lets enough questions through."""
-    hopeless = [_too_few(point, delta) for point in points]
+    # One more than an error-free run needs: the count itself decided where testing begins.
+    hopeless = [
+        any(
+            r.kind in ("selective", "follow", "answer")
+            and r.p_value > 0.0
+            and counted_units(r) <= questions_needed(r.bound, delta)
+            for r in point.results
+        )
+        for point in points
+    ]
     first = hopeless.index(False) if False in hopeless else len(points)
     passed = fixed_sequence([point.p_value for point in points[first:]], delta)
     chosen = first + passed[-1] if passed else None
     return Certificate(points, first, chosen, questions)
-
-
-def _too_few(point: PointResult, delta: float) -> bool:
-    # One more than an error-free run needs: the count itself decided where testing begins.
-    return any(
-        r.kind in ("selective", "follow", "answer")
-        and r.p_value > 0.0
-        and counted_units(r) <= questions_needed(r.bound, delta)
-        for r in point.results
-    )
 
 
 def _results(
@@ -277,49 +291,41 @@ def _results(
     delta: float,
 ) -> list[GuaranteedRisk]:
     """The test of one target at each point."""
-    if target.kind == "cost":
-        losses = costs(evidence, codes, path, target.losses)
-        counted, exact = np.ones(codes.shape, dtype=np.bool_), target.losses.all_or_nothing
+    kind, abstains, exact = target.kind, codes == _ABSTAIN, True
+    # Which questions count, and what is lost on them, shape (points, n).
+    counted = ~abstains
+    if kind in ("abstention", "cost"):
+        counted = np.ones_like(abstains)
+    elif kind == "false_abstention":
+        counted = answerable(evidence, path)
+    elif kind in ("follow", "answer"):
+        counted = codes == (_FOLLOW if kind == "follow" else _ANSWER)
+    if kind == "cost":
+        losses, exact = costs(evidence, codes, path, target.losses), target.losses.all_or_nothing
     else:
-        counted, wrong = _counted(evidence, codes, path, target)
-        losses, exact = wrong.astype(np.float64), True
+        wrong = abstains if "abstention" in kind else let_through_wrongly(evidence, codes)
+        losses = (counted & wrong).astype(np.float64)
     n, loss = counted.sum(axis=1), losses.sum(axis=1)
     if exact:
         p_values = binomial_p_values(loss, n, target.bound)
     else:
         p_values = hoeffding_bentkus_p_values(loss, len(evidence), target.bound)
-    by_group: Sequence[GroupCounts | None] = [None] * len(path)
+    by_group: list[Groups] = [()] * len(path)
+    largest = evidence.largest_group
     if evidence.groups is not None:
-        by_group = GroupCounts.of(evidence.groups, counted, losses, cost=target.kind == "cost")
-        p_values = np.maximum(p_values, GroupCounts.p_values(by_group, target.bound, delta))
-    p_values[_closed(path, target)] = 0.0
+        largest = max(largest, _COST_PARTS) if kind == "cost" else largest
+        by_group = groups_at(evidence.groups, counted, losses, cost=kind == "cost")
+        further = _p_values_by_group(by_group, largest, target.bound, delta)
+        p_values = np.maximum(p_values, further)
+    # Where the route that a target bounds is closed, nothing can go wrong.
+    if kind == "follow":
+        p_values[[point.relevance is None for point in path]] = 0.0
+    elif kind == "answer":
+        p_values[[point.confidence is None for point in path]] = 0.0
     return [
-        evidence_of(target, int(number), float(total), float(p_value), groups)
+        evidence_of(target, int(number), float(total), float(p_value), groups, largest)
         for number, total, p_value, groups in zip(n, loss, p_values, by_group, strict=True)
     ]
-
-
-def _counted(
-    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which questions count for a target, and which of them went wrong, shape (p, n)."""
-    kind, abstains = target.kind, codes == _ABSTAIN
-    counted = np.ones_like(abstains) if kind == "abstention" else ~abstains
-    if kind == "false_abstention":
-        counted = answerable(evidence, path)
-    elif kind in ("follow", "answer"):
-        counted = codes == (_FOLLOW if kind == "follow" else _ANSWER)
-    wrong = abstains if "abstention" in kind else let_through_wrongly(evidence, codes)
-    return counted, counted & wrong
-
-
-def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
-    """Points at which the route that a target bounds is closed."""
-    if target.kind == "follow":
-        return np.asarray([point.relevance is None for point in path])
-    if target.kind == "answer":
-        return np.asarray([point.confidence is None for point in path])
-    return np.zeros(len(path), dtype=np.bool_)
 
 
 def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
@@ -362,108 +368,96 @@ def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
 
 # A group's mean cost is told in so many parts, rounded up.
 _COST_PARTS = 20
+Groups = tuple[tuple[int, int, int], ...]
+"""Of one bound at one point, how the questions that count went by group: `(questions that count, of
+those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
+
+A group of which no question counts says nothing. Each other one counts once, by its share of
+questions that went wrong, whatever its size: shares of different groups are independent, those
+of its questions need not be. The chance of so small shares is that of `LeakTest`.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCounts:
-    """Of one bound at one point: how the questions that count went, group by group.
+def counted_groups(groups: Groups) -> int:
+    """Groups with a question that counts."""
+    return sum(count for *_, count in groups)
 
-    A group of which no question counts says nothing. Each other one counts once, by its share of
-    questions that went wrong, whatever its size: shares of different groups are independent, those
-    of its questions need not be. The chance of so small shares is that of `LeakTest`.
 
-    Attributes:
-        counts: `(questions that count, of those that went wrong, how many such groups)`; of a
-            cost `(20, twentieths of the mean cost, how many)`.
-        largest: most questions that a group has, counted or not.
+def sum_of_shares(groups: Groups) -> float:
+    """Sum of the groups' shares."""
+    return math.fsum(count * wrong / size for size, wrong, count in groups)
+
+
+def groups_at(
+    groups: NDArray[np.intp],
+    counted: NDArray[np.bool_],
+    losses: Floats,
+    *,
+    cost: bool = False,
+) -> list[Groups]:
+    """Count the questions of each group at each point.
+
+    Args:
+        groups: of each question, shape (n,).
+        counted: which questions count, shape (points, n).
+        losses: what went wrong among those, the same shape.
+        cost: losses are shares of a question, and all questions count.
+
+    Example:
+        >>> which = np.ones((1, 3), dtype=bool)
+        >>> groups_at(np.asarray([0, 0, 1]), which, np.asarray([[1.0, 0.0, 0.0]]))
+        [((1, 0, 1), (2, 1, 1))]
     """
-
-    counts: tuple[tuple[int, int, int], ...]
-    largest: int
-
-    @property
-    def groups(self) -> int:
-        """Groups with a question that counts."""
-        return sum(count for _, _, count in self.counts)
-
-    @property
-    def total(self) -> float:
-        """Sum of the groups' shares."""
-        return math.fsum(count * wrong / size for size, wrong, count in self.counts)
-
-    @classmethod
-    def of(
-        cls,
-        groups: NDArray[np.intp],
-        counted: NDArray[np.bool_],
-        losses: Floats,
-        *,
-        cost: bool = False,
-    ) -> list[GroupCounts]:
-        """Count the questions of each group at each point.
-
-        Args:
-            groups: of each question, shape (n,).
-            counted: which questions count, shape (points, n).
-            losses: what went wrong among those, the same shape.
-            cost: losses are shares of a question, and all questions count.
-
-        Example:
-            >>> which = np.ones((1, 3), dtype=bool)
-            >>> GroupCounts.of(np.asarray([0, 0, 1]), which, np.asarray([[1.0, 0.0, 0.0]]))
-            [GroupCounts(counts=((1, 0, 1), (2, 1, 1)), largest=2)]
-        """
-        number, largest = int(groups.max()) + 1, int(np.bincount(groups).max())
-        found = []
-        for which, loss in zip(counted, losses, strict=True):
-            sizes = np.bincount(groups[which], minlength=number)
-            wrong = np.bincount(groups, weights=loss * which, minlength=number).astype(np.float64)
-            if cost:
-                wrong = _COST_PARTS * wrong / np.maximum(sizes, 1)
-                sizes = np.where(sizes > 0, _COST_PARTS, 0)
-            parts = np.ceil(wrong - 1e-9).astype(np.int64)
-            counts = group_counts(sizes, parts)
-            found.append(cls(counts, max(largest, _COST_PARTS) if cost else largest))
-        return found
-
-    @staticmethod
-    def p_values(points: Sequence[GroupCounts], bound: float, delta: float) -> Floats:
-        """P-values of "the groups' mean share is above `bound`", along a path that is tested.
-
-        The exact test up to the first point that fails at level `delta`, Hoeffding and Bentkus'
-        bound, which is cheap, at those that come after it or have too few groups to pass.
-        """
-        found, failed = np.ones(len(points)), False
-        for place, point in enumerate(points):
-            if failed or point.groups < questions_needed(bound, delta):
-                found[place] = point.bound_on_mean(bound)
-            else:
-                found[place] = point.p_value(bound, delta)
-                failed = found[place] > delta
-        return found
-
-    def bound_on_mean(self, bound: float) -> float:
-        """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
-        return hoeffding_bentkus(self.total, self.groups, bound)
-
-    def p_value(self, bound: float, delta: float) -> float:
-        """Compute the p-value; one well above `delta` may be given as 1.
-
-        Example:
-            >>> round(GroupCounts(((2, 0, 26), (2, 1, 1)), 2).p_value(0.2, 0.1), 4)
-            0.0032
-        """
-        test = LeakTest.of_groups(self.groups, self.largest, bound)
-        if test.takes_long or self.total > bound * self.groups:
-            return test.p_value_of(self.counts)
-        known = known_p_values(test, delta)
-        return float(known[min(test.total_of(self.counts), len(known) - 1)])
+    number, found = int(groups.max()) + 1, []
+    for which, loss in zip(counted, losses, strict=True):
+        sizes = np.bincount(groups[which], minlength=number)
+        wrong = np.bincount(groups, weights=loss * which, minlength=number).astype(np.float64)
+        if cost:
+            wrong = _COST_PARTS * wrong / np.maximum(sizes, 1)
+            sizes = np.where(sizes > 0, _COST_PARTS, 0)
+        found.append(group_counts(sizes, np.ceil(wrong - 1e-9).astype(np.int64)))
+    return found
 
 
-def group_counts(
-    sizes: NDArray[np.integer],
-    parts: NDArray[np.integer],
-) -> tuple[tuple[int, int, int], ...]:
+def _p_values_by_group(
+    points: Sequence[Groups], largest: int, bound: float, delta: float
+) -> Floats:
+    """P-values of "the groups' mean share is above `bound`", along a path that is tested.
+
+    The exact test up to the first point that fails at level `delta`, Hoeffding and Bentkus'
+    bound, which is cheap, at those that come after it or have too few groups to pass.
+    """
+    found, failed = np.ones(len(points)), False
+    for place, groups in enumerate(points):
+        if failed or counted_groups(groups) < questions_needed(bound, delta):
+            found[place] = bound_on_mean(groups, bound)
+        else:
+            found[place] = group_p_value(groups, largest, bound, delta)
+            failed = found[place] > delta
+    return found
+
+
+def bound_on_mean(groups: Groups, bound: float) -> float:
+    """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
+    return hoeffding_bentkus(sum_of_shares(groups), counted_groups(groups), bound)
+
+
+def group_p_value(groups: Groups, largest: int, bound: float, delta: float) -> float:
+    """Compute the p-value by group; one well above `delta` may be given as 1.
+
+    Example:
+        >>> round(group_p_value(((2, 0, 26), (2, 1, 1)), 2, 0.2, 0.1), 4)
+        0.0032
+    """
+    number = counted_groups(groups)
+    test = LeakTest.of_groups(number, largest, bound)
+    if test.takes_long or sum_of_shares(groups) > bound * number:
+        return test.p_value_of(groups)
+    known = known_p_values(test, delta)
+    return float(known[min(test.total_of(groups), len(known) - 1)])
+
+
+def group_counts(sizes: NDArray[np.integer], parts: NDArray[np.integer]) -> Groups:
     """`(size, part, how many such groups)` of groups that are not empty, in order."""
     pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))
     return tuple((size, part, count) for (size, part), count in sorted(pairs.items()) if size)

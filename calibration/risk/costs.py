@@ -54,7 +54,7 @@ def fit_by_costs(
     note = f"Threshold chosen {risk.words} on {questions} questions; nothing is guaranteed."
     untested = Certificate((), 0, None, len(missing.scores))
     policy = policy.model_copy(update={"note": note})
-    return Fit(policy, untested, (), tuple(records), risk)
+    return Fit(policy, untested, tuple(records), risk)
 
 
 def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> float | None:
@@ -75,24 +75,18 @@ def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> f
     abstained = np.searchsorted(in_kb, thresholds)
     if isinstance(risk, Costs):
         of_leak, of_abstention = risk.weights
-        costs = of_leak * _leaks(missing, thresholds) + of_abstention * abstained / len(in_kb)
+        passing = [
+            LeftOut.of([record for record in missing if record.case == case]).passing(thresholds)
+            for case in populations_of(missing)
+        ]
+        leaks = np.mean(passing, axis=0)  # of several kinds their mean
+        costs = of_leak * leaks + of_abstention * abstained / len(in_kb)
         allowed = costs <= costs.min() + _ROUNDING * (of_leak + of_abstention)
     else:
         # Of a new question, which falls into each gap between n scores with probability 1/(n + 1).
         allowed = abstained <= max(0.0, risk.share * (len(in_kb) + 1) - 0.5)
     found = float(thresholds[np.flatnonzero(allowed)[-1]])
     return found if math.isfinite(found) else None
-
-
-def _leaks(missing: Sequence[CalibrationRecord], thresholds: Floats) -> Floats:
-    """Share that passes at each threshold; of several kinds their mean."""
-    found = []
-    for case in populations_of(missing):
-        left_out = LeftOut.of([record for record in missing if record.case == case])
-        order = np.argsort(left_out.scores)
-        beneath = np.concatenate([[0.0], np.cumsum(left_out.weights[order])])
-        found.append(1.0 - beneath[np.searchsorted(left_out.scores[order], thresholds)])
-    return np.asarray(np.mean(found, axis=0))
 
 
 _MOST_FOLDS = 20
@@ -149,7 +143,7 @@ class LeakFold:
         """All questions of a fit, with the threshold of its policy; arguments as for `deal`."""
         if isinstance(fit.risk, Uncertified):
             return cls(fit.records, best_threshold(fit.records, fit.risk))
-        if fit.certificate.chosen is None:
+        if fit.certificate.best is None:
             return cls(fit.records, None)
         found = [
             threshold_for_share(part, _share_passing(fit, case))
@@ -204,8 +198,5 @@ def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> f
     left_out = LeftOut.of(measured)
     in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
     thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
-    order = np.argsort(-left_out.scores, kind="stable")
-    passing = np.concatenate([[0.0], np.cumsum(left_out.weights[order])])
-    passing = passing[len(order) - np.searchsorted(left_out.scores[order[::-1]], thresholds)]
-    allowed = np.flatnonzero(passing <= share + _ROUNDING)
+    allowed = np.flatnonzero(left_out.passing(thresholds) <= share + _ROUNDING)
     return float(thresholds[allowed[-1]]) if len(allowed) else None

@@ -307,7 +307,6 @@ class Fit:
     Attributes:
         policy: certified, or one that always abstains and says so.
         certificate: the test of each point of the path.
-        path: operating points in the order of the test.
         records: that it was fitted to.
         risk: likewise.
         cascade: the band that was chosen; None where no cascade was asked for.
@@ -315,10 +314,14 @@ class Fit:
 
     policy: Policy
     certificate: Certificate
-    path: tuple[PathPoint, ...]
     records: tuple[CalibrationRecord, ...]
     risk: Risk
     cascade: CascadeBand | None = None
+
+    @property
+    def path(self) -> tuple[PathPoint, ...]:
+        """Operating points in the order of the test."""
+        return tuple(tested.point for tested in self.certificate.points)
 
     def problems(self) -> tuple[Problem, ...]:
         """Why the policy should not serve; empty where nothing speaks against it."""
@@ -341,13 +344,14 @@ class Fit:
 
 
 def policy_at(
-    chosen: PathPoint | None,
+    certificate: Certificate,
     guarantee: Guarantee,
     records: Sequence[CalibrationRecord],
     settings: FitSettings,
 ) -> Policy:
     """Build the policy that serves by one operating point, with histograms of its questions."""
-    point = PathPoint(None, None) if chosen is None else chosen
+    best = certificate.best
+    point = PathPoint(None, None) if best is None else best.point
     binding, checks = settings.binding, point.on_conflict == "abstain"
     policy = Policy(
         created_by=binding.created_by,

@@ -30,6 +30,7 @@ from ..statistics import middles, numbered, questions_needed
 from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
+    Groups,
     PointResult,
     binomial_p_values,
     evidence_of,
@@ -112,14 +113,18 @@ def fit_population(
     in_kb, missing = raw_relevance(records)
     if thresholds is None:
         thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
-    calibrator, certificate, raw = _certified_calibrator(
-        in_kb, missing, thresholds, risk, level or settings.level
-    )
+    calibrator, level = fit_platt(in_kb, missing.scores.tolist()), level or settings.level
+    certificate, raw = certify_leak(missing, thresholds, calibrator, risk.target, level)
+    if raw is not None:
+        # Thresholds may be renamed, but not moved.
+        kept = order_keeping(calibrator, raw, [*in_kb, *missing.scores.tolist()])
+        if kept is not calibrator:
+            calibrator = kept
+            certificate, raw = certify_leak(missing, thresholds, kept, risk.target, level)
     guarantee = _guarantee(records, populations_of(records)[0], certificate, raw, risk, settings)
     policy = threshold_policy(records, calibrator, raw, settings)
     policy = policy.model_copy(update={"guarantee": guarantee})
-    path = tuple(tested.point for tested in certificate.points)
-    return Fit(policy, certificate, path, tuple(records), risk), raw
+    return Fit(policy, certificate, tuple(records), risk), raw
 
 
 def _of_both(
@@ -159,6 +164,11 @@ def threshold_policy(
     """Make the policy with this raw threshold, without a guarantee."""
     case, part = next(iter(by_population(records).items()))
     in_kb, missing = raw_relevance(part)
+    names = {"relevance.in_kb": in_kb, f"relevance.{case}": missing.scores.tolist()}
+    histograms, edges = {}, np.linspace(0.0, 1.0, 21)
+    for name, scores in names.items():
+        counts = np.histogram([calibrator.apply(score) for score in scores], edges)[0]
+        histograms[name] = Histogram(edges=tuple(edges.tolist()), counts=tuple(counts.tolist()))
     binding = settings.binding
     return Policy(
         created_by=binding.created_by,
@@ -169,7 +179,7 @@ def threshold_policy(
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
         calibration_set_sha256=_sha256(records),
-        histograms=_histograms(calibrator, case, in_kb, missing.scores.tolist()),
+        histograms=histograms,
     )
 
 
@@ -177,24 +187,6 @@ def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], Le
     """Raw relevance of what may pass, and of what must not."""
     in_kb = [r.relevance for r in records if r.may_pass and r.relevance is not None]
     return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
-
-
-def _certified_calibrator(
-    in_kb: Sequence[float], left_out: LeftOut, thresholds: Floats, risk: Leak, level: float
-) -> tuple[Calibrator, Certificate, float | None]:
-    """Fit a calibrator, and test thresholds, which it may rename but not move.
-
-    Returns:
-        The calibrator, the certificate and the raw threshold that it chose.
-    """
-    calibrator = fit_platt(in_kb, left_out.scores.tolist())
-    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, level)
-    if raw is not None:
-        kept = order_keeping(calibrator, raw, [*in_kb, *left_out.scores.tolist()])
-        if kept is not calibrator:
-            calibrator = kept
-            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, level)
-    return calibrator, certificate, raw
 
 
 def order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
@@ -239,13 +231,12 @@ def _guarantee(
     more["missing"] = case
     if settings.binding.candidates > 1:
         more["candidates"] = settings.binding.candidates
-    errors = 0
-    if certificate.chosen is None:
+    errors, chosen = 0, certificate.best
+    if chosen is None:
         statement = _uncertified(case, n, passages, risk.bound, settings)
         more["more_questions"] = max(0, questions_needed(risk.bound, settings.level) - passages)
     else:
         assert threshold is not None
-        chosen = certificate.points[certificate.chosen]
         errors = chosen.wrong
         seen = {"n": n, "units": passages}
         statement = say(
@@ -265,7 +256,7 @@ def _guarantee(
         statement=statement,
         risk=risk.bound,
         delta=settings.delta,
-        certified=certificate.chosen is not None,
+        certified=chosen is not None,
         loss=say(f"{case}.loss"),
         n=n,
         errors=errors,
@@ -338,18 +329,6 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
     return lines_sha256(map(json.dumps, pairs.values()))
 
 
-def _histograms(
-    calibrator: Calibrator, case: str, in_kb: Sequence[float], missing: Sequence[float]
-) -> dict[str, Histogram]:
-    edges = np.linspace(0.0, 1.0, 21)
-    names = {"relevance.in_kb": in_kb, f"relevance.{case}": missing}
-    found = {}
-    for name, scores in names.items():
-        counts = np.histogram([calibrator.apply(score) for score in scores], edges)[0]
-        found[name] = Histogram(edges=tuple(edges.tolist()), counts=tuple(counts.tolist()))
-    return found
-
-
 # Points of a long path that a certificate shows.
 _MOST_SHOWN = 200
 
@@ -391,7 +370,15 @@ class LeftOut:
         ]
         return np.asarray(found, dtype=np.float64).reshape(-1, len(self.sizes)) / self.sizes
 
-    def counts(self, threshold: float) -> tuple[tuple[int, int, int], ...]:
+    def passing(self, thresholds: Floats) -> Floats:
+        """Share that passes at each threshold, each passage counting once."""
+        order = np.argsort(-self.scores, kind="stable")
+        shares = np.append(0.0, np.cumsum(self.weights[order]))
+        # Scores fall along the order: the first so many are at a threshold or above.
+        beneath = np.searchsorted(self.scores[order[::-1]], thresholds)
+        return np.asarray(shares[len(order) - beneath])
+
+    def counts(self, threshold: float) -> Groups:
         """Questions of a passage, those of them that pass, and how many such passages there are."""
         through = self.passages[self.scores >= threshold]
         return group_counts(
@@ -429,7 +416,25 @@ def certify_leak(
     """
     n = len(left_out.scores)
     errors = n - np.searchsorted(np.sort(left_out.scores), thresholds).astype(np.int64)
-    shown, p_values = _leak_p_values(left_out, thresholds, errors, target.bound, delta)
+    # Places of the thresholds up to the first that fails, and their p-values.
+    shown, p_values = np.arange(len(thresholds)), np.zeros(0)
+    if len(left_out.sizes) == n:
+        count = np.full(errors.shape, n)
+        p_values = binomial_p_values(errors.astype(np.float64), count, target.bound)
+        tested = int(np.searchsorted(p_values > delta, True)) + 1
+        shown, p_values = shown[:tested], p_values[:tested]
+    elif len(thresholds):
+        of_shares = leak_p_values(left_out.sizes, target.bound, delta)
+
+        def fails_at(place: int) -> bool:
+            return bool(of_shares(left_out.shares(thresholds[[place]]))[0] > delta)
+
+        fails = bisect_left(range(len(thresholds)), True, key=fails_at)
+        last = min(fails, len(thresholds) - 1)
+        # The path of many questions is shown in steps; the points on both sides of the end are.
+        steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
+        shown = np.union1d(steps, [max(0, fails - 1), last])[: len(thresholds)]
+        p_values = of_shares(left_out.shares(thresholds[shown]))
     points = tuple(
         PointResult(
             PathPoint(calibrator.apply(float(thresholds[place])), None),
@@ -443,36 +448,6 @@ def certify_leak(
     )
     found = sequence_certificate(points, n, delta)
     return found, None if found.chosen is None else float(thresholds[shown[found.chosen]])
-
-
-def _leak_p_values(
-    left_out: LeftOut, thresholds: Floats, errors: NDArray[np.int64], bound: float, delta: float
-) -> tuple[NDArray[np.intp], Floats]:
-    """Places of the thresholds up to the first that fails, and their p-values."""
-    passages = len(left_out.sizes)
-    if passages == len(left_out.scores):
-        p_values = binomial_p_values(
-            errors.astype(np.float64),
-            np.full(errors.shape, passages),
-            bound,
-        )
-        tested = int(np.searchsorted(p_values > delta, True)) + 1
-        return np.arange(len(thresholds))[:tested], p_values[:tested]
-    if not len(thresholds):
-        return np.arange(0), np.zeros(0)
-    of_shares = leak_p_values(left_out.sizes, bound, delta)
-
-    def p_values_at(places: NDArray[np.intp]) -> Floats:
-        return of_shares(left_out.shares(thresholds[places]))
-
-    fails = bisect_left(
-        range(len(thresholds)), True, key=lambda place: p_values_at(np.asarray([place]))[0] > delta
-    )
-    last = min(fails, len(thresholds) - 1)
-    # The path of many questions is shown in steps; the points on both sides of the end are.
-    steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
-    shown = np.union1d(steps, [max(0, fails - 1), last])[: len(thresholds)]
-    return shown, p_values_at(shown)
 
 
 def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats], Floats]:

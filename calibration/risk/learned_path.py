@@ -183,10 +183,19 @@ def forecast_path(
     right = evidence.context_right.astype(float)
     model = fit_correctness(evidence.relevance, right, weights)
     learned = _Learned(evidence, weights, model, as_targets(risk), delta, questions)
-    forecasts = [
-        _forecasts(learned, router)
-        for router in _routers(records, may_follow, may_answer, conflict_between)
-    ]
+    follow = may_follow and any(r.relevance is not None for r in records)
+    answer = may_answer and any(r.confidence is not None for r in records)
+    if not (follow or answer):
+        # Nothing to learn from: what is allowed, with thresholds as the signals stand.
+        follow, answer = may_follow, may_answer
+    routers: list[_Router] = []
+    conflicts = any(r.conflict is not None for r in records)
+    if follow and conflicts and (answer or conflict_between == "passages"):
+        routers.append((follow, answer, "abstain"))
+    routers.append((follow, answer, "ignore"))
+    if follow and answer:
+        routers += [(False, True, "ignore"), (True, False, "ignore")]
+    forecasts = [_forecasts(learned, router) for router in routers]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
     return max(
         reversed(forecasts), key=lambda found: max(coverage * power for _, coverage, power in found)
@@ -195,27 +204,6 @@ def forecast_path(
 
 # Whether the context is followed, whether memory answers, and what a conflict leads to.
 _Router = tuple[bool, bool, ConflictRule]
-
-
-def _routers(
-    records: Sequence[CalibrationRecord],
-    may_follow: bool,
-    may_answer: bool,
-    conflict_between: ConflictBetween,
-) -> list[_Router]:
-    follow = may_follow and any(r.relevance is not None for r in records)
-    answer = may_answer and any(r.confidence is not None for r in records)
-    if not (follow or answer):
-        # Nothing to learn from: what is allowed, with thresholds as the signals stand.
-        follow, answer = may_follow, may_answer
-    found: list[_Router] = []
-    conflicts = any(r.conflict is not None for r in records)
-    if follow and conflicts and (answer or conflict_between == "passages"):
-        found.append((follow, answer, "abstain"))
-    found.append((follow, answer, "ignore"))
-    if follow and answer:
-        found += [(False, True, "ignore"), (True, False, "ignore")]
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +230,26 @@ def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
     memory = confidence_model.probability(evidence.confidence)
     if on_conflict == "abstain" or (evidence.conflict == 1.0).any():
         context = _after_conflicts(evidence, context, weights)
-    points = [
+    levels = _levels([context] * follow + [memory] * answer, len(context))
+    points = dict.fromkeys(
         PathPoint(
             relevance_model.threshold(t) if follow else None,
             confidence_model.threshold(t) if answer else None,
             on_conflict,
         )
-        for t in _levels([context] * follow + [memory] * answer, len(context))
-    ]
-    return _forecast(learned, context, memory, list(dict.fromkeys(points)))
+        for t in levels
+    )
+    codes = evidence.route_codes([*points])
+    coverage = (codes != 0) @ weights / max(float(weights.sum()), 1e-12)
+    power = np.ones(len(points))
+    for target in learned.targets:
+        share, risk = _expected_risk(learned, router, context, memory, codes, target)
+        # Raised the more the fewer learning questions it rests on; only a closed route has none.
+        seen = np.maximum(share * len(weights), 1.0)
+        spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / seen)
+        feared = np.where(risk > 0.0, risk + _CAUTION * spread, 0.0)
+        power = np.minimum(power, _power(share, feared, target, learned))
+    return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
 
 
 def _weights(records: Sequence[CalibrationRecord]) -> Floats:
@@ -291,58 +290,42 @@ def _after_conflicts(evidence: Evidence, context: Floats, weights: Floats) -> Fl
     return found
 
 
-def _forecast(
-    learned: _Learned, context: Floats, memory: Floats, points: Sequence[PathPoint]
-) -> list[Forecast]:
-    codes = learned.evidence.route_codes(points)
-    total = max(float(learned.weights.sum()), 1e-12)
-    coverage = (codes != 0) @ learned.weights / total
-    power = np.ones(len(points))
-    for target in learned.targets:
-        share, risk = _expected_risk(learned, context, memory, codes, points, target)
-        feared = _pessimistic(risk, share * len(learned.weights))
-        power = np.minimum(power, _power(share, feared, target, learned))
-    return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
-
-
 def _expected_risk(
     learned: _Learned,
+    router: _Router,
     context: Floats,
     memory: Floats,
     codes: NDArray[np.int8],
-    points: Sequence[PathPoint],
     target: RiskTarget,
 ) -> tuple[Floats, Floats]:
     """By point: the share of questions that count for a target, and its risk among them.
 
     Where the route that the target bounds is closed the risk is 0 of all questions.
     """
+    follow, answer, _ = router
+    if (target.kind == "follow" and not follow) or (target.kind == "answer" and not answer):
+        return np.ones(len(codes)), np.zeros(len(codes))
     w = learned.weights
     total = max(float(w.sum()), 1e-12)
-    follow, answer = codes == 1, codes == 2
-    opens_follow = np.asarray([point.relevance is not None for point in points])
-    opens_answer = np.asarray([point.confidence is not None for point in points])
-    fails = (1.0 - opens_follow[:, None] * context) * (1.0 - opens_answer[:, None] * memory)
-    missed = ((codes == 0) * (1.0 - fails)) @ w
-    # What a target counts of questions that are let through, and where its route is closed.
-    through, closed = {
-        "follow": (follow, ~opens_follow),
-        "answer": (answer, ~opens_answer),
-    }.get(target.kind, (follow | answer, np.zeros(len(points), dtype=np.bool_)))
-    wrong_follow = (follow & through) @ (w * (1.0 - context))
-    wrong_answer = (answer & through) @ (w * (1.0 - memory))
+    fails = (1.0 - follow * context) * (1.0 - answer * memory)
+    there = np.broadcast_to(1.0 - fails, codes.shape)
+    missed = ((codes == 0) * there) @ w
+    # What a target counts of questions that are let through.
+    through = {"follow": codes == 1, "answer": codes == 2}.get(target.kind, codes > 0)
+    wrong_follow = ((codes == 1) & through) @ (w * (1.0 - context))
+    wrong_answer = ((codes == 2) & through) @ (w * (1.0 - memory))
     if target.kind == "cost":
         table = target.losses
         cost = table.wrong_follow * wrong_follow + table.wrong_answer * wrong_answer
-        return np.ones(len(points)), (cost + table.false_abstention * missed) / total
+        return np.ones(len(codes)), (cost + table.false_abstention * missed) / total
     wrong, counted = wrong_follow + wrong_answer, through @ w
     if target.kind == "false_abstention":
-        wrong, counted = missed, (1.0 - fails) @ w
-    risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
+        wrong, counted = missed, there @ w
+    risk = np.divide(wrong, counted, out=np.ones(len(codes)), where=counted > 0.0)
     if target.kind != "false_abstention":
         seen = let_through_wrongly(learned.evidence, codes) & through
         risk = _corrected(risk, seen @ w, counted)
-    return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
+    return counted / total, risk
 
 
 def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
@@ -364,13 +347,6 @@ def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
     if most > _CONTRADICTED:
         weight = np.clip(counted / most, _LEAST_WEIGHT, _MODEL_WEIGHT)
     return np.asarray((wrong + weight * risk) / (counted + weight))
-
-
-def _pessimistic(risk: Floats, seen: Floats) -> Floats:
-    """A forecast risk, raised the more the fewer learning questions it rests on."""
-    spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / np.maximum(seen, 1.0))
-    # Only a closed route has no risk at all.
-    return np.asarray(np.where(risk > 0.0, risk + _CAUTION * spread, 0.0))
 
 
 def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -> Floats:

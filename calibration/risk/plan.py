@@ -135,52 +135,24 @@ class LeakPlan:
         Returns:
             Shape (draws,); infinite where nothing is certified.
         """
-        scores = _scores(sizes, correlation, draws, np.random.default_rng(seed))
-        p_values = leak_p_values(np.asarray(sizes, dtype=np.float64), bound, delta)
-        return _laxest_thresholds(scores, certified or (lambda shares: p_values(shares) <= delta))
-
-
-def _scores(
-    sizes: Sequence[int], correlation: float, draws: int, rng: np.random.Generator
-) -> Floats:
-    """Scores of left-out questions, alike within a passage.
-
-    Returns:
-        Shape (draws, passages, most questions), NaN where a passage has fewer.
-    """
-    most = max(sizes)
-    shared = rng.normal(size=(draws, len(sizes), 1))
-    own = rng.normal(size=(draws, len(sizes), most))
-    # A trace of noise of their own, so that no two scores tie.
-    own *= math.sqrt(max(1e-12, 1.0 - correlation))
-    found = math.sqrt(correlation) * shared + own
-    found[:, np.arange(most) >= np.asarray(sizes)[:, None]] = math.nan
-    return np.asarray(found)
-
-
-def _laxest_thresholds(scores: Floats, certified: Certified) -> Floats:
-    """Of each draw, the score above which the laxest certified threshold lies.
-
-    Args:
-        scores: shape (draws, passages, questions), NaN where there is none.
-        certified: whether shares of shape (draws, passages) are certified; fewer that pass
-            are certified too.
-
-    Returns:
-        Shape (draws,); infinite where nothing is certified.
-    """
-    draws = len(scores)
-    ranked = -np.sort(-scores.reshape(draws, -1), axis=1)  # NaN last
-    count = int((~np.isnan(ranked[0])).sum())
-    sizes = (~np.isnan(scores)).sum(axis=2)
-    passed, failed = np.full(draws, -1), np.full(draws, count)
-    rows = np.arange(draws)
-    while ((failed - passed) > 1).any():
-        middle = (passed + failed) // 2
-        limit = ranked[rows, np.clip(middle, 0, count - 1)]
-        found = certified((scores > limit[:, None, None]).sum(axis=2) / sizes)
-        open_ = (failed - passed) > 1
-        passed = np.where(open_ & found, middle, passed)
-        failed = np.where(open_ & ~found, middle, failed)
-    found_at = ranked[rows, np.clip(passed, 0, count - 1)]
-    return np.asarray(np.where(passed >= 0, found_at, math.inf))
+        rng, each, most = np.random.default_rng(seed), np.asarray(sizes), max(sizes)
+        shared = rng.normal(size=(draws, len(sizes), 1))
+        scores = rng.normal(size=(draws, len(sizes), most))
+        # A trace of noise of their own, so that no two scores tie.
+        scores *= math.sqrt(max(1e-12, 1.0 - correlation))
+        scores += math.sqrt(correlation) * shared
+        scores[:, np.arange(most) >= each[:, None]] = math.nan  # a passage has fewer
+        p_values = leak_p_values(each.astype(np.float64), bound, delta)
+        passes = certified or (lambda shares: p_values(shares) <= delta)
+        ranked = -np.sort(-scores.reshape(draws, -1), axis=1)  # NaN last
+        rows, count = np.arange(draws), sum(sizes)
+        # Of each draw, the score above which the laxest certified threshold lies.
+        passed, failed = np.full(draws, -1), np.full(draws, count)
+        while (open_ := (failed - passed) > 1).any():
+            middle = (passed + failed) // 2
+            limit = ranked[rows, np.clip(middle, 0, count - 1)]
+            found = passes((scores > limit[:, None, None]).sum(axis=2) / each)
+            passed = np.where(open_ & found, middle, passed)
+            failed = np.where(open_ & ~found, middle, failed)
+        found_at = ranked[rows, np.clip(passed, 0, count - 1)]
+        return np.asarray(np.where(passed >= 0, found_at, math.inf))

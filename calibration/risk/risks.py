@@ -122,12 +122,19 @@ class Leak(CheckedSettings):
             >>> Leak.smallest(15, 0.1), Leak.smallest(75, 0.1), Leak.smallest(0, 0.1)
             (0.15, 0.031, None)
         """
-        if not passages:
-            return None
-        exact = -math.expm1(math.log(delta) / passages)
-        digits = 1 - math.floor(math.log10(exact))
-        found = math.ceil(exact * 10**digits - 1e-9) / 10**digits
-        return found if found < 1.0 else None
+        return rounded_up(-math.expm1(math.log(delta) / passages)) if passages else None
+
+
+def rounded_up(bound: float) -> float | None:
+    """A bound above 0 with two digits, no smaller; None where that is not below 1.
+
+    Example:
+        >>> rounded_up(0.1234), rounded_up(0.999)
+        (0.13, None)
+    """
+    digits = 1 - math.floor(math.log10(bound))
+    found = math.ceil(bound * 10**digits - 1e-9) / 10**digits
+    return found if found < 1.0 else None
 
 
 @dataclass(frozen=True, config=CHECKED)

@@ -6,13 +6,12 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...guard.artefacts import SupportPolicy
 from ...guard.errors import InputError
 from ...guard.fingerprint import Fingerprint
 from ..statistics import numbered, questions_needed
-from .certificate import fixed_sequence, group_counts
+from .certificate import counted_groups, fixed_sequence, group_counts
 
 _MOST_POINTS = 40
 
@@ -53,10 +52,17 @@ def fit_support(
         raise InputError("there are no replies, or a support is not in [0, 1]", where="supports")
     if not (0.0 < risk < 1.0 and 0.0 < delta < 1.0):
         raise InputError("must be in (0, 1)", where="risk and delta")
-    points = [(one, _groups(values >= one, wrong, questions)) for one in _thresholds(values)]
+    owner, points = numbered(questions), []
+    # From the strictest on.
+    levels = np.quantile(values, np.linspace(1.0, 0.0, _MOST_POINTS), method="nearest")
+    for level in np.unique(levels)[::-1].tolist():
+        delivered = values >= level
+        sizes = np.bincount(owner, weights=delivered).astype(np.int64)
+        parts = np.bincount(owner, weights=delivered & wrong).astype(np.int64)
+        points.append((level, group_counts(sizes, parts)))
     # With fewer, nothing could be certified, however few replies are unsupported.
     needed = questions_needed(risk, delta)
-    tested = [point for point in points if sum(count for _, _, count in point[1]) >= needed]
+    tested = [point for point in points if counted_groups(point[1]) >= needed]
     p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
     passed = fixed_sequence(p_values, delta)
     found: dict[str, Any] = {
@@ -79,21 +85,3 @@ def fit_support(
             f"questions, at most {risk:.0%} of the replies that are delivered are unsupported",
         }
     return SupportPolicy(check=check, delta=delta, replies=len(values), **found)
-
-
-def _thresholds(values: NDArray[np.float64]) -> list[float]:
-    """Thresholds from the strictest on."""
-    shares = np.linspace(1.0, 0.0, _MOST_POINTS)
-    found = np.unique(np.quantile(values, shares, method="nearest"))
-    return [float(value) for value in found[::-1]]
-
-
-def _groups(
-    delivered: NDArray[np.bool_],
-    wrong: NDArray[np.bool_],
-    questions: Sequence[Hashable],
-) -> tuple[tuple[int, int, int], ...]:
-    """`(delivered, of them unsupported, how many such questions)`."""
-    owner = numbered(questions)
-    sizes = np.bincount(owner, weights=delivered).astype(np.int64)
-    return group_counts(sizes, np.bincount(owner, weights=delivered & wrong).astype(np.int64))

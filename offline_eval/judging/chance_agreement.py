@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import Interval
+from ...calibration.statistics import numbered
 
 Floats = NDArray[np.float64]
 # Draws for an interval.
@@ -185,9 +186,9 @@ def _owners(groups: Sequence[str] | None, items: int) -> list[str]:
 
 def _by_group(features: Floats, owners: Sequence[str]) -> Floats:
     """Sums of the features of each group's items."""
-    rows = {name: row for row, name in enumerate(dict.fromkeys(owners))}
-    sums = np.zeros((len(rows), features.shape[1]))
-    np.add.at(sums, [rows[name] for name in owners], features)
+    rows = numbered(owners)
+    sums = np.zeros((len(set(owners)), features.shape[1]))
+    np.add.at(sums, rows, features)
     return sums
 
 
@@ -211,24 +212,13 @@ def _with_interval(features: Floats, disagreement: _Disagreement) -> Interval:
     # Equal up to rounding: the draws say nothing about chance.
     if high - low > 1e-9:
         return Interval(value, min(value, float(low)), max(value, float(high)), n)
-    return _from_wilson(value, float(observed[0]), float(expected[0]), float(largest[0]), n)
-
-
-def _from_wilson(
-    value: float, observed: float, expected: float, largest: float, n: int
-) -> Interval:
-    """An honest order of magnitude where every draw gives the same value.
-
-    Full agreement on ten items is no proof of full agreement: the interval is that of a
-    share of n items that agree, at the expected disagreement that was found.
-    """
-    agreeing = min(1.0, max(0.0, 1.0 - observed / largest)) * n
-    least = Interval.wilson(math.floor(agreeing + 1e-9), n).low
-    most = Interval.wilson(math.ceil(agreeing - 1e-9), n).high
-    assert least is not None
-    assert most is not None
-    low = 1.0 - (1.0 - least) * largest / expected
-    high = 1.0 - (1.0 - most) * largest / expected
+    # Full agreement on ten items is no proof of full agreement: the interval is that of a share of
+    # n items that agree, at the expected disagreement that was found.
+    most, chance = float(largest[0]), float(expected[0])
+    agreeing = min(1.0, max(0.0, 1.0 - float(observed[0]) / most)) * n
+    fewest = Interval.wilson(math.floor(agreeing + 1e-9), n).low or 0.0
+    all_but = Interval.wilson(math.ceil(agreeing - 1e-9), n).high or 0.0
+    low, high = (1.0 - (1.0 - share) * most / chance for share in (fewest, all_but))
     return Interval(value, min(value, max(-1.0, low)), max(value, min(1.0, high)), n)
 
 

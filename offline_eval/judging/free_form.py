@@ -58,46 +58,40 @@ _BRACKETED, _SENTENCE = _pattern("bracketed"), _pattern("sentence")
 _NEGATION_REACH = 80
 
 
-class MultipleChoice:
-    """A choice among lettered options.
+LETTERS = "ABCDEFGH"
+"""Letters of options, in order."""
 
-    Attributes:
-        LETTERS: of the options, in order.
+
+def parse_choices(reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the letters that a reply chooses.
+
+    Args:
+        reply: as a model wrote it: with reasoning, markup, brackets, full-width letters,
+            option texts in place of letters, English or Chinese.
+        options: the texts of options A, B, …; at most eight.
+
+    Returns:
+        Different letters in the order of the options; None where none can be read.
+
+    Example:
+        >>> options = ["Ann Li", "Bo Ek", "Cy Orr", "Di Fu"]
+        >>> parse_choices("Both are plausible.\\n\\nAnswer: (A) and (C)", options)
+        ('A', 'C')
+        >>> parse_choices("It must have been Bo Ek, not Ann Li.", options)
+        ('B',)
+        >>> parse_choices("A person from Rill.", options) is None
+        True
     """
-
-    LETTERS = "ABCDEFGH"
-
-    @classmethod
-    def parse(cls, reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the letters that a reply chooses.
-
-        Args:
-            reply: as a model wrote it: with reasoning, markup, brackets, full-width letters,
-                option texts in place of letters, English or Chinese.
-            options: the texts of options A, B, …; at most eight.
-
-        Returns:
-            Different letters in the order of the options; None where none can be read.
-
-        Example:
-            >>> options = ["Ann Li", "Bo Ek", "Cy Orr", "Di Fu"]
-            >>> MultipleChoice.parse("Both are plausible.\\n\\nAnswer: (A) and (C)", options)
-            ('A', 'C')
-            >>> MultipleChoice.parse("It must have been Bo Ek, not Ann Li.", options)
-            ('B',)
-            >>> MultipleChoice.parse("A person from Rill.", options) is None
-            True
-        """
-        letters = cls.LETTERS[: len(options)]
-        text = _plain(reply)
-        if not text:
-            return None
-        for find in (_announced, _alone, _list_at_start, _bracketed):
-            found = find(text, letters)
-            if found:
-                return tuple(letter for letter in letters if letter in found)
-        named = _named(text, letters, options)
-        return tuple(letter for letter in letters if letter in named) or None
+    letters = LETTERS[: len(options)]
+    text = _plain(reply)
+    if not text:
+        return None
+    for find in (_announced, _alone, _list_at_start, _bracketed):
+        found = find(text, letters)
+        if found:
+            return tuple(letter for letter in letters if letter in found)
+    named = _named(text, letters, options)
+    return tuple(letter for letter in letters if letter in named) or None
 
 
 def _plain(reply: str) -> str:
@@ -218,49 +212,47 @@ _VERDICT_ANNOUNCED, _VERDICT_TAG, _VERDICT_MARKUP = (
 )
 
 
-class YesNo:
-    """A verdict that is yes or no."""
+def parse_yes_no(reply: str) -> bool | None:
+    """Return the verdict of a reply; None where there is none, or both.
 
-    @staticmethod
-    def parse(reply: str) -> bool | None:
-        """Return the verdict of a reply; None where there is none, or both.
+    A verdict at the beginning decides, then an announced one ("Answer: no"), then the only
+    one that is there.
 
-        A verdict at the beginning decides, then an announced one ("Answer: no"), then the only
-        one that is there.
+    Example:
+        >>> parse_yes_no("**Yes**, that is right."), parse_yes_no("That is not correct.")
+        (True, False)
+        >>> parse_yes_no("I cannot say.") is None
+        True
+    """
+    text = unicodedata.normalize("NFKC", reply[:4_000]).replace("’", "'").casefold()
+    text = _VERDICT_MARKUP.sub("", _VERDICT_TAG.sub(" ", text))
+    # The longer Chinese words hold the shorter ones.
+    text = text.replace("不正确", "错误").replace("不对", "错误").strip()
+    found = _verdict(_VERDICT.match(text), text)
+    if found is not None:
+        return found
+    for match in reversed(list(_VERDICT_ANNOUNCED.finditer(text))):
+        announced = _VERDICT.match(text, match.end())
+        if announced is not None:
+            return _verdict(announced, text)
+    verdicts = {_verdict(match, text) for match in _VERDICT.finditer(text)}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
-        Example:
-            >>> YesNo.parse("**Yes**, that is right."), YesNo.parse("That is not correct.")
-            (True, False)
-            >>> YesNo.parse("I cannot say.") is None
-            True
-        """
-        text = unicodedata.normalize("NFKC", reply[:4_000]).replace("’", "'").casefold()
-        text = _VERDICT_MARKUP.sub("", _VERDICT_TAG.sub(" ", text))
-        # The longer Chinese words hold the shorter ones.
-        text = text.replace("不正确", "错误").replace("不对", "错误").strip()
-        found = _verdict(_VERDICT.match(text), text)
-        if found is not None:
-            return found
-        for match in reversed(list(_VERDICT_ANNOUNCED.finditer(text))):
-            announced = _VERDICT.match(text, match.end())
-            if announced is not None:
-                return _verdict(announced, text)
-        verdicts = {_verdict(match, text) for match in _VERDICT.finditer(text)}
-        return verdicts.pop() if len(verdicts) == 1 else None
 
-    @staticmethod
-    def likelihoods(lm: ScoringLanguageModel, prompts: Sequence[str]) -> list[tuple[float, float]]:
-        """Return the log likelihoods (base e) of yes and no after each prompt, over all spellings.
+def yes_no_likelihoods(
+    lm: ScoringLanguageModel, prompts: Sequence[str]
+) -> list[tuple[float, float]]:
+    """Return the log likelihoods (base e) of yes and no after each prompt, over all spellings.
 
-        Raises:
-            LanguageModelError: the model failed, or gave a likelihood that is not finite.
-        """
-        values = lm.score_options(prompts, [*_YES, *_NO])
-        if not np.isfinite(values).all():
-            raise LanguageModelError("the model gave a likelihood that is not finite")
-        yes = np.logaddexp.reduce(values[:, : len(_YES)], axis=1)
-        no = np.logaddexp.reduce(values[:, len(_YES) :], axis=1)
-        return list(zip(yes.tolist(), no.tolist(), strict=True))
+    Raises:
+        LanguageModelError: the model failed, or gave a likelihood that is not finite.
+    """
+    values = lm.score_options(prompts, [*_YES, *_NO])
+    if not np.isfinite(values).all():
+        raise LanguageModelError("the model gave a likelihood that is not finite")
+    yes = np.logaddexp.reduce(values[:, : len(_YES)], axis=1)
+    no = np.logaddexp.reduce(values[:, len(_YES) :], axis=1)
+    return list(zip(yes.tolist(), no.tolist(), strict=True))
 
 
 def _verdict(match: re.Match[str] | None, text: str) -> bool | None:

@@ -338,24 +338,7 @@ class LLMJudge:
             )
         if not applies and asked.otherwise is not None:
             return Verdict(asked.otherwise)
-        return await self._asked(asked, material)
-
-    def prompt_characters(self, criterion: str, material: JudgedReply) -> int:
-        """Length of the first prompt, to tell the cost beforehand."""
-        return sum(len(message.text) for message in self._messages(criterion, material))
-
-    def _messages(self, criterion: str, material: JudgedReply) -> list[BaseMessage]:
-        asked = self._criteria[criterion]
-        return self._opening(
-            asked, shown(material, asked.sees, most_characters=MOST_CONTEXT_CHARACTERS)
-        )
-
-    def _opening(self, asked: Criterion, content: str) -> list[BaseMessage]:
-        form = bundled_prompt("verdict").fill(**_slots(asked))
-        return [SystemMessage(f"{asked.prompt.text}\n\n{form}"), HumanMessage(content)]
-
-    async def _asked(self, asked: Criterion, material: JudgedReply) -> Verdict:
-        messages = self._messages(asked.name, material)
+        messages = self._messages(criterion, material)
         cost: dict[str, Any] = {"calls": 0, "input_tokens": None, "output_tokens": None}
         for _ in range(_REMINDERS + 1):
             output = await self._model.ainvoke(messages)
@@ -370,6 +353,20 @@ class LLMJudge:
             reminder = bundled_prompt("reminder").fill(**_slots(asked))
             messages = [*messages[:2], *reply, HumanMessage(reminder)]
         raise NoVerdictError(asked.tag, **cost)
+
+    def prompt_characters(self, criterion: str, material: JudgedReply) -> int:
+        """Length of the first prompt, to tell the cost beforehand."""
+        return sum(len(message.text) for message in self._messages(criterion, material))
+
+    def _messages(self, criterion: str, material: JudgedReply) -> list[BaseMessage]:
+        asked = self._criteria[criterion]
+        return self._opening(
+            asked, shown(material, asked.sees, most_characters=MOST_CONTEXT_CHARACTERS)
+        )
+
+    def _opening(self, asked: Criterion, content: str) -> list[BaseMessage]:
+        form = bundled_prompt("verdict").fill(**_slots(asked))
+        return [SystemMessage(f"{asked.prompt.text}\n\n{form}"), HumanMessage(content)]
 
 
 def _add_tokens(cost: dict[str, Any], output: object) -> None:

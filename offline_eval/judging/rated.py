@@ -253,43 +253,35 @@ def _corrected(
 
 
 def criteria_counts(evidence: Evidence) -> list[dict[str, Any]]:
-    """Count how often each judge gave each outcome of a criterion besides the main ones."""
-    return [
-        criterion_counts(evidence, criterion, judge)
-        for criterion, judges in evidence.judges.items()
-        if criterion not in MAIN
-        for judge in judges
-    ]
-
-
-def criterion_counts(evidence: Evidence, criterion: str, judge: str) -> dict[str, Any]:
-    """Count how often a judge gave each outcome of a criterion.
-
-    Args:
-        evidence: of the run.
-        criterion: `failure` or a user's own.
-        judge: who judged.
+    """Count how often each judge gave each outcome of a criterion besides the main ones.
 
     Returns:
         JSON-ready: besides criterion and judge, under `estimate` whether these are offline
         estimates, and under `systems` per system how often each outcome occurs, the most frequent
         of all systems first; of out-of-KB replies for `failure`, of all for other criteria.
     """
-    given = [
-        (reply.row.system_id, verdict)
-        for reply in evidence.replies
-        if (verdict := reply.said.get(criterion, {}).get(judge)) is not None
-        and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
-    ]
-    outcomes = most_frequent(str(verdict.outcome) for _, verdict in given)
-    counts = Counter((system, str(verdict.outcome)) for system, verdict in given)
-    systems = dict.fromkeys(system for system, _ in given)
-    return {
-        "criterion": criterion,
-        "judge": judge,
-        "estimate": any(verdict.estimate for _, verdict in given),
-        "systems": {name: {one: counts[name, one] for one in outcomes} for name in systems},
-    }
+    found = []
+    asked = [(name, judge) for name, of in evidence.judges.items() for judge in of]
+    for criterion, judge in asked:
+        if criterion in MAIN:
+            continue
+        given = [
+            (reply.row.system_id, verdict)
+            for reply in evidence.replies
+            if (verdict := reply.said.get(criterion, {}).get(judge)) is not None
+            and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
+        ]
+        outcomes = most_frequent(str(verdict.outcome) for _, verdict in given)
+        counts = Counter((system, str(verdict.outcome)) for system, verdict in given)
+        systems = dict.fromkeys(system for system, _ in given)
+        counted = {
+            "criterion": criterion,
+            "judge": judge,
+            "estimate": any(verdict.estimate for _, verdict in given),
+            "systems": {name: {one: counts[name, one] for one in outcomes} for name in systems},
+        }
+        found.append(counted)
+    return found
 
 
 # First word of what a check found missing → column; anything else is an answer elsewhere.

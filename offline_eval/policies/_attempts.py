@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from ..._version import __version__
+from ...calibration.records import lines_sha256
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
 from ...calibration.risk.risks import Risk
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ..run import Stored
 from ..run.table import TableSpec
-from .records import CalibrationSet, hash_of_texts
+from .records import CalibrationSet
 
 _Found = TypeVar("_Found")
 # In a run folder; beside a records file it has that file's name before it.
@@ -69,7 +70,7 @@ def counted(sets: Sequence[CalibrationSet], asked: Asked, fit: Callable[[int], _
     """
     history = _history(sets)
     # Which run is named first changes nothing that is tested.
-    data = hash_of_texts([one.sha256 for one in sets]) if len(sets) > 1 else sets[0].sha256
+    data = lines_sha256([one.sha256 for one in sets]) if len(sets) > 1 else sets[0].sha256
     settings = {**asked.settings(), **sets[0].cascade_settings()}
     while True:
         number = history.number(data, settings)

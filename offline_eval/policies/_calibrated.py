@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention
 from ...calibration.risk.costs import LeakFold
 from ...calibration.risk.fit import CascadeBand, Problem
 from ...calibration.risk.leak import populations_of
-from ...calibration.risk.risks import Risk
+from ...calibration.risk.risks import Risk, rounded_up
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ..run.measured_run import Review
@@ -132,7 +131,12 @@ class Calibrated:
         return [f"{self.measured.questions} in all", *phrases]
 
     def smallest_risk(self) -> float | None:
-        """About the smallest bound that the next attempt could certify; None: none at all."""
+        """About the smallest bound that the next attempt could certify; None: none at all.
+
+        On wrong answers it is that of the best point of the path that was tested.
+        """
+        from scipy.stats import beta
+
         guarantee = self.policy.guarantee
         if guarantee is None or self.coverage is not None:
             return None
@@ -142,7 +146,15 @@ class Calibrated:
             cases = populations_of(self.certify)
             units = [{r.unit for r in measured if r.case == case} for case in cases]
             return Leak.smallest(min(map(len, units)), level)
-        return smallest_selective(guarantee, level)
+        bounds = [
+            # One question fewer: the test passes over points that only just could be certified.
+            float(beta.ppf(1.0 - level, point.errors + 1, point.let_through - 1 - point.errors))
+            for point in guarantee.path
+            if point.let_through - 1 > point.errors
+        ]
+        if not bounds or any(risk.kind != "selective" for risk in guarantee.risks):
+            return None
+        return rounded_up(min(bounds))
 
     def left_out_of_prompts(self) -> float | None:
         """Share of the retrieved passages of answerable questions that the policy drops.
@@ -178,30 +190,3 @@ class Calibrated:
     def coverage(self) -> float | None:
         """The share that was asked to be let through, None where a risk was bounded."""
         return self.risk.share if isinstance(self.risk, Coverage) else None
-
-
-def smallest_selective(guarantee: Guarantee, level: float) -> float | None:
-    """About the smallest bound on wrong answers that some point of the path could certify.
-
-    Args:
-        guarantee: with the tested path.
-        level: of the test.
-
-    Returns:
-        Rounded up to two digits; None for other bounds, and where no point could.
-    """
-    from scipy.stats import beta
-
-    if any(risk.kind != "selective" for risk in guarantee.risks):
-        return None
-    bounds = [
-        # One question fewer: the test passes over points that only just could be certified.
-        float(beta.ppf(1.0 - level, point.errors + 1, point.let_through - 1 - point.errors))
-        for point in guarantee.path
-        if point.let_through - 1 > point.errors
-    ]
-    if not bounds:
-        return None
-    digits = 1 - math.floor(math.log10(min(bounds)))
-    found = math.ceil(min(bounds) * 10**digits - 1e-9) / 10**digits
-    return found if found < 1.0 else None

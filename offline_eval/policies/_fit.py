@@ -19,7 +19,7 @@ from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
 from ...calibration.risk.costs import LeakFold
-from ...calibration.risk.fit import PolicyBinding, Problem
+from ...calibration.risk.fit import ALL_ROUTES, PolicyBinding, Problem
 from ...calibration.risk.learned_path import forecast_path, from_surest
 from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk, learning_share
 from ...guard.artefacts import Guarantee
@@ -46,7 +46,6 @@ from .records import WORDS, CalibrationSet, require_both_kinds
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
 _FEWEST_SETS = 20
-_ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
 _Records = tuple[CalibrationRecord, ...]
@@ -59,7 +58,7 @@ def calibrate_records(
     delta: float = 0.1,
     share: float = 1.0,
     counted: bool = False,
-    allowed_routes: Sequence[Route] = _ALL_ROUTES,
+    allowed_routes: Sequence[Route] = ALL_ROUTES,
     confidence_threshold: float | None = None,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
 ) -> Calibrated:
@@ -292,7 +291,7 @@ def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
     says that it is not certified. The promise about contexts that pass is unchanged.
     """
     guarantee = policy.guarantee
-    update = {"confidence_threshold": float(threshold), "allowed_routes": _ALL_ROUTES}
+    update = {"confidence_threshold": float(threshold), "allowed_routes": ALL_ROUTES}
     if guarantee is None:
         return policy.model_copy(update=update)
     statement = f"{guarantee.statement} {WORDS.text('from_memory', guarantee, float(threshold))}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -423,9 +423,7 @@ def path_steps(fit: Fit) -> tuple[dict[str, Any], ...]:
             wrong, among = found.wrong, found.let_through
         step = {
             "number": index + 1,
-            "relevance": found.point.relevance,
-            "confidence": found.point.confidence,
-            "on_conflict": found.point.on_conflict,
+            **asdict(found.point),
             "coverage": found.let_through / certificate.questions
             if certificate.questions
             else None,

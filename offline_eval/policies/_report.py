@@ -126,10 +126,7 @@ def _as_bound(share: float) -> str:
 
 def _signals(signals: _Rows) -> Table:
     columns = [
-        (
-            heading,
-            [Cell.estimate((one[when] or {}).get(name), decimal) for one in signals.values()],
-        )
+        (heading, Cell.column([(one[when] or {}).get(name) for one in signals.values()], decimal))
         for heading, name, when in (
             ("Calibration error, raw", "calibration_error", "before"),
             ("calibrated", "calibration_error", "after"),

@@ -13,7 +13,7 @@ from ...guard.artefacts import Missing
 from ...guard.errors import InputError
 from ...guard.fingerprint import JOINT
 from ...guard.signals.relevance.registry import scorer_name
-from .records import CalibrationSet, MixChoice, tuned_together
+from .records import CalibrationSet, tuned_together
 
 # Of the groups: to fit the mix on. The others take part in the test alone.
 FITTED_ON = 1 / 3
@@ -86,7 +86,7 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         tuned_on=tuned_together(sets),
         reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
         makers={q: v for q, v in first.makers.items() if q in asked},
-        mix=MixChoice(names, sources, fit),
+        mix=replace(fit, names=names, sources=sources),
     )
 
 

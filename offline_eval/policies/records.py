@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any
 
 from ...calibration import CalibrationRecord
 from ...calibration.mixing import MixFit
-from ...calibration.records import MISSING_CASES
+from ...calibration.records import MISSING_CASES, lines_sha256
 from ...calibration.risk.fit import Cascade
 from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
@@ -33,28 +32,6 @@ from ..suites.uniknow.plan import uniknow_signals
 from ..systems.leaving_out import stands_in
 
 WORDS = Templates(Path(__file__).parent / "calibration.txt")
-
-
-@dataclass(frozen=True, slots=True)
-class MixChoice:
-    """Whether several scorers are mixed, and why.
-
-    Attributes:
-        names: of the scorers, or of their runs where they have none.
-        sources: the runs.
-        fit: the mix, and its comparison with the best scorer alone.
-    """
-
-    names: tuple[str, ...]
-    sources: tuple[str, ...]
-    fit: MixFit
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        fit = self.fit
-        taken = {"taken": fit.is_better, "best_alone": self.names[fit.best]}
-        rates = {"auroc": fit.mix, "auroc_of_best_alone": fit.alone, "difference": fit.difference}
-        return {"scorers": self.names, **taken, **rates, "cases": fit.cases}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +89,7 @@ class CalibrationSet:
     makers: Mapping[str, str] = field(default_factory=dict)
     reviews: Mapping[str, Review.Verdict] | None = None
     margins: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    mix: MixChoice | None = None
+    mix: MixFit | None = None
     unbound: bool = False
 
     def about(self, missing: Missing | None) -> CalibrationSet:
@@ -187,7 +164,7 @@ class CalibrationSet:
 
         With another costly scorer, or further reviews, these are still the same questions.
         """
-        return hash_of_texts(
+        return lines_sha256(
             json.dumps(astuple(_unreviewed(record))[:-2]) for record in self.records
         )
 
@@ -195,13 +172,13 @@ class CalibrationSet:
         """What of a cascade decides the test, as JSON; empty without one."""
         if self.cascade is None:
             return {}
-        verdicts = hash_of_texts(
+        verdicts = lines_sha256(
             json.dumps([r.question_id, r.case, r.verdict]) for r in self.records
         )
         settings = {name: one for name, one in asdict(self.cascade).items() if one is not None}
         if self.cascade.strict is not None:
             strict = (json.dumps([r.question_id, r.case, r.strict]) for r in self.records)
-            settings["strict"] = hash_of_texts(strict)
+            settings["strict"] = lines_sha256(strict)
         return {"cascade": {**settings, "costly": verdicts}}
 
     def with_judge(
@@ -220,8 +197,8 @@ class CalibrationSet:
                 same scorer, or aggregated in another way than a cascade does; or `read` is no
                 strict reading of the cheap scorer.
         """
-        verdicts = self._also_measured(judged)
-        strict = None if read is None else self._also_measured(read)
+        verdicts = self.require_same_cases(judged)
+        strict = None if read is None else self.require_same_cases(read)
         if read is not None and read.scorer is not None:
             loose = read_loosely(read.scorer)
             if self.scorer is None or loose is None or loose.differences(self.scorer):
@@ -248,18 +225,12 @@ class CalibrationSet:
             judge_source=judged.source,
         )
 
-    def _also_measured(self, other: CalibrationSet) -> dict[tuple[str, str], float | None]:
-        """Another scorer's relevance by question and case, aggregated as a cascade does."""
-        found = self.require_same_cases(other)
-        other.require_usual_aggregator()
-        return found
-
     def require_same_cases(self, judged: CalibrationSet) -> dict[tuple[str, str], float | None]:
         """Return another scorer's relevance by question and case.
 
         Raises:
             InputError: it measured other cases, or what was retrieved in another way; or it is
-                the same scorer.
+                the same scorer, or aggregated in another way than a cascade does.
         """
         relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
         cases = ((r.question_id, r.measured_case) for r in self.records)
@@ -283,6 +254,7 @@ class CalibrationSet:
             hint = "name a run of another scorer"
         if what:
             raise InputError(what, where=judged.source, hint=hint)
+        judged.require_usual_aggregator()
         return relevance
 
     def require_usual_aggregator(self) -> None:
@@ -345,11 +317,6 @@ def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None
             where=where,
             hint="measure questions of both kinds",
         )
-
-
-def hash_of_texts(lines: Iterable[str]) -> str:
-    """Return one hash of all texts, independent of their order."""
-    return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
 
 
 def records_from_ookb(run: AnyPath) -> CalibrationSet:
@@ -415,7 +382,7 @@ def _contents(run: MeasuredRun, rows: Iterable[MeasuredRow]) -> dict[tuple[str, 
         if row.error is None:
             judged = [(name, texts.get(name)) for name in row.retrieved]
             text = json.dumps([run.questions[row.question_id].question, judged])
-            found[row.question_id, row.kind.value] = hash_of_texts([text])
+            found[row.question_id, row.kind.value] = lines_sha256([text])
     return found
 
 

@@ -102,7 +102,7 @@ def test_each_draw_is_the_measure_on_the_drawn_cases() -> None:
     found = PairedScores({"a": good}, {"a": bad}, owners, resamples=50)
     (parts,) = list(found._draws.parts())
     for weights, auroc, lost in zip(
-        parts, found._aurocs["a"], found._false_abstention("a", 0.3)[1], strict=True
+        parts, found._measured("a")[1], found._measured("a", 0.3)[1], strict=True
     ):
         drawn = [
             [x for x, owner in zip(side, own, strict=True) for _ in range(int(weights[owner]))]

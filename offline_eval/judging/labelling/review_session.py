@@ -153,10 +153,6 @@ def _heading(run: MeasuredRun, name: str) -> str:
 
 # What a person fills in, and what tells what it is about.
 _FIELDS = ("verdict", "passage", "note", "at")
-_COLUMNS = (
-    *("case_id", *_FIELDS, "question", "answer", "relevance"),
-    *("probably_answered", "first_passage"),
-)
 _HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the line"
 
 
@@ -287,7 +283,7 @@ class ReviewSession(LoggedSession[Review]):
         """
         reviews = MeasuredRun.read(self.folder, unfinished=True).reviews
         rows = [_exported(case, reviews.get(case.row.case_id)) for case in self.cases]
-        write_export(path, rows, _COLUMNS)
+        write_export(path, rows, list(rows[0]) if rows else ())
         return sum(row["verdict"] is not None for row in rows)
 
     @property

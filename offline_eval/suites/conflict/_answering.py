@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.matching import canonical_answer
-from ...judging.free_form import MultipleChoice
+from ...judging.free_form import LETTERS, parse_choices
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
@@ -376,13 +376,13 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
     logs = np.asarray(values, dtype=np.float64)
     best = int(logs.argmax())
     if not several:
-        return (MultipleChoice.LETTERS[best],)
+        return (LETTERS[best],)
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
     even = 1 / len(values)
     return tuple(
         letter
-        for number, (letter, share) in enumerate(zip(MultipleChoice.LETTERS, shares, strict=False))
+        for number, (letter, share) in enumerate(zip(LETTERS, shares, strict=False))
         if share >= even or number == best
     )
 
@@ -409,7 +409,7 @@ def read_reply(case: Case, reply: str, form: AnswerForm, *, cut: bool = False) -
         return case_row(case, response=reply, cut=cut, correct=copied)
     if form == "free":
         return _chosen_row(case, free_letters(reply, case.instance), response=reply, cut=cut)
-    letters = MultipleChoice.parse(reply, [option.text for option in case.instance.options])
+    letters = parse_choices(reply, [option.text for option in case.instance.options])
     return _chosen_row(case, letters, response=reply, cut=cut)
 
 
@@ -417,7 +417,7 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
     """The options that a free reply names after its last "Answer:", or anywhere without one."""
     final = _FINAL.split(reply)[-1]
     names = [(option.text, *option.aliases) for option in instance.options]
-    return tuple(MultipleChoice.LETTERS[number] for number in answers_named(final, names))
+    return tuple(LETTERS[number] for number in answers_named(final, names))
 
 
 def _judged(

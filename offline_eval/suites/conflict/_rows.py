@@ -12,7 +12,7 @@ from pydantic import Field
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
 from ...data.answers.matching import occurrences
-from ...judging.free_form import MultipleChoice
+from ...judging.free_form import LETTERS
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
@@ -252,7 +252,7 @@ class Instance(Stored):
     @property
     def lettered(self) -> list[tuple[str, Option]]:
         """The options after their letters."""
-        return list(zip(MultipleChoice.LETTERS, self.options, strict=False))
+        return list(zip(LETTERS, self.options, strict=False))
 
     @property
     def listed(self) -> str:

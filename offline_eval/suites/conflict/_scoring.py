@@ -12,7 +12,7 @@ from typing import Any, cast
 from ....calibration import Interval
 from ....guard.decision import Route
 from ....guard.errors import InputError
-from ...judging.free_form import MultipleChoice
+from ...judging.free_form import LETTERS
 from ...report.document import as_json
 from ...run import Run
 from ...run.grouping import error_types, most_frequent
@@ -221,7 +221,7 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     if other is None:
         return None
     if row.likelihoods is not None:
-        values = dict(zip(MultipleChoice.LETTERS, row.likelihoods, strict=False))
+        values = dict(zip(LETTERS, row.likelihoods, strict=False))
         return None if values[other] == values[own] else values[other] > values[own]
     taken = {own, other} & set(row.letters or ())
     return other in taken if len(taken) == 1 else None

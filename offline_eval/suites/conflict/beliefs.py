@@ -9,7 +9,7 @@ from typing import Any
 
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
-from ...judging.free_form import YesNo
+from ...judging.free_form import parse_yes_no, yes_no_likelihoods
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.table import TableSpec
@@ -163,12 +163,12 @@ _Verdict = tuple[bool | None, float | None, float | None]
 def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[_Verdict | KnowgateError]:
     if not isinstance(lm, ScoringLanguageModel):
         return [
-            reply if isinstance(reply, KnowgateError) else (YesNo.parse(reply[0].text), None, None)
+            reply if isinstance(reply, KnowgateError) else (parse_yes_no(reply[0].text), None, None)
             for reply in generate_each(lm, prompts)
         ]
 
     def score(some: Sequence[str]) -> list[_Verdict | KnowgateError]:
-        return [(yes > no, yes, no) for yes, no in YesNo.likelihoods(lm, some)]
+        return [(yes > no, yes, no) for yes, no in yes_no_likelihoods(lm, some)]
 
     return each_or_error(score, prompts)
 

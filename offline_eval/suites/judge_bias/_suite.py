@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
-from ...judging.free_form import YesNo
+from ...judging.free_form import parse_yes_no, yes_no_likelihoods
 from ...judging.llm_judge import Criterion, NoVerdictError
 from ...report.document import Document, Section
 from ...report.tables import Figure, Table
@@ -100,7 +100,7 @@ def judge_replies(
 
     def score(texts: Sequence[str]) -> list[bool | KnowgateError]:
         assert isinstance(lm, ScoringLanguageModel)
-        return [yes > no for yes, no in YesNo.likelihoods(lm, texts)]
+        return [yes > no for yes, no in yes_no_likelihoods(lm, texts)]
 
     if isinstance(lm, ScoringLanguageModel) and not getattr(lm, "uses_chat_template", False):
         return each_or_error(score, filled("score_right"))
@@ -112,7 +112,7 @@ def judge_replies(
 
 def _verdict(reply: str) -> bool | KnowgateError:
     tagged = Criterion.parse_tag(reply, "right", ("yes", "no"))
-    found = YesNo.parse(reply) if tagged is None else tagged.outcome == "yes"
+    found = parse_yes_no(reply) if tagged is None else tagged.outcome == "yes"
     return NoVerdictError("right", calls=1) if found is None else found
 
 

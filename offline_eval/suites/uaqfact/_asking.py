@@ -18,7 +18,7 @@ from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError
 from ...data.graph.items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ...data.graph.layout import UaqData
-from ...judging.free_form import MultipleChoice
+from ...judging.free_form import parse_choices
 from ...run import RowError, Stored
 from ...run.calls import each_or_error, generate_each
 from ...run.grouping import grouped
@@ -460,7 +460,7 @@ def _row(case: Case, reply: list[Generation] | KnowgateError, shots: int = 0) ->
     text = reply[0].text
     if isinstance(case.item, UaqItem):
         return case_row(case, shots=shots, response=first_paragraph(text))
-    letters = MultipleChoice.parse(_without_thinking(text), case.item.options) or ()
+    letters = parse_choices(_without_thinking(text), case.item.options) or ()
     return _chosen_row(case, letters[0] if len(letters) == 1 else None, response=text)
 
 

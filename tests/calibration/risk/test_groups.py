@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
-from knowgate.calibration.risk.certificate import GroupCounts
+from knowgate.calibration.risk import Coverage, RiskTarget, certificate, fit_policy
 from knowgate.calibration.risk.risks import LossTable, PathPoint, Risk
 from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Guarantee, Policy, PolicyError
@@ -53,17 +52,17 @@ def test_a_group_counts_by_its_share_of_the_questions_that_count() -> None:
     counted = np.asarray([[True, True, False, True, True, False]])
     losses = np.asarray([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
 
-    [found] = GroupCounts.of(groups, counted, losses)
+    [found] = certificate.groups_at(groups, counted, losses)
 
-    assert found == GroupCounts(counts=((2, 0, 1), (2, 1, 1)), largest=3)
-    assert (found.groups, found.total) == (2, 0.5)
+    assert found == ((2, 0, 1), (2, 1, 1))
+    assert (certificate.counted_groups(found), certificate.sum_of_shares(found)) == (2, 0.5)
 
 
 def test_the_p_value_by_hand() -> None:
     # Error-free: the largest chance is that of groups that go wrong as a whole, .8 each.
-    assert GroupCounts(((2, 0, 27),), 2).p_value(0.2, DELTA) == pytest.approx(0.8**27)
+    assert certificate.group_p_value(((2, 0, 27),), 2, 0.2, DELTA) == pytest.approx(0.8**27)
     # The same as that of 27 passages of a leak, one of which half passes (see `LeakTest`).
-    assert GroupCounts(((2, 0, 26), (2, 1, 1)), 2).p_value(0.2, DELTA) == pytest.approx(
+    assert certificate.group_p_value(((2, 0, 26), (2, 1, 1)), 2, 0.2, DELTA) == pytest.approx(
         0.0032, abs=5e-5
     )
 
@@ -80,7 +79,7 @@ def test_the_larger_one_of_the_tests_by_question_and_by_group_decides() -> None:
 
     assert (risk.n, risk.loss) == (240, 100)
     assert risk.p_value == pytest.approx(binomial_p_value(100, 240, 0.1))
-    by_group = GroupCounts(((1, 0, 40), (200, 100, 1)), 200).p_value(0.1, DELTA)
+    by_group = certificate.group_p_value(((1, 0, 40), (200, 100, 1)), 200, 0.1, DELTA)
     assert by_group < DELTA < risk.p_value
 
 

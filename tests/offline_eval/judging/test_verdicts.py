@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging.free_form import MultipleChoice
+from knowgate.offline_eval.judging.free_form import LETTERS, parse_choices
 from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
 from tests.offline_eval.judging.runs import ScriptedJudge
 from tests.support.tables import table
@@ -134,14 +134,14 @@ OPTIONS = ["Ann Li", "Bo Ek", "Ann Li of Rill", "1999"]
     table(__file__, "letters are read"),
 )
 def test_letters_are_read(reply: str, wanted: str | None) -> None:
-    assert MultipleChoice.parse(reply, OPTIONS) == (None if wanted is None else tuple(wanted))
+    assert parse_choices(reply, OPTIONS) == (None if wanted is None else tuple(wanted))
 
 
 @settings(deadline=None)
 @given(st.text(max_size=400), st.lists(st.text(max_size=20), min_size=1, max_size=8))
 def test_any_reply_gives_letters_of_the_options_or_none(reply: str, options: list[str]) -> None:
-    found = MultipleChoice.parse(reply, options)
+    found = parse_choices(reply, options)
     if found is not None:
         assert found
         assert list(found) == sorted(set(found))
-        assert set(found) <= set(MultipleChoice.LETTERS[: len(options)])
+        assert set(found) <= set(LETTERS[: len(options)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Generation, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.judging.free_form import YesNo
+from knowgate.offline_eval.judging.free_form import parse_yes_no, yes_no_likelihoods
 from knowgate.offline_eval.suites.conflict._rows import Vote
 from knowgate.offline_eval.suites.conflict.beliefs import (
     believed,
@@ -30,12 +30,12 @@ from .questions import ScoringModel, item
     table(__file__, "verdicts are read"),
 )
 def test_verdicts_are_read(reply: str, wanted: bool | None) -> None:
-    assert YesNo.parse(reply) is wanted
+    assert parse_yes_no(reply) is wanted
 
 
 @given(st.text())
 def test_any_reply_has_a_verdict_or_none(reply: str) -> None:
-    assert YesNo.parse(reply) in (True, False, None)
+    assert parse_yes_no(reply) in (True, False, None)
 
 
 def votes(*accepted: tuple[bool | None, ...]) -> list[Vote]:
@@ -88,7 +88,7 @@ def test_all_spellings_of_yes_count_together() -> None:
             found = {"Yes": np.log(0.3), "yes": np.log(0.2), " no": np.log(0.4)}
             return np.array([[found.get(option, -50.0) for option in options] for _ in prompts])
 
-    ((yes, no),) = YesNo.likelihoods(Chatty(), ["Is it?"])
+    ((yes, no),) = yes_no_likelihoods(Chatty(), ["Is it?"])
     assert (np.exp(yes), np.exp(no)) == (pytest.approx(0.5), pytest.approx(0.4))
 
 
