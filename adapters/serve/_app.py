@@ -39,7 +39,7 @@ from ._bodies import (
     reply_to,
     undecided,
 )
-from ._proxy import ChatProxy, Retriever, chat_router
+from ._proxy import ChatProxy, chat_router, search_by
 from ._support import verdict_body
 from ._upstream import Upstream, UpstreamClient
 
@@ -141,11 +141,11 @@ def create_app(
     admission = app.state.admission = Admission(limits)
     app.include_router(_decide_router(guard, said, limits))
     if proxy is not None and client is not None:
-        retriever = None
+        search = None
         if proxy.retriever is not None:
-            retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
+            search = search_by(proxy.retriever, proxy.retriever_seconds, guard.limits)
         prompt = proxy.prompt or Prompt("serve_with_context", _PROMPT)
-        app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
+        app.include_router(chat_router(ChatProxy(guard, client, said, prompt, search)))
     registry = REGISTRY if registry is None else registry
     _add_operations(app, guard, registry, proxies=proxy is not None)
     _add_error_replies(app)

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ...guard import Decision, Guard, Mode, Reason, Route
+from ...guard import Decision, Guard, InputLimits, Mode, Reason, Route
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import (
     InputError,
@@ -56,6 +56,9 @@ def _number(value: Any) -> Any:
         raise ValueError("a number is needed")
     return value
 
+
+Search = Callable[[str], Awaitable[tuple[list[Any], list[str]]]]
+"""From a question to what was retrieved for it, and the text of each passage, read once."""
 
 # JSON has one kind of number: 2.0 is a whole one too, and "2" is none.
 _Count = Annotated[int, Field(strict=False, ge=1, le=128), BeforeValidator(_number)]
@@ -128,14 +131,14 @@ class ChatProxy:
         client: of the upstream.
         replies: said on abstention.
         prompt: with `{context}` and `{question}`, in place of the last message of the user.
-        retriever: asked where a request brings no passages.
+        search: asked where a request brings no passages.
     """
 
     guard: Guard
     client: UpstreamClient
     replies: Replies
     prompt: Prompt
-    retriever: Retriever | None = None
+    search: Search | None = None
 
     @cached_property
     def _shadow(self) -> ShadowDecider:
@@ -206,8 +209,8 @@ class ChatProxy:
         extension: ChatExtension,
         question: str,
     ) -> tuple[list[Any], list[str]]:
-        if extension.passages is None and self.retriever is not None:
-            return await self.retriever.find(self.guard, question)
+        if extension.passages is None and self.search is not None:
+            return await self.search(question)
         given = as_given(extension.passages or [])
         return given, [passage_text(one) for one in given]
 
@@ -296,54 +299,47 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 # -- retrieval ----------------------------------------------------------------------------------
 
 
-class Retriever:
-    """A retriever as the service asks it.
+def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
+    """Make the search of the service.
 
     Args:
         found: a retriever or runnable of LangChain, or a function (async or not) from a
             question to documents, texts, or mappings with `text`.
         seconds: until a retrieval counts as failed.
+        limits: of what is read.
 
     Raises:
         InputError: it is none of these.
+        ServeError: by a search, where it raised, took too long, or returned what is no passages.
     """
+    only_async = isinstance(found, RunnableLambda) and not hasattr(found, "func")
+    invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
+    ask: Callable[[str], Any] = invoke if callable(invoke) else found
+    if not callable(ask):
+        what = f"a {type(found).__name__} is no retriever"
+        hint = "name a LangChain retriever, or a function from a question to documents"
+        raise InputError(what, hint=hint)
+    if not seconds > 0:  # not NaN either
+        raise InputError("must be positive seconds", where="retriever_seconds")
+    is_async = any(map(inspect.iscoroutinefunction, (ask, type(ask).__call__)))
+    threads = DeadlineRunner(_MAX_THREADS)
 
-    def __init__(self, found: Any, seconds: float) -> None:
-        only_async = isinstance(found, RunnableLambda) and not hasattr(found, "func")
-        invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
-        self._find: Callable[[str], Any] = invoke if callable(invoke) else found
-        if not callable(self._find):
-            what = f"a {type(found).__name__} is no retriever"
-            hint = "name a LangChain retriever, or a function from a question to documents"
-            raise InputError(what, hint=hint)
-        if not seconds > 0:  # not NaN either
-            raise InputError("must be positive seconds", where="retriever_seconds")
-        called = (self._find, type(self._find).__call__)
-        self._awaited = any(map(inspect.iscoroutinefunction, called))
-        self._seconds = seconds
-        self._threads = DeadlineRunner(_MAX_THREADS)
-
-    async def find(self, guard: Guard, question: str) -> tuple[list[Any], list[str]]:
-        """The passages for a question, and the text of each, read once.
-
-        Raises:
-            ServeError: it raised, took too long, or returned what is no passages.
-        """
+    async def search(question: str) -> tuple[list[Any], list[str]]:
         try:
-            if self._awaited:
-                found = await asyncio.wait_for(self._find(question), self._seconds)
+            if is_async:
+                passages = await asyncio.wait_for(ask(question), seconds)
             else:
-                found = await self._threads.acall(lambda: self._find(question), self._seconds)
+                passages = await threads.acall(lambda: ask(question), seconds)
         except Exception as error:
             raise ServeError(Reason.RETRIEVAL_FAILED.value) from error
         try:
-            return await self._threads.acall(
-                lambda: guard.limits.read_passages(found), self._seconds
-            )
+            return await threads.acall(lambda: limits.read_passages(passages), seconds)
         except Exception as error:  # a lazy document may raise anything
             too_large = isinstance(error, InputTooLargeError)
             reason = Reason.INPUT_TOO_LARGE if too_large else Reason.INVALID_PASSAGES
             raise ServeError(reason.value) from error
+
+    return search
 
 
 # -- replies ------------------------------------------------------------------------------------
