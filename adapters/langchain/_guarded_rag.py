@@ -25,7 +25,7 @@ from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
 from ._conversation import Conversation
-from ._documents import documents_or_errors
+from ._documents import read_each
 from ._guard_runnable import decide_all
 from ._planning import (
     GENERATING,
@@ -367,7 +367,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         stage, needs = step
         given, is_async = list(needs.values()), runs.is_async
         if stage is Stage.READ:
-            return await self._read(given, is_async=is_async)
+            limits, threads = self.guard.limits, self._threads
+            return await read_each(given, limits, threads, is_async=is_async)
         if stage is Stage.GUARD:
             if self._shadow is None:
                 return await decide_all(self.guard, given, is_async=is_async)
@@ -422,16 +423,6 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             except KnowgateError as error:
                 verdicts.append(error)
         return verdicts
-
-    async def _read(self, given: Sequence[object], *, is_async: bool) -> Sequence[object]:
-        """Read what was retrieved; in the async form on another thread where that may take long."""
-        limits = self.guard.limits
-        if not is_async or limits.reads_quickly((), given):
-            return documents_or_errors(given, limits)
-        try:
-            return await self._threads.acall(lambda: documents_or_errors(given, limits), None)
-        except Exception as error:  # noqa: BLE001 - their flows decide
-            return [error] * len(given)
 
 
 @dataclass(frozen=True, slots=True)
