@@ -299,11 +299,6 @@ class Planner:
         """Whether decisions are only taken and counted."""
         return self.guard.mode is Mode.SHADOW
 
-    def timeout(self, stage: Stage) -> float | None:
-        """Seconds that a runnable of the chain has; None where it has no deadline."""
-        waits = stage is not Stage.RETRIEVER or self.shadow
-        return None if waits else self.options.retriever_timeout
-
     def answer_flow(self, given: object) -> Flow[GuardedAnswer]:
         """Answer one input of the chain.
 
