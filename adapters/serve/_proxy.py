@@ -156,7 +156,7 @@ class ChatProxy:
         """
         plan = await self._plan(asked, body["messages"])
         if plan.messages is None:
-            return _abstention(asked, plan.reply, plan.extension, plan.headers)
+            return _abstention(asked, plan)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
         held = asked.stream and plan.gate is not None and plan.gate.holds_back
         if held:
@@ -166,9 +166,7 @@ class ChatProxy:
         sent = _encoded(forwarded | self.client.own_fields | {"messages": plan.messages})
         try:
             if asked.stream and not held:
-                return await EventStream.opened(
-                    self.client.stream(sent), plan.extension, plan.headers, plan.gate
-                )
+                return await EventStream.opened(self.client.stream(sent), plan)
             completion = await self.client.complete(sent)
             if plan.gate is not None:
                 completion, verdicts = await plan.gate.completion(completion)
@@ -177,7 +175,7 @@ class ChatProxy:
             error.headers.update(plan.headers)  # how it was decided, all the same
             raise
         if held:
-            return _as_stream(asked, completion, plan.extension, plan.headers)
+            return _as_stream(asked, completion, plan)
         return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
@@ -348,12 +346,10 @@ def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
 _NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-def _abstention(
-    asked: GuardedRequest, reply: str, extension: dict[str, Any], headers: Mapping[str, str]
-) -> Response:
+def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
     """The reply of the guard itself, whole or as a stream, in OpenAI's shape."""
     rest = {"logprobs": None, "finish_reason": "stop"}
-    message = {"role": "assistant", "content": reply, "refusal": None}
+    message = {"role": "assistant", "content": plan.reply, "refusal": None}
     completion = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion",
@@ -363,21 +359,16 @@ def _abstention(
         "usage": _NO_TOKENS,
     }
     if not asked.stream:
-        return json_reply(completion | {"knowgate": extension}, headers=headers)
-    return _as_stream(asked, completion, extension, headers)
+        return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
+    return _as_stream(asked, completion, plan)
 
 
-def _as_stream(
-    asked: GuardedRequest,
-    completion: Mapping[str, Any],
-    extension: dict[str, Any],
-    headers: Mapping[str, str],
-) -> Response:
+def _as_stream(asked: GuardedRequest, completion: Mapping[str, Any], plan: _Plan) -> Response:
     """A completion that is there, as the events of a stream."""
     options = (asked.model_extra or {}).get("stream_options")
     with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
-    events = b"".join(events_of(completion, extension, with_usage=with_usage))
-    return Response(events, media_type=EVENT_STREAM, headers=headers)
+    events = b"".join(events_of(completion, plan.extension, with_usage=with_usage))
+    return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
 
 
 class EventStream(StreamingResponse):
@@ -394,9 +385,7 @@ class EventStream(StreamingResponse):
     async def opened(
         cls,
         stream: AbstractAsyncContextManager[AsyncIterator[bytes]],
-        extension: dict[str, Any],
-        headers: Mapping[str, str],
-        gate: ReplyGate | None = None,
+        plan: _Plan,
     ) -> EventStream:
         """The response to a request whose stream has begun.
 
@@ -404,10 +393,10 @@ class EventStream(StreamingResponse):
             ServeError: it does not begin.
         """
         upstream = AsyncExitStack()
-        events = marked(await upstream.enter_async_context(stream), extension)
-        if gate is not None:
-            events = gate.streamed(events)
-        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
+        events = marked(await upstream.enter_async_context(stream), plan.extension)
+        if plan.gate is not None:
+            events = plan.gate.streamed(events)
+        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **plan.headers})
         response._upstream = upstream
         return response
 
