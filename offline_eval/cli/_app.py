@@ -184,12 +184,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help=(
-        "A guard for RAG: follow the context, answer from memory, or abstain.\n\n"
-        "Options of a project are read from `knowgate.toml`; `knowgate init` writes one.\n\n"
-        "Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says "
-        "what, where and how to fix it) · 3 nothing could be certified, or not well enough."
-    ),
 )
 
 
@@ -213,7 +207,14 @@ def _root(
         ),
     ] = None,
 ) -> None:
-    pass  # `CommandGroup` reads the file, since it knows the command
+    """A guard for RAG: follow the context, answer from memory, or abstain.
+
+    Options of a project are read from `knowgate.toml`; `knowgate init` writes one.
+
+    Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says
+    what, where and how to fix it) · 3 nothing could be certified, or not well enough.
+    """
+    # `CommandGroup` reads the file, since it knows the command.
 
 
 def main() -> None:
