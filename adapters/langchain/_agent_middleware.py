@@ -27,7 +27,7 @@ from langchain_core.tools import BaseTool
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
 from ...guard.routing import at_once
-from ..shadow import ShadowDecider
+from ..shadow import ShadowDecider, counted_abstention
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import kept_documents, read_documents, readers, shown_text
 from ._planning import OnRetrieverError
@@ -288,9 +288,10 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             if _calls_tools(unseen):
                 return replace(unseen, result=[without_text(one) for one in unseen.result])
             response = unseen
-        decision = self._failure(turn)
-        if decision is None:
+        if turn.failure is None or turn.results:
             decision = await call("guard", asked(), turn.documents, shown=False)
+        else:
+            decision = counted_abstention(self._guard, turn.failure)
         return await self._act(request, turn, decision, response, call)
 
     async def _act(
@@ -375,14 +376,6 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         if self._question is None:
             return turn.question
         return self._question(request.state["messages"])
-
-    def _failure(self, turn: _Turn) -> Decision | None:
-        """The decision where a search failed and no other found anything; it is counted."""
-        if turn.failure is None or turn.results:
-            return None
-        decision = Decision(route=Route.ABSTAIN, reason=turn.failure, mode=self._guard.mode)
-        self._guard.count(decision)
-        return decision
 
     def _decided(self, state: Any) -> Mapping[str, Any] | None:
         """The decision on the question that is being answered; None before it."""

@@ -32,7 +32,7 @@ from ...guard.errors import (
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
-from ..shadow import ShadowDecider
+from ..shadow import ShadowDecider, counted_abstention
 from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
 from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
@@ -188,9 +188,7 @@ class ChatProxy:
         try:
             given, texts = await self._passages(extension, question)
         except ServeError as failure:
-            reason = Reason(failure.code)
-            decision = Decision(route=Route.ABSTAIN, reason=reason, mode=self.guard.mode)
-            self.guard.count(decision)
+            decision = counted_abstention(self.guard, Reason(failure.code))
             if not decision.acts:
                 raise
             return self._decided(messages, question, decision, [], [])
