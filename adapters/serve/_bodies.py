@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
@@ -123,6 +124,19 @@ def as_json(value: BaseModel | dict[str, Any]) -> bytes:
     """
     found = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def read_object(data: bytes) -> dict[str, Any] | None:
+    """The JSON object in `data`; None where that is anything else, or nested too deep."""
+    found = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+    return found if isinstance(found, dict) else None
+
+
+def fields_of(value: object) -> dict[str, Any]:
+    """The fields of a JSON object; none of anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def json_reply(

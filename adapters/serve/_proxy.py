@@ -33,7 +33,7 @@ from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ..shadow import ShadowDecider, counted_abstention
-from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
+from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, fields_of, json_reply
 from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
@@ -363,8 +363,8 @@ def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
 
 def _as_stream(asked: GuardedRequest, completion: Mapping[str, Any], plan: _Plan) -> Response:
     """A completion that is there, as the events of a stream."""
-    options = (asked.model_extra or {}).get("stream_options")
-    with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+    options = fields_of(fields_of(asked.model_extra).get("stream_options"))
+    with_usage = bool(options.get("include_usage"))
     events = b"".join(events_of(completion, plan.extension, with_usage=with_usage))
     return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
 
@@ -87,7 +87,7 @@ class _Signals(_Line):
     relevance_stage: Literal["cheap", "costly", "fallback"] | None = None
 
     @model_validator(mode="after")
-    def _has_relevance(self) -> _Signals:
+    def _has_relevance(self) -> Self:
         if not self.nothing_retrieved and "relevance" not in self.model_fields_set:
             raise ValueError("field 'relevance' is missing")
         return self
