@@ -177,8 +177,8 @@ def open_model(
     Arguments and errors are those of `HuggingFaceLM`.
     """
     require_extra("hf")
-    chosen_device = choose_device(device)
-    chosen_dtype = choose_dtype(dtype, chosen_device)
+    place = choose_device(device)
+    precision = choose_dtype(dtype, place)
     folder = model_folder(path_or_name, bare=True, local=loading.local_files_only)
     files = require_causal(folder)
     changes = None if adapter is None else Path(adapter)
@@ -191,7 +191,7 @@ def open_model(
     spread = {} if loading.device_map is None else {"device_map": loading.device_map}
     if spread:
         optional_import("accelerate")
-    model, tokenizer = load_causal(folder, chosen_dtype, chosen_device, **spread)
+    model, tokenizer = load_causal(folder, precision, place, **spread)
     identity = model_identity(model, tokenizer, files[0].parent, weights, changes)
     if changes is not None:
         model = merge_adapter(model, changes, settings, weights)

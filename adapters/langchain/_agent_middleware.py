@@ -83,7 +83,6 @@ class GuardState(AgentState[Any]):
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
 
 
-_Maybe = _Response | None
 _Parts = dict[str, Callable[..., Any]]
 # Has "model", "guard" or "check" called; unless `shown`, the user sees no token of it.
 _Call = Callable[..., Awaitable[Any]]
@@ -295,7 +294,12 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         return await self._act(request, turn, decision, response, call)
 
     async def _act(
-        self, request: _Request, turn: _Turn, decision: Decision, response: _Maybe, call: _Call
+        self,
+        request: _Request,
+        turn: _Turn,
+        decision: Decision,
+        response: _Response | None,
+        call: _Call,
     ) -> _Result:
         """What follows from the decision.
 

@@ -275,7 +275,7 @@ _FIELDS: dict[str, Any] = {
 }
 DecisionBody: Any = create_model(
     "Decision",
-    __config__=ConfigDict(extra="forbid"),
+    __config__={"extra": "forbid"},
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
     **_FIELDS,
 )

@@ -26,8 +26,8 @@ from ._project_file import ProjectFile
 
 _NARROWEST_BOXES = 72
 # A broken file must not keep these from working.
-_WITHOUT_PROJECT = ("doctor", "init")
-_NAMED_FILE = "knowgate.project_file"
+_NO_PROJECT = ("doctor", "init")
+_NAMED = "knowgate.project_file"
 # Of a context: the commands that are not imported, since their summaries will do.
 _SUMMARIZED = "knowgate.summarized"
 # Typer carries its own copy of click or uses the installed one: this is either's.
@@ -89,7 +89,7 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, and give it what `knowgate.toml` says."""
         name, command, rest = super().resolve_command(ctx, args)
-        if not ctx.resilient_parsing and name not in _WITHOUT_PROJECT:
+        if not ctx.resilient_parsing and name not in _NO_PROJECT:
             ctx.default_map = _defaults(ctx, command, [str(name)], rest)
         return name, command, rest
 
@@ -169,9 +169,9 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
         names = [*names, name]
     found: Any = file.defaults(names, command, rest)
     # `check` runs other commands below the same context.
-    if found and ctx.meta.setdefault(_NAMED_FILE, file.path) is not None:
+    if found and ctx.meta.setdefault(_NAMED, file.path) is not None:
         err.print(f"options from {file.path}")
-        ctx.meta[_NAMED_FILE] = None
+        ctx.meta[_NAMED] = None
     for name in reversed(names):
         found = {name: found}
     return dict(found)
