@@ -154,7 +154,7 @@ def create_app(
         limits=limits,
         token=token,
         metrics=http_metrics(registry),
-        endpoints=(*_ENDPOINTS, *app.openapi()["paths"]),
+        endpoints={*_ENDPOINTS, *app.openapi()["paths"]},
     )
     return app
 
