@@ -167,7 +167,11 @@ class IndexedRun:
         return keys[at - 1], keys[at + 1]
 
 
-def others(runs: Mapping[str, IndexedRun], record: Record) -> list[Record]:
+Runs = Mapping[str, IndexedRun]
+"""By name, in the order of the command."""
+
+
+def others(runs: Runs, record: Record) -> list[Record]:
     """Return the rows of the same case by other systems, in this run and in others."""
     same = record.pair, record.question
     every = (one for run in runs.values() for one in run.records)
@@ -177,7 +181,7 @@ def others(runs: Mapping[str, IndexedRun], record: Record) -> list[Record]:
 
 def index_runs(
     folders: Sequence[Path], policies: Mapping[str, Policy] | None = None
-) -> tuple[Mapping[str, IndexedRun], Sequence[str]]:
+) -> tuple[Runs, Sequence[str]]:
     """Read runs for the viewer.
 
     Args:
@@ -185,8 +189,7 @@ def index_runs(
         policies: by the sha256 of their files, for thresholds.
 
     Returns:
-        The runs by name, in the order of the command, and what could not be read below a folder of
-        runs, one line each.
+        The runs, and what could not be read below a folder of runs, one line each.
 
     Raises:
         InputError: a folder is no run and holds none, or a run that was named is broken.

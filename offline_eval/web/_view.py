@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
-from ._index import PAGE, CaseQuery, IndexedRun, others
+from ._index import PAGE, CaseQuery, Runs, others
 from ._pages import citation_values, match_values, new_app, page
 from ._records import Record
 
 
-def view_app(runs: Mapping[str, IndexedRun], skipped: Sequence[str] = ()) -> FastAPI:
+def view_app(runs: Runs, skipped: Sequence[str] = ()) -> FastAPI:
     """Return the pages of `knowgate view`; arguments are what `index_runs` returns."""
     app = new_app((("/", "Runs"),))
 
@@ -62,16 +62,14 @@ def view_app(runs: Mapping[str, IndexedRun], skipped: Sequence[str] = ()) -> Fas
     return app
 
 
-def _query(runs: Mapping[str, IndexedRun], request: Request) -> CaseQuery:
+def _query(runs: Runs, request: Request) -> CaseQuery:
     query = CaseQuery.read(request.query_params)
     if query.run not in runs:
         raise HTTPException(404, "no such run")
     return query
 
 
-def _case(
-    runs: Mapping[str, IndexedRun], query: CaseQuery, request: Request
-) -> tuple[Record, list[dict[str, Any]]]:
+def _case(runs: Runs, query: CaseQuery, request: Request) -> tuple[Record, list[dict[str, Any]]]:
     """Return a case and its passages."""
     run = runs[query.run]
     found = run.by_key.get(request.query_params.get("key", ""))

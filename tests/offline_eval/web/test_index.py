@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from knowgate.guard import InputError
 from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data.graph.layout import write_layout
-from knowgate.offline_eval.web._index import CaseQuery, IndexedRun, index_runs, others
+from knowgate.offline_eval.web._index import CaseQuery, Runs, index_runs, others
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.web.runs import replies_run, suite_run
 
@@ -26,16 +25,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(folder: Path) -> Mapping[str, IndexedRun]:
+def index(folder: Path) -> Runs:
     policy = Policy.for_scorer(LexicalScorer(), threshold=0.25)
     return index_runs([folder], {"policy": policy})[0]
 
 
-def keys(index: Mapping[str, IndexedRun], **values: str) -> list[str]:
+def keys(index: Runs, **values: str) -> list[str]:
     return [row.key for row in index["run"].select(CaseQuery.read({"run": "run", **values}))]
 
 
-def test_all_rows_are_there_with_their_facets(index: Mapping[str, IndexedRun]) -> None:
+def test_all_rows_are_there_with_their_facets(index: Runs) -> None:
     run = index["run"]
 
     assert (run.rows, run.planned, run.suite) == (24, 24, "ookb")
@@ -62,15 +61,11 @@ def test_all_rows_are_there_with_their_facets(index: Mapping[str, IndexedRun]) -
         ({"text": "' OR 1=1 -- \" ) NEAR"}, 0),
     ],
 )
-def test_filters_and_search_select_rows(
-    index: Mapping[str, IndexedRun], query: dict[str, str], number: int
-) -> None:
+def test_filters_and_search_select_rows(index: Runs, query: dict[str, str], number: int) -> None:
     assert len(keys(index, **query)) == number
 
 
-def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(
-    index: Mapping[str, IndexedRun],
-) -> None:
+def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(index: Runs) -> None:
     query = CaseQuery("run", system="guarded", sort="-score")
     ordered = keys(index, system="guarded", sort="-score")
     by_key = index["run"].by_key
@@ -80,9 +75,7 @@ def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(
     assert index["run"].neighbours(query, by_key[ordered[0]]) == (None, ordered[1])
 
 
-def test_a_case_has_its_passages_signals_thresholds_and_verdicts(
-    index: Mapping[str, IndexedRun],
-) -> None:
+def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: Runs) -> None:
     run = index["run"]
     case = run.by_key["guarded/q2/left_out"]
 
