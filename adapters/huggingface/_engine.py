@@ -111,9 +111,9 @@ class Answer:
     ended_by_token: bool = False
 
 
+# One answer to generate: token ids per stream, and what its random numbers depend on: number of
+# the sample, prompt, and how often that prompt came before.
 _Task = tuple[tuple[list[int], ...], tuple[int, str, int]]
-"""One answer to generate: token ids per stream, and what its random numbers depend on: number of
-the sample, prompt, and how often that prompt came before."""
 
 
 class _Decoding:

@@ -131,9 +131,9 @@ class LoadOptions:
     device_map: str | None = None
 
 
+# What tells a model from others, by name. Hashes that take long are computed when they are asked
+# for, and once.
 ModelIdentity = dict[str, Callable[[], str]]
-"""What tells a model from others, by name. Hashes that take long are computed when they are asked
-for, and once."""
 
 
 def model_identity(

@@ -292,7 +292,8 @@ class AccessMiddleware:
                 self._show()
                 body = await _read(scope, receive, self.limits, grow)
                 gone = asyncio.ensure_future(_disconnected(receive))
-                work = asyncio.ensure_future(self._in_turn(scope, _replay(body, gone), send))
+                again = replay(body, lambda: asyncio.shield(gone))
+                work = asyncio.ensure_future(self._in_turn(scope, again, send))
                 await _unless(gone, work)
         finally:
             grow(0)
@@ -361,7 +362,7 @@ async def _read(
     return b"".join(parts)
 
 
-async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> None:
+async def _unless(gone: asyncio.Task[Message], work: asyncio.Task[None]) -> None:
     """Wait for `work`; cancel it when the client has gone, or nobody waits any more.
 
     Raises:
@@ -380,21 +381,21 @@ async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> Non
                     await task
 
 
-async def _disconnected(receive: Receive) -> None:
-    """Return when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
+async def _disconnected(receive: Receive) -> Message:
+    """Return the message that the client has gone, once it comes."""
+    while (message := await receive())["type"] != "http.disconnect":
         pass
+    return message
 
 
-def _replay(body: bytes, gone: asyncio.Future[None]) -> Receive:
-    """A receive channel that gives the body, and then only that the client has gone."""
+def replay(body: bytes, then: Receive) -> Receive:
+    """A receive channel that gives the body, and then what follows."""
     left = [body]
 
     async def receive() -> Message:
         if left:
             return {"type": "http.request", "body": left.pop(), "more_body": False}
-        await asyncio.shield(gone)
-        return {"type": "http.disconnect"}
+        return await then()
 
     return receive
 

@@ -53,12 +53,12 @@ _OF_USER: dict[str, JsonValue] = {
 
 def _number(value: Any) -> Any:
     if isinstance(value, str | bool):
-        raise ValueError("a number is needed")
+        raise ValueError("is no number")
     return value
 
 
+# From a question to what was retrieved for it, and the text of each passage, read once.
 Search = Callable[[str], Awaitable[tuple[list[Any], list[str]]]]
-"""From a question to what was retrieved for it, and the text of each passage, read once."""
 
 # JSON has one kind of number: 2.0 is a whole one too, and "2" is none.
 _Count = Annotated[int, Field(strict=False, ge=1, le=128), BeforeValidator(_number)]

@@ -328,6 +328,5 @@ def _option(parameter: inspect.Parameter) -> inspect.Parameter:
     )
 
 
-def prints_figures(command: Command) -> Command:
-    """Make options of a function's parameters, as `documented`, and one more: `--json`."""
-    return documented(command, figures=True)
+# Makes options of a function's parameters, as `documented`, and one more: `--json`.
+prints_figures = functools.partial(documented, figures=True)

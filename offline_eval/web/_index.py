@@ -167,8 +167,8 @@ class IndexedRun:
         return keys[at - 1], keys[at + 1]
 
 
+# By name, in the order of the command.
 Runs = Mapping[str, IndexedRun]
-"""By name, in the order of the command."""
 
 
 def others(runs: Runs, record: Record) -> list[Record]:
