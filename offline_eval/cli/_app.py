@@ -55,6 +55,8 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 # A function cannot be called `import`, and one called `eval` would hide Python's.
 _FUNCTIONS = {"eval": "eval_", "import": "import_"}
+# The commands and groups of the command line, in the order of the help: of each the panel, and
+# where it is: the function of that name, or the group beside it, of a module.
 COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         name: (panel, f"_{module}", _FUNCTIONS.get(name, name.replace("-", "_")))
@@ -62,8 +64,6 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         for name, module in modules.items()
     }
 )
-"""The commands and groups of the command line, in the order of the help: of each the panel, and
-where it is: the function of that name, or the group beside it, of a module."""
 
 _FIRST = (
     "demo", "init", "check", "measure", "calibrate", "report", "serve", "play", "drift", "doctor",

@@ -42,8 +42,8 @@ _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
 _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
 
+# Which questions must not pass.
 MissingAnswers = Literal["unanswerable", "left-out", "both"]
-"""Which questions must not pass."""
 
 
 _PROMISES = {
