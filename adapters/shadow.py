@@ -1,4 +1,4 @@
-"""Decisions in shadow mode: made beside the generation, and there when they are read."""
+"""Decisions in shadow mode, made beside the generation; and those where no guard can be asked."""
 
 from __future__ import annotations
 
@@ -75,6 +75,13 @@ class LateDecision(Decision):
         return copy, (self.arrived(),)
 
 
+def counted_abstention(guard: Guard, reason: Reason) -> Decision:
+    """The decision where a guard could not be asked; it is counted as the guard's own are."""
+    decision = Decision(route=Route.ABSTAIN, reason=reason, mode=guard.mode)
+    guard.count(decision)
+    return decision
+
+
 class ShadowDecider:
     """Decides on a few threads of its own, and tells when it has decided.
 
@@ -125,6 +132,4 @@ class ShadowDecider:
 
     def _failed(self, error: BaseException) -> Decision:
         _logger.warning("a shadow decision failed: %s", type(error).__name__)
-        decision = Decision(route=Route.ABSTAIN, reason=Reason.SHADOW_FAILED, mode=self._guard.mode)
-        self._guard.count(decision)
-        return decision
+        return counted_abstention(self._guard, Reason.SHADOW_FAILED)

@@ -73,10 +73,8 @@ class HuggingFaceChatModel(BaseChatModel):
         }
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = super()._get_ls_params(stop=stop, **kwargs)
-        params["ls_provider"] = "huggingface"
-        params["ls_model_name"] = self.lm.name
-        return params
+        own = LangSmithParams(ls_provider="huggingface", ls_model_name=self.lm.name)
+        return {**super()._get_ls_params(stop=stop, **kwargs), **own}
 
     def get_token_ids(self, text: str) -> list[int]:
         """Token ids of bare text by the model's own tokenizer."""

@@ -111,15 +111,9 @@ class Answer:
     ended_by_token: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """One answer to generate: token ids per stream, and the source of its random numbers."""
-
-    prompt: int
-    streams: tuple[list[int], ...]
-    text: str = ""
-    sample: int = 0
-    occurrence: int = 0
+# One answer to generate: token ids per stream, and what its random numbers depend on: number of
+# the sample, prompt, and how often that prompt came before.
+_Task = tuple[tuple[list[int], ...], tuple[int, str, int]]
 
 
 class _Decoding:
@@ -130,9 +124,8 @@ class _Decoding:
     ) -> None:
         self.answers = [Answer() for _ in tasks]
         self._engine, self._choose, self._stop = engine, choose, stop
-        self._streams = len(tasks[0].streams)
-        self._step = 0
-        rows = [task.streams[stream] for stream in range(self._streams) for task in tasks]
+        self._step, self._streams = 0, len(tasks[0][0])
+        rows = [streams[stream] for stream in range(self._streams) for streams, _ in tasks]
         self._batch: Batch = engine.network.read(rows)
 
     def grow(self, tokens: int) -> None:
@@ -199,19 +192,15 @@ class Engine:
         per_prompt = 1 if greedy else settings.n
         seen: Counter[str] = Counter()
         tasks: list[_Task] = []
-        for number, (prompt, ids) in enumerate(
-            zip(prompts, self.encoder.encode(prompts), strict=True)
-        ):
+        for prompt, ids in zip(prompts, self.encoder.encode(prompts), strict=True):
             text, occurrence = prompt.text, seen[prompt.text]
-            tasks += [_Task(number, (ids,), text, k, occurrence) for k in range(per_prompt)]
+            tasks += [((ids,), (sample, text, occurrence)) for sample in range(per_prompt)]
             seen[text] += 1
         # Samples of one prompt share a batch, so that it is read once.
         size = max(per_prompt, settings.batch_size // per_prompt * per_prompt)
         answers = self._run(tasks, size, settings, self._chooser(settings))
-        rows: list[list[Answer]] = [[] for _ in prompts]
-        for task, answer in zip(tasks, answers, strict=True):
-            rows[task.prompt] += [answer] * (settings.n if greedy else 1)
-        return rows
+        rows = [answers[at : at + per_prompt] for at in range(0, len(answers), per_prompt)]
+        return [row * settings.n for row in rows] if greedy else rows
 
     def contrast(
         self,
@@ -222,10 +211,8 @@ class Engine:
     ) -> list[Answer]:
         """One answer per pair, both streams of a pair in one batch; `rule` is of `merging_rule`."""
         choose = choose_between(merging_rule(*rule))
-        pairs = zip(
-            self.encoder.encode(with_context), self.encoder.encode(without_context), strict=True
-        )
-        tasks = [_Task(number, pair) for number, pair in enumerate(pairs)]
+        encoded = map(self.encoder.encode, (with_context, without_context))
+        tasks: list[_Task] = [(pair, (0, "", 0)) for pair in zip(*encoded, strict=True)]
         size = max(1, settings.batch_size // 2)
         return self._run(tasks, size, settings, lambda batch, budget: choose)
 
@@ -234,7 +221,7 @@ class Engine:
         import torch
 
         [ids] = self.encoder.encode([prompt])
-        task = _Task(0, (ids,), prompt.text)
+        task: _Task = ((ids,), (0, prompt.text, 0))
         budget, stop, shown = self._budget(task, settings), settings.stop, ""
         try:
             decoding = _Decoding(self, [task], self._chooser(settings)([task], budget), stop)
@@ -262,7 +249,7 @@ class Engine:
                 return choose_greedily
             # As if sample k alone were drawn with seed + k, so that several waves give the
             # samples that one call would give.
-            rows = [row_uniforms(seed + t.sample, t.text, t.occurrence, budget) for t in tasks]
+            rows = [row_uniforms(seed + k, text, seen, budget) for _, (k, text, seen) in tasks]
             return choose_sampled(settings.temperature, np.stack(rows), self.network.device)
 
         return make
@@ -276,10 +263,8 @@ class Engine:
     ) -> list[Answer]:
         """Answers in the order of `tasks`, computed longest prompt first to save padding."""
         budgets = [self._budget(task, settings) for task in tasks]
-        order = sorted(
-            range(len(tasks)),
-            key=lambda at: (budgets[at], -len(tasks[at].streams[0]), tasks[at].prompt),
-        )
+        # Answers to one prompt stay together, since sorting is stable.
+        order = sorted(range(len(tasks)), key=lambda at: (budgets[at], -len(tasks[at][0][0])))
         answers: dict[int, Answer] = {}
         # Answers that the context window ends earlier must not run past it in a longer batch.
         for budget, group in groupby(order, key=budgets.__getitem__):
@@ -302,4 +287,4 @@ class Engine:
         window = self.network.window
         if window is None:
             return settings.max_new_tokens
-        return min(settings.max_new_tokens, window - max(len(ids) for ids in task.streams))
+        return min(settings.max_new_tokens, window - max(map(len, task[0])))

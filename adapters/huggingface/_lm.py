@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt, check_
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
 from ._engine import Engine, Settings
-from ._loading import LoadOptions, ModelIdentity, open_model
+from ._loading import LoadOptions, ModelIdentity, model_identity, open_model
 from ._network import Network, run_in_batches
 from ._packaged import PACKAGED_MODELS, model_folder
 
@@ -131,7 +133,7 @@ class HuggingFaceLM:
         """
         self = cls.__new__(cls)
         self._take_settings(name, max_new_tokens, stop, batch_size)
-        identity = ModelIdentity(model, tokenizer)
+        identity = model_identity(model, tokenizer)
         self._set_up(model.eval(), tokenizer, chat_template, identity)
         return self
 
@@ -171,19 +173,20 @@ class HuggingFaceLM:
     @property
     def weights_sha256(self) -> str:
         """sha256 of the weights, an adapter aside; computed on first use."""
-        return self._identity.weights_sha256
+        return self._identity["weights"]()
 
     @property
     def fingerprint(self) -> str:
         """Identifies weights, configuration, adapter, tokenizer, precision and settings."""
-        return self._identity.fingerprint(
-            {
-                "dtype": self.dtype,
-                "max_new_tokens": self.max_new_tokens,
-                "stop": self.stop,
-                "chat_template": self.uses_chat_template,
-            }
-        )
+        parts = {
+            **{name: told() for name, told in self._identity.items()},
+            "dtype": self.dtype,
+            "max_new_tokens": self.max_new_tokens,
+            "stop": self.stop,
+            "chat_template": self.uses_chat_template,
+        }
+        text = json.dumps(parts, sort_keys=True)
+        return f"huggingface:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def generate(
         self,

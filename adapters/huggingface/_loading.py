@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -130,52 +131,38 @@ class LoadOptions:
     device_map: str | None = None
 
 
-@dataclass
-class ModelIdentity:
-    """Hashes of a model, each computed on first use.
+# What tells a model from others, by name. Hashes that take long are computed when they are asked
+# for, and once.
+ModelIdentity = dict[str, Callable[[], str]]
 
-    Attributes:
-        model: hashed itself where it was not loaded from files.
+
+def model_identity(
+    model: Any,
+    tokenizer: Any,
+    folder: Path | None = None,
+    weights: Callable[[], str] | None = None,
+    adapter: Path | None = None,
+) -> ModelIdentity:
+    """Return weights, configuration and tokenizer, and the adapter where there is one.
+
+    Args:
+        model: before an adapter is merged; hashed itself where it was not loaded from files.
         tokenizer: its tokenizer.
-        files: of the weights, in name order; None for a model in memory.
-        known_sha256: their sha256, if it is known already.
+        folder: what it was loaded from.
+        weights: returns the sha256 of its files, likewise.
         adapter: folder of the one that is merged into the weights; None without one.
     """
-
-    model: Any
-    tokenizer: Any
-    files: list[Path] | None = None
-    known_sha256: str | None = None
-    adapter: Path | None = None
-
-    def __post_init__(self) -> None:
+    configuration = configuration_sha256(model, folder)
+    found: ModelIdentity = {
+        "weights": weights or cache(partial(state_sha256, model)),
+        "configuration": lambda: configuration,
+        "tokenizer": cache(partial(tokenizer_sha256, tokenizer)),
+    }
+    if adapter is not None:
         # Hashed now: the folder may hold another adapter later.
-        self._adapter = {} if self.adapter is None else {"adapter": adapter_sha256(self.adapter)}
-        folder = self.files[0].parent if self.files else None
-        self._configuration = configuration_sha256(self.model, folder)
-
-    @cached_property
-    def weights_sha256(self) -> str:
-        """sha256 of the weight files, or of the tensors where there are no files."""
-        if self.known_sha256 is not None:
-            return self.known_sha256
-        return weights_sha256(self.files) if self.files else state_sha256(self.model)
-
-    @cached_property
-    def _rules(self) -> str:
-        return tokenizer_sha256(self.tokenizer)
-
-    def fingerprint(self, settings: dict[str, Any]) -> str:
-        """Text that changes with weights, configuration, adapter, tokenizer or `settings`."""
-        parts = {
-            "weights": self.weights_sha256,
-            "configuration": self._configuration,
-            "tokenizer": self._rules,
-            **self._adapter,
-            **settings,
-        }
-        text = json.dumps(parts, sort_keys=True)
-        return f"huggingface:{hashlib.sha256(text.encode()).hexdigest()}"
+        merged = adapter_sha256(adapter)
+        found["adapter"] = lambda: merged
+    return found
 
 
 def open_model(
@@ -190,22 +177,22 @@ def open_model(
     Arguments and errors are those of `HuggingFaceLM`.
     """
     require_extra("hf")
-    chosen_device = choose_device(device)
-    chosen_dtype = choose_dtype(dtype, chosen_device)
+    place = choose_device(device)
+    precision = choose_dtype(dtype, place)
     folder = model_folder(path_or_name, bare=True, local=loading.local_files_only)
     files = require_causal(folder)
     changes = None if adapter is None else Path(adapter)
     settings = {} if changes is None else lora_settings(changes)
-    found = None if loading.sha256 is None else weights_sha256(files)
-    if loading.sha256 is not None and found != loading.sha256.strip().lower():
-        what = f"the weights have sha256 {found}, not the expected {loading.sha256}"
+    weights = cache(partial(weights_sha256, files))
+    if loading.sha256 is not None and weights() != loading.sha256.strip().lower():
+        what = f"the weights have sha256 {weights()}, not the expected {loading.sha256}"
         hint = "download them again, or correct the expected value"
         raise ModelFolderError(what, where=str(folder), hint=hint)
     spread = {} if loading.device_map is None else {"device_map": loading.device_map}
     if spread:
         optional_import("accelerate")
-    model, tokenizer = load_causal(folder, chosen_dtype, chosen_device, **spread)
-    identity = ModelIdentity(model, tokenizer, files, found, adapter=changes)
+    model, tokenizer = load_causal(folder, precision, place, **spread)
+    identity = model_identity(model, tokenizer, files[0].parent, weights, changes)
     if changes is not None:
-        model = merge_adapter(model, changes, settings, lambda: identity.weights_sha256)
+        model = merge_adapter(model, changes, settings, weights)
     return model, tokenizer, identity

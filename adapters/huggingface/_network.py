@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -154,9 +154,9 @@ class Network:
         unique: list[tuple[int, ...]] = list(dict.fromkeys(map(tuple, rows)))
         repeats = len(unique) < len(rows) or whole
         shared = self._shared_tokens(unique, repeats=repeats)
-        ids, mask = pad_left([row[shared:] for row in unique], self.device)
+        ids, mask = padded([row[shared:] for row in unique], self.device)
         if not shared and not (repeats and self._joins):
-            return (*pad_left(rows, self.device), None)
+            return (*padded(rows, self.device), None)
         import torch
 
         beginning = torch.tensor(unique[0][:shared], device=self.device).expand(len(unique), -1)
@@ -212,14 +212,10 @@ class Network:
         """
         import torch
 
-        tails = [list(tail) for _, tail in continuations]
-        width = max(map(len, tails))
+        fed, fed_mask = padded([tail for _, tail in continuations], self.device, "right")
+        width = fed.shape[1]
         rows = [prompts[owner] for owner, _ in continuations]
         ids, mask, cache = self.read(rows, whole=True)
-        fed, fed_mask = (
-            torch.tensor([one + [0] * (width - len(one)) for one in ones], device=self.device)
-            for ones in (tails, [[1] * len(tail) for tail in tails])
-        )
         ids = torch.cat([ids, fed[:, :-1]], dim=-1)
         mask = torch.cat([mask, fed_mask[:, :-1]], dim=-1)
         seen = 0 if cache is None else cache.get_seq_length()
@@ -240,27 +236,30 @@ class Network:
         """The hidden state of each prompt's last token after `layer` layers, shape (width,)."""
         import torch
 
-        output = self.forward(*pad_left(prompts, self.device), hidden=True)
+        output = self.forward(*padded(prompts, self.device), hidden=True)
         with torch.inference_mode():
             rows: NDArray[np.float32] = output.hidden_states[layer][:, -1].float().cpu().numpy()
         return list(rows)
 
 
-def pad_left(
+def padded(
     rows: Sequence[Sequence[int]],
     device: torch.device,
+    side: Literal["left", "right"] = "left",
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and attention mask of shape (rows, longest), padded on the left.
+    """Ids and attention mask of shape (rows, longest), padded on one side.
 
     The padding id is 0: it is masked out, so any id of the vocabulary serves, and
     models without a padding token need none.
     """
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    longest = max(map(len, rows))
-    ids = [[0] * (longest - len(row)) + list(row) for row in rows]
-    mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
+    both = ids, list(map(torch.ones_like, ids))
+    whole = (pad_sequence(one, batch_first=True, padding_side=side) for one in both)
+    given, mask = (one.to(device) for one in whole)
+    return given, mask
 
 
 def run_in_batches(

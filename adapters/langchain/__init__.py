@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...guard.registry import names_on_use
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._calls import ChatLimits
 from ._chat_model_lm import ChatModelLM
@@ -43,11 +44,5 @@ __all__ = [
     "stored_documents",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import what needs the extra `agents` when it is asked for (PEP 562)."""
-    if name != "GuardMiddleware":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._agent_middleware import GuardMiddleware
-
-    return GuardMiddleware
+# It needs the extra `agents`, and says so when it is imported.
+__getattr__, __dir__ = names_on_use(__name__, {"_agent_middleware": "GuardMiddleware"})

@@ -27,7 +27,7 @@ from langchain_core.tools import BaseTool
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError, require_known
 from ...guard.routing import at_once
-from ..shadow import ShadowDecider
+from ..shadow import ShadowDecider, counted_abstention
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import kept_documents, read_documents, readers, shown_text
 from ._planning import OnRetrieverError
@@ -83,7 +83,6 @@ class GuardState(AgentState[Any]):
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
 
 
-_Maybe = _Response | None
 _Parts = dict[str, Callable[..., Any]]
 # Has "model", "guard" or "check" called; unless `shown`, the user sees no token of it.
 _Call = Callable[..., Awaitable[Any]]
@@ -288,13 +287,19 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             if _calls_tools(unseen):
                 return replace(unseen, result=[without_text(one) for one in unseen.result])
             response = unseen
-        decision = self._failure(turn)
-        if decision is None:
+        if turn.failure is None or turn.results:
             decision = await call("guard", asked(), turn.documents, shown=False)
+        else:
+            decision = counted_abstention(self._guard, turn.failure)
         return await self._act(request, turn, decision, response, call)
 
     async def _act(
-        self, request: _Request, turn: _Turn, decision: Decision, response: _Maybe, call: _Call
+        self,
+        request: _Request,
+        turn: _Turn,
+        decision: Decision,
+        response: _Response | None,
+        call: _Call,
     ) -> _Result:
         """What follows from the decision.
 
@@ -375,14 +380,6 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         if self._question is None:
             return turn.question
         return self._question(request.state["messages"])
-
-    def _failure(self, turn: _Turn) -> Decision | None:
-        """The decision where a search failed and no other found anything; it is counted."""
-        if turn.failure is None or turn.results:
-            return None
-        decision = Decision(route=Route.ABSTAIN, reason=turn.failure, mode=self._guard.mode)
-        self._guard.count(decision)
-        return decision
 
     def _decided(self, state: Any) -> Mapping[str, Any] | None:
         """The decision on the question that is being answered; None before it."""

@@ -179,17 +179,14 @@ class Draws:
     calls under way may still arrive. Other prompts go on, unless the provider is down.
 
     Args:
-        prompts: number of prompts.
-        n: draws for each.
+        n: draws for each prompt.
         ended: one flag per prompt, set once nothing more is to be begun for it.
     """
 
-    def __init__(
-        self, prompts: int, n: int, ended: Sequence[threading.Event | asyncio.Event]
-    ) -> None:
+    def __init__(self, n: int, ended: Sequence[threading.Event | asyncio.Event]) -> None:
         self._lock = threading.Lock()
-        self._arrived: list[list[Generation | None]] = [[None] * n for _ in range(prompts)]
-        self._errors: list[LanguageModelError | None] = [None] * prompts
+        self._arrived: list[list[Generation | None]] = [[None] * n for _ in ended]
+        self._errors: list[LanguageModelError | None] = [None] * len(ended)
         self._in_a_row = 0
         self._ended = ended
 

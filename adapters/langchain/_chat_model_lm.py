@@ -166,7 +166,7 @@ class ChatModelLM:
         model = self._for(temperature)
         calls = self._calls(prompts, n, temperature, seed)
         events = [threading.Event() for _ in prompts]
-        draws = Draws(len(prompts), n, events)
+        draws = Draws(n, events)
 
         def draw(call: _Call) -> None:
             at_once(self._draw(model, call, draws, events[call[0]]))
@@ -203,7 +203,7 @@ class ChatModelLM:
         model = self._for(temperature)
         calls = self._calls(prompts, n, temperature, seed)
         events = [asyncio.Event() for _ in prompts]
-        draws = Draws(len(prompts), n, events)
+        draws = Draws(n, events)
         # Calls keep their turn while they wait for another attempt, as threads of the pool
         # do: a provider that is down is then found out by a few calls, not by all.
         turns = asyncio.Semaphore(self._limits.max_concurrency)

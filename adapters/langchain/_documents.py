@@ -29,6 +29,7 @@ from ...guard.errors import (
     InputError,
     InputTooLargeError,
     PassageError,
+    TaskBrokeOffError,
 )
 from ...guard.routing import at_once
 from ...guard.text import passage_text
@@ -83,18 +84,26 @@ def read_documents(found: object, limits: InputLimits) -> list[Document]:
         raise RetrievalError(f"reading what was retrieved raised {type(error).__name__}") from error
 
 
-def documents_or_errors(
-    found: Sequence[object],
-    limits: InputLimits,
+async def read_each(
+    found: Sequence[object], limits: InputLimits, threads: DeadlineRunner, *, is_async: bool
 ) -> list[list[Document] | Exception]:
-    """As `read_documents` for each, with an error in place of those that cannot be read."""
-    outcomes: list[list[Document] | Exception] = []
-    for one in found:
+    """As `read_documents` for each, with an error in place of those that cannot be read.
+
+    In the async form on another thread, where that may take long.
+    """
+
+    def read(one: object) -> list[Document] | Exception:
         try:
-            outcomes.append(read_documents(one, limits))
+            return read_documents(one, limits)
         except (RetrievalError, InputTooLargeError) as error:
-            outcomes.append(error)
-    return outcomes
+            return error
+
+    if not is_async or limits.reads_quickly((), found):
+        return list(map(read, found))
+    try:
+        return await threads.acall(lambda: list(map(read, found)), None)
+    except Exception as error:  # noqa: BLE001 - whoever wants them decides
+        return [error] * len(found)
 
 
 def _collection(found: object) -> Iterable[Any]:
@@ -217,16 +226,11 @@ async def decided(guard: Guard, question: Any, passages: Any, *, is_async: bool)
 
 
 async def read_found(guard: Guard, found: Any, *, is_async: bool) -> Any:
-    """Copies of what was retrieved; `found` itself where the guard is to abstain from it.
-
-    In the async form on another thread, where that may take long.
-    """
-    try:
-        if is_async and not guard.limits.reads_quickly((), (found,)):
-            return await readers.acall(lambda: read_documents(found, guard.limits), None)
-        return read_documents(found, guard.limits)
-    except (RetrievalError, InputTooLargeError, AllWorkersBusyError):
-        return found
+    """Copies of what was retrieved; `found` itself where the guard is to abstain from it."""
+    [read] = await read_each([found], guard.limits, readers, is_async=is_async)
+    if isinstance(read, TaskBrokeOffError):
+        raise read
+    return found if isinstance(read, Exception) else read
 
 
 async def filtered(guard: Guard, question: str, found: Any, *, is_async: bool) -> list[Document]:

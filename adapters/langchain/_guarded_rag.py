@@ -25,7 +25,7 @@ from ...guard.routing import at_once
 from ..shadow import ShadowDecider
 from ._answer import GuardedAnswer, joined
 from ._conversation import Conversation
-from ._documents import documents_or_errors
+from ._documents import read_each
 from ._guard_runnable import decide_all
 from ._planning import (
     GENERATING,
@@ -202,7 +202,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         """Answer one question, or abstain."""
 
         def answer(given: RagInput, run_manager: Manager, config: RunnableConfig) -> GuardedAnswer:
-            return _only(at_once(self._answers([given], _Runs([config], [run_manager], kwargs))))
+            return _only(at_once(self._answers(kwargs, [given], [run_manager], [config])))
 
         return self._call_with_config(answer, input, config)
 
@@ -216,7 +216,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             run_manager: AsyncManager,
             config: RunnableConfig,
         ) -> GuardedAnswer:
-            return _only(await self._answers([given], _Runs([config], [run_manager], kwargs)))
+            return _only(await self._answers(kwargs, [given], [run_manager], [config]))
 
         return await self._acall_with_config(answer, input, config)
 
@@ -237,7 +237,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             run_manager: list[Manager],
             config: list[RunnableConfig],
         ) -> list[GuardedAnswer | Exception]:
-            return at_once(self._answers(given, _Runs(config, run_manager, kwargs)))
+            return at_once(self._answers(kwargs, given, run_manager, config))
 
         return self._batch_with_config(
             answer, list(inputs), config, return_exceptions=return_exceptions
@@ -253,25 +253,24 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     ) -> list[GuardedAnswer]:
         """As `batch`, without blocking the event loop."""
 
-        async def answer(
-            given: list[RagInput],
-            run_manager: list[AsyncManager],
-            config: list[RunnableConfig],
-        ) -> list[GuardedAnswer | Exception]:
-            return await self._answers(given, _Runs(config, run_manager, kwargs))
-
         return _not_cancelled(
             await self._abatch_with_config(
-                answer, list(inputs), config, return_exceptions=return_exceptions
+                partial(self._answers, kwargs),
+                list(inputs),
+                config,
+                return_exceptions=return_exceptions,
             )
         )
 
     async def _answers(
         self,
+        kwargs: Mapping[str, Any],
         inputs: list[RagInput],
-        runs: _Runs,
+        run_manager: Sequence[Manager | AsyncManager],
+        config: list[RunnableConfig],
     ) -> list[GuardedAnswer | Exception]:
-        return await self._run([self._planner.answer_flow(given) for given in inputs], runs)
+        flows = [self._planner.answer_flow(given) for given in inputs]
+        return await self._run(flows, _Runs(config, run_manager, kwargs))
 
     # -- streams ----------------------------------------------------------------------
 
@@ -367,7 +366,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         stage, needs = step
         given, is_async = list(needs.values()), runs.is_async
         if stage is Stage.READ:
-            return await self._read(given, is_async=is_async)
+            limits, threads = self.guard.limits, self._threads
+            return await read_each(given, limits, threads, is_async=is_async)
         if stage is Stage.GUARD:
             if self._shadow is None:
                 return await decide_all(self.guard, given, is_async=is_async)
@@ -394,8 +394,11 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
 
     async def _called(self, step: Step, given: list[Any], runs: _Runs) -> Sequence[object]:
         """What a runnable of the chain returns, within its deadline."""
-        stage, configs, kwargs = step[0], runs.children(step), runs.options(step)
-        part, seconds = self._parts[stage], self._planner.timeout(stage)
+        stage, needs = step
+        part, configs = self._parts[stage], [runs.child(index, stage) for index in needs]
+        kwargs = runs.kwargs if stage in GENERATING else {}
+        is_bounded = stage is Stage.RETRIEVER and self._shadow is None
+        seconds = self._planner.options.retriever_timeout if is_bounded else None
         if not runs.is_async:
             if runs.single:
                 task = partial(part.invoke, given[0], configs[0], **kwargs)
@@ -422,16 +425,6 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             except KnowgateError as error:
                 verdicts.append(error)
         return verdicts
-
-    async def _read(self, given: Sequence[object], *, is_async: bool) -> Sequence[object]:
-        """Read what was retrieved; in the async form on another thread where that may take long."""
-        limits = self.guard.limits
-        if not is_async or limits.reads_quickly((), given):
-            return documents_or_errors(given, limits)
-        try:
-            return await self._threads.acall(lambda: documents_or_errors(given, limits), None)
-        except Exception as error:  # noqa: BLE001 - their flows decide
-            return [error] * len(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,15 +455,6 @@ class _Runs:
         """The config under which a part runs as a child of the chain's run."""
         callbacks = self.managers[index].get_child(f"guarded_rag:{stage.value}")
         return patch_config(self.configs[index], callbacks=callbacks)
-
-    def children(self, step: Step) -> list[RunnableConfig]:
-        """The configs of all calls of one step."""
-        stage, needs = step
-        return [self.child(index, stage) for index in needs]
-
-    def options(self, step: Step) -> Mapping[str, Any]:
-        """Keyword arguments of the part that does `step`."""
-        return self.kwargs if step[0] in GENERATING else {}
 
     def watched(self, step: Step) -> list[RunnableConfig | None]:
         """The configs of the inputs of `step`; None for one whose run nobody watches."""

@@ -35,7 +35,7 @@ from ...guard.read_models import CheckedSettings
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
-from ..shadow import LateDecision
+from ..shadow import LateDecision, counted_abstention
 from ._answer import (
     AbstainedError,
     GuardedAnswer,
@@ -299,11 +299,6 @@ class Planner:
         """Whether decisions are only taken and counted."""
         return self.guard.mode is Mode.SHADOW
 
-    def timeout(self, stage: Stage) -> float | None:
-        """Seconds that a runnable of the chain has; None where it has no deadline."""
-        waits = stage is not Stage.RETRIEVER or self.shadow
-        return None if waits else self.options.retriever_timeout
-
     def answer_flow(self, given: object) -> Flow[GuardedAnswer]:
         """Answer one input of the chain.
 
@@ -363,7 +358,8 @@ class Planner:
         turn.extra = {**turn.extra, "original_question": text}
         if conversation.is_small_talk(text):
             self.guard.count_turn("small_talk")
-            return self._decision(Route.ANSWER, Reason.SMALL_TALK)
+            reason = Reason.SMALL_TALK
+            return Decision(route=Route.ANSWER, reason=reason, mode=self.guard.mode)
         if not follows_up:
             self.guard.count_turn("question")
             return None
@@ -376,15 +372,10 @@ class Planner:
                 raise
             if conversation.on_error != "abstain":
                 return None
-            decision = self._decision(Route.ABSTAIN, Reason.REWRITING_FAILED)
-            self.guard.count(decision)
-            return decision
+            return counted_abstention(self.guard, Reason.REWRITING_FAILED)
         self.guard.count_turn("follow_up")
         turn.question = turn.text = turn.found["standalone_question"] = question
         return None
-
-    def _decision(self, route: Route, reason: Reason) -> Decision:
-        return Decision(route=route, reason=reason, mode=self.guard.mode)
 
     def _retrieval_failed(self, error: Exception, reason: Reason) -> Decision:
         """The decision that follows from `error` in retrieving, or in reading what was retrieved.
@@ -403,8 +394,7 @@ class Planner:
             raise error
         if reason is Reason.INVALID_PASSAGES and isinstance(error, InputTooLargeError):
             reason = Reason.INPUT_TOO_LARGE
-        decision = self._decision(Route.ABSTAIN, reason)
-        self.guard.count(decision)
+        decision = counted_abstention(self.guard, reason)
         if self.shadow:
             raise error
         return decision

@@ -15,6 +15,7 @@ from ...guard.registry import names_on_use
 
 if TYPE_CHECKING:
     from ._access import ServeLimits
+    from ._access import replay as replay
     from ._app import ProxyOptions, create_app
     from ._server import BoundedServer as BoundedServer
     from ._server import bound_socket as bound_socket
@@ -26,7 +27,7 @@ __all__ = ["ProxyOptions", "ServeLimits", "Upstream", "create_app", "serve"]
 __getattr__, __dir__ = names_on_use(
     __name__,
     {
-        "_access": "ServeLimits",
+        "_access": "ServeLimits replay",
         "_app": "ProxyOptions create_app",
         "_server": "BoundedServer bound_socket serve",
         "_upstream": "Upstream",

@@ -15,8 +15,9 @@ import ipaddress
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -38,11 +39,8 @@ _HEALTH = frozenset({"/healthz", "/readyz"})
 _SMALL_BODY = 1 << 16
 _WORK = "/v1/"
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-# A rejected request that declares a longer body is replied to at once.
-_LONGEST_REJECTED = 1 << 18
-
-
-_MAX_DISCARDED, _DISCARD_SECONDS = 1 << 18, 1.0
+# A rejected request that declares a longer body is replied to at once, and no more is read of one.
+_LONGEST_REJECTED, _DISCARD_SECONDS = 1 << 18, 1.0
 
 
 # -- how many there may be ----------------------------------------------------------------------
@@ -192,6 +190,7 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
 # -- the middleware -----------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class AccessMiddleware:
     """ASGI middleware in front of all endpoints.
 
@@ -204,27 +203,19 @@ class AccessMiddleware:
         endpoints: paths that have a label of their own in them; all others share `other`.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        admission: Admission,
-        limits: ServeLimits,
-        token: str | None,
-        metrics: tuple[Counter, Gauge],
-        endpoints: Iterable[str],
-    ) -> None:
-        self._app, self._admission, self._limits = app, admission, limits
-        self._token = None if token is None else token.encode("utf-8")
-        self._responses, self._requests = metrics
-        self._endpoints = frozenset(endpoints)
+    app: ASGIApp
+    admission: Admission
+    limits: ServeLimits
+    token: str | None
+    metrics: tuple[Counter, Gauge]
+    endpoints: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         else:
             await self._request(scope, receive, send)
 
@@ -239,7 +230,7 @@ class AccessMiddleware:
             await send(message)
 
         path: str = scope["path"]
-        endpoint = path if path in self._endpoints else "other"
+        endpoint = path if path in self.endpoints else "other"
         untouched = True
 
         async def body() -> Message:
@@ -252,7 +243,7 @@ class AccessMiddleware:
             if path.startswith(_WORK):
                 await self._work(scope, body, answer)
             else:
-                await self._app(scope, body, answer)
+                await self.app(scope, body, answer)
         except ClientDisconnect:
             pass
         except ServeError as error:
@@ -260,7 +251,7 @@ class AccessMiddleware:
                 await discard_body(receive)
             await reply_to(error)(scope, receive, answer)
         except asyncio.CancelledError:
-            if status or not self._admission.draining:
+            if status or not self.admission.draining:
                 raise
             await reply_to(ServeError("draining"))(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - its text may be a user's
@@ -269,13 +260,13 @@ class AccessMiddleware:
                 await reply_to(ServeError("internal_error"))(scope, receive, answer)
         finally:
             status = status or 499  # nobody is there any more; the number is that of nginx
-            self._responses.labels(endpoint, str(status)).inc()
+            self.metrics[0].labels(endpoint, str(status)).inc()
             spent = (time.perf_counter() - started) * 1000
             _logger.info("%s %d %.1f ms", endpoint, status, spent)
 
     def _check_sender(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if self._token is None:
+        if self.token is None:
             client = scope.get("client")
             here = client is None or is_loopback(str(client[0]))
             # The host too: another page of a browser may have a name that leads here.
@@ -283,7 +274,9 @@ class AccessMiddleware:
                 raise ServeError("not_local")
         elif scope["path"] not in _HEALTH:
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-            right = hmac.compare_digest(given.strip(), self._token)
+            # Of the environment, which may hold bytes that are no text.
+            token = self.token.encode("utf-8", "surrogateescape")
+            right = hmac.compare_digest(given.strip(), token)
             if kind.lower() != b"bearer" or not right:
                 raise ServeError("wrong_token")
 
@@ -292,27 +285,29 @@ class AccessMiddleware:
 
         def grow(size: int) -> None:
             nonlocal held
-            held = self._admission.hold(held, size)
+            held = self.admission.hold(held, size)
 
         try:
-            async with self._admission.entered():
+            async with self.admission.entered():
                 self._show()
-                body = await _read(scope, receive, self._limits, grow)
+                body = await _read(scope, receive, self.limits, grow)
                 gone = asyncio.ensure_future(_disconnected(receive))
-                work = asyncio.ensure_future(self._in_turn(scope, _replay(body, gone), send))
+                again = replay(body, lambda: asyncio.shield(gone))
+                work = asyncio.ensure_future(self._in_turn(scope, again, send))
                 await _unless(gone, work)
         finally:
             grow(0)
             self._show()
 
     async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._admission.working():
+        async with self.admission.working():
             self._show()
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
 
     def _show(self) -> None:
-        self._requests.labels("running").set(self._admission.running)
-        self._requests.labels("waiting").set(self._admission.waiting)
+        _, requests = self.metrics
+        requests.labels("running").set(self.admission.running)
+        requests.labels("waiting").set(self.admission.waiting)
 
 
 def _is_short(scope: Scope) -> bool:
@@ -367,7 +362,7 @@ async def _read(
     return b"".join(parts)
 
 
-async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> None:
+async def _unless(gone: asyncio.Task[Message], work: asyncio.Task[None]) -> None:
     """Wait for `work`; cancel it when the client has gone, or nobody waits any more.
 
     Raises:
@@ -386,21 +381,21 @@ async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> Non
                     await task
 
 
-async def _disconnected(receive: Receive) -> None:
-    """Return when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
+async def _disconnected(receive: Receive) -> Message:
+    """Return the message that the client has gone, once it comes."""
+    while (message := await receive())["type"] != "http.disconnect":
         pass
+    return message
 
 
-def _replay(body: bytes, gone: asyncio.Future[None]) -> Receive:
-    """A receive channel that gives the body, and then only that the client has gone."""
+def replay(body: bytes, then: Receive) -> Receive:
+    """A receive channel that gives the body, and then what follows."""
     left = [body]
 
     async def receive() -> Message:
         if left:
             return {"type": "http.request", "body": left.pop(), "more_body": False}
-        await asyncio.shield(gone)
-        return {"type": "http.disconnect"}
+        return await then()
 
     return receive
 
@@ -417,7 +412,7 @@ async def discard_body(receive: Receive) -> None:
     more, size = True, 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_DISCARD_SECONDS):
-            while more and size <= _MAX_DISCARDED:
+            while more and size <= _LONGEST_REJECTED:
                 message = await receive()
                 more = message.get("more_body", False)
                 size += len(message.get("body", b""))

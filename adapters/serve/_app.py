@@ -34,12 +34,11 @@ from ._bodies import (
     ServeError,
     as_given,
     documented,
-    invalid_request,
     json_reply,
     reply_to,
-    undecided,
+    typed,
 )
-from ._proxy import ChatProxy, Retriever, chat_router
+from ._proxy import ChatProxy, chat_router, search_by
 from ._support import verdict_body
 from ._upstream import Upstream, UpstreamClient
 
@@ -141,11 +140,11 @@ def create_app(
     admission = app.state.admission = Admission(limits)
     app.include_router(_decide_router(guard, said, limits))
     if proxy is not None and client is not None:
-        retriever = None
+        search = None
         if proxy.retriever is not None:
-            retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
+            search = search_by(proxy.retriever, proxy.retriever_seconds, guard.limits)
         prompt = proxy.prompt or Prompt("serve_with_context", _PROMPT)
-        app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
+        app.include_router(chat_router(ChatProxy(guard, client, said, prompt, search)))
     registry = REGISTRY if registry is None else registry
     _add_operations(app, guard, registry, proxies=proxy is not None)
     _add_error_replies(app)
@@ -155,7 +154,7 @@ def create_app(
         limits=limits,
         token=token,
         metrics=http_metrics(registry),
-        endpoints=(*_ENDPOINTS, *app.openapi()["paths"]),
+        endpoints={*_ENDPOINTS, *app.openapi()["paths"]},
     )
     return app
 
@@ -187,7 +186,7 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
         questions = [one.question for one in given.requests]
         decided = await guard.adecide_each(questions, passages)
         results = [
-            {"error": undecided(one).body.error.model_dump()}
+            {"error": typed(one).body.error.model_dump()}
             if isinstance(one, KnowgateError)
             else reply(one, passages[index])
             for index, one in enumerate(decided)
@@ -278,21 +277,8 @@ def _add_operations(
 def _add_error_replies(app: FastAPI) -> None:
     """Give all errors the same shape."""
 
-    @app.exception_handler(ServeError)
-    async def served(request: Request, error: ServeError) -> Response:
-        return reply_to(error)
+    async def reply(request: Request, error: Exception) -> Response:
+        return reply_to(typed(error))
 
-    @app.exception_handler(KnowgateError)
-    async def failed(request: Request, error: KnowgateError) -> Response:
-        return reply_to(undecided(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return reply_to(invalid_request(error))
-
-    @app.exception_handler(HTTPException)
-    async def other(request: Request, error: HTTPException) -> Response:
-        codes = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
-        found = ServeError(codes.get(error.status_code, "rejected"), headers=error.headers)
-        found.status = error.status_code
-        return reply_to(found)
+    for kind in (ServeError, KnowgateError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, reply)

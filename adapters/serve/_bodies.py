@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ...guard import Decision
@@ -124,6 +126,19 @@ def as_json(value: BaseModel | dict[str, Any]) -> bytes:
     return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+def read_object(data: bytes) -> dict[str, Any] | None:
+    """The JSON object in `data`; None where that is anything else, or nested too deep."""
+    found = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+    return found if isinstance(found, dict) else None
+
+
+def fields_of(value: object) -> dict[str, Any]:
+    """The fields of a JSON object; none of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def json_reply(
     content: BaseModel | dict[str, Any], *, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -138,7 +153,7 @@ def reply_to(error: ServeError) -> Response:
     return found
 
 
-def invalid_request(error: RequestValidationError) -> ServeError:
+def _invalid_request(error: RequestValidationError) -> ServeError:
     """The first thing that is wrong with a request, without the value that was given."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
@@ -168,10 +183,19 @@ _UNDECIDED: tuple[tuple[type[KnowgateError], str], ...] = (
 )
 
 
-def undecided(error: KnowgateError) -> ServeError:
-    """The error of a question that the guard did not decide."""
-    codes = (code for kind, code in _UNDECIDED if isinstance(error, kind))
-    return ServeError(next(codes, "internal_error"))
+def typed(error: Exception) -> ServeError:
+    """What an error of the guard, of the framework or of a request means to a client."""
+    if isinstance(error, ServeError):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _invalid_request(error)
+    if isinstance(error, HTTPException):
+        codes = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
+        found = ServeError(codes.get(error.status_code, "rejected"), headers=error.headers)
+        found.status = error.status_code
+        return found
+    undecided = (code for kind, code in _UNDECIDED if isinstance(error, kind))
+    return ServeError(next(undecided, "internal_error"))
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -251,7 +275,7 @@ _FIELDS: dict[str, Any] = {
 }
 DecisionBody: Any = create_model(
     "Decision",
-    __config__=ConfigDict(extra="forbid"),
+    __config__={"extra": "forbid"},
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
     **_FIELDS,
 )

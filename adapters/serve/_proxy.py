@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ...guard import Decision, Guard, Mode, Reason, Route
+from ...guard import Decision, Guard, InputLimits, Mode, Reason, Route
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import (
     InputError,
@@ -32,8 +32,8 @@ from ...guard.errors import (
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
-from ..shadow import ShadowDecider
-from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, json_reply
+from ..shadow import ShadowDecider, counted_abstention
+from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, fields_of, json_reply
 from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
@@ -53,9 +53,12 @@ _OF_USER: dict[str, JsonValue] = {
 
 def _number(value: Any) -> Any:
     if isinstance(value, str | bool):
-        raise ValueError("a number is needed")
+        raise ValueError("is no number")
     return value
 
+
+# From a question to what was retrieved for it, and the text of each passage, read once.
+Search = Callable[[str], Awaitable[tuple[list[Any], list[str]]]]
 
 # JSON has one kind of number: 2.0 is a whole one too, and "2" is none.
 _Count = Annotated[int, Field(strict=False, ge=1, le=128), BeforeValidator(_number)]
@@ -128,14 +131,14 @@ class ChatProxy:
         client: of the upstream.
         replies: said on abstention.
         prompt: with `{context}` and `{question}`, in place of the last message of the user.
-        retriever: asked where a request brings no passages.
+        search: asked where a request brings no passages.
     """
 
     guard: Guard
     client: UpstreamClient
     replies: Replies
     prompt: Prompt
-    retriever: Retriever | None = None
+    search: Search | None = None
 
     @cached_property
     def _shadow(self) -> ShadowDecider:
@@ -153,7 +156,7 @@ class ChatProxy:
         """
         plan = await self._plan(asked, body["messages"])
         if plan.messages is None:
-            return _abstention(asked, plan.reply, plan.extension, plan.headers)
+            return _abstention(asked, plan)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
         held = asked.stream and plan.gate is not None and plan.gate.holds_back
         if held:
@@ -163,9 +166,7 @@ class ChatProxy:
         sent = _encoded(forwarded | self.client.own_fields | {"messages": plan.messages})
         try:
             if asked.stream and not held:
-                return await EventStream.opened(
-                    self.client.stream(sent), plan.extension, plan.headers, plan.gate
-                )
+                return await EventStream.opened(self.client.stream(sent), plan)
             completion = await self.client.complete(sent)
             if plan.gate is not None:
                 completion, verdicts = await plan.gate.completion(completion)
@@ -174,7 +175,7 @@ class ChatProxy:
             error.headers.update(plan.headers)  # how it was decided, all the same
             raise
         if held:
-            return _as_stream(asked, completion, plan.extension, plan.headers)
+            return _as_stream(asked, completion, plan)
         return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
@@ -187,9 +188,7 @@ class ChatProxy:
         try:
             given, texts = await self._passages(extension, question)
         except ServeError as failure:
-            reason = Reason(failure.code)
-            decision = Decision(route=Route.ABSTAIN, reason=reason, mode=self.guard.mode)
-            self.guard.count(decision)
+            decision = counted_abstention(self.guard, Reason(failure.code))
             if not decision.acts:
                 raise
             return self._decided(messages, question, decision, [], [])
@@ -206,8 +205,8 @@ class ChatProxy:
         extension: ChatExtension,
         question: str,
     ) -> tuple[list[Any], list[str]]:
-        if extension.passages is None and self.retriever is not None:
-            return await self.retriever.find(self.guard, question)
+        if extension.passages is None and self.search is not None:
+            return await self.search(question)
         given = as_given(extension.passages or [])
         return given, [passage_text(one) for one in given]
 
@@ -296,54 +295,47 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 # -- retrieval ----------------------------------------------------------------------------------
 
 
-class Retriever:
-    """A retriever as the service asks it.
+def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
+    """Make the search of the service.
 
     Args:
         found: a retriever or runnable of LangChain, or a function (async or not) from a
             question to documents, texts, or mappings with `text`.
         seconds: until a retrieval counts as failed.
+        limits: of what is read.
 
     Raises:
         InputError: it is none of these.
+        ServeError: by a search, where it raised, took too long, or returned what is no passages.
     """
+    only_async = isinstance(found, RunnableLambda) and not hasattr(found, "func")
+    invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
+    ask: Callable[[str], Any] = invoke if callable(invoke) else found
+    if not callable(ask):
+        what = f"a {type(found).__name__} is no retriever"
+        hint = "name a LangChain retriever, or a function from a question to documents"
+        raise InputError(what, hint=hint)
+    if not seconds > 0:  # not NaN either
+        raise InputError("must be positive seconds", where="retriever_seconds")
+    is_async = any(map(inspect.iscoroutinefunction, (ask, type(ask).__call__)))
+    threads = DeadlineRunner(_MAX_THREADS)
 
-    def __init__(self, found: Any, seconds: float) -> None:
-        only_async = isinstance(found, RunnableLambda) and not hasattr(found, "func")
-        invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
-        self._find: Callable[[str], Any] = invoke if callable(invoke) else found
-        if not callable(self._find):
-            what = f"a {type(found).__name__} is no retriever"
-            hint = "name a LangChain retriever, or a function from a question to documents"
-            raise InputError(what, hint=hint)
-        if not seconds > 0:  # not NaN either
-            raise InputError("must be positive seconds", where="retriever_seconds")
-        called = (self._find, type(self._find).__call__)
-        self._awaited = any(map(inspect.iscoroutinefunction, called))
-        self._seconds = seconds
-        self._threads = DeadlineRunner(_MAX_THREADS)
-
-    async def find(self, guard: Guard, question: str) -> tuple[list[Any], list[str]]:
-        """The passages for a question, and the text of each, read once.
-
-        Raises:
-            ServeError: it raised, took too long, or returned what is no passages.
-        """
+    async def search(question: str) -> tuple[list[Any], list[str]]:
         try:
-            if self._awaited:
-                found = await asyncio.wait_for(self._find(question), self._seconds)
+            if is_async:
+                passages = await asyncio.wait_for(ask(question), seconds)
             else:
-                found = await self._threads.acall(lambda: self._find(question), self._seconds)
+                passages = await threads.acall(lambda: ask(question), seconds)
         except Exception as error:
             raise ServeError(Reason.RETRIEVAL_FAILED.value) from error
         try:
-            return await self._threads.acall(
-                lambda: guard.limits.read_passages(found), self._seconds
-            )
+            return await threads.acall(lambda: limits.read_passages(passages), seconds)
         except Exception as error:  # a lazy document may raise anything
             too_large = isinstance(error, InputTooLargeError)
             reason = Reason.INPUT_TOO_LARGE if too_large else Reason.INVALID_PASSAGES
             raise ServeError(reason.value) from error
+
+    return search
 
 
 # -- replies ------------------------------------------------------------------------------------
@@ -352,12 +344,10 @@ class Retriever:
 _NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-def _abstention(
-    asked: GuardedRequest, reply: str, extension: dict[str, Any], headers: Mapping[str, str]
-) -> Response:
+def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
     """The reply of the guard itself, whole or as a stream, in OpenAI's shape."""
     rest = {"logprobs": None, "finish_reason": "stop"}
-    message = {"role": "assistant", "content": reply, "refusal": None}
+    message = {"role": "assistant", "content": plan.reply, "refusal": None}
     completion = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion",
@@ -367,21 +357,16 @@ def _abstention(
         "usage": _NO_TOKENS,
     }
     if not asked.stream:
-        return json_reply(completion | {"knowgate": extension}, headers=headers)
-    return _as_stream(asked, completion, extension, headers)
+        return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
+    return _as_stream(asked, completion, plan)
 
 
-def _as_stream(
-    asked: GuardedRequest,
-    completion: Mapping[str, Any],
-    extension: dict[str, Any],
-    headers: Mapping[str, str],
-) -> Response:
+def _as_stream(asked: GuardedRequest, completion: Mapping[str, Any], plan: _Plan) -> Response:
     """A completion that is there, as the events of a stream."""
-    options = (asked.model_extra or {}).get("stream_options")
-    with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
-    events = b"".join(events_of(completion, extension, with_usage=with_usage))
-    return Response(events, media_type=EVENT_STREAM, headers=headers)
+    options = fields_of(fields_of(asked.model_extra).get("stream_options"))
+    with_usage = bool(options.get("include_usage"))
+    events = b"".join(events_of(completion, plan.extension, with_usage=with_usage))
+    return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
 
 
 class EventStream(StreamingResponse):
@@ -398,9 +383,7 @@ class EventStream(StreamingResponse):
     async def opened(
         cls,
         stream: AbstractAsyncContextManager[AsyncIterator[bytes]],
-        extension: dict[str, Any],
-        headers: Mapping[str, str],
-        gate: ReplyGate | None = None,
+        plan: _Plan,
     ) -> EventStream:
         """The response to a request whose stream has begun.
 
@@ -408,10 +391,10 @@ class EventStream(StreamingResponse):
             ServeError: it does not begin.
         """
         upstream = AsyncExitStack()
-        events = marked(await upstream.enter_async_context(stream), extension)
-        if gate is not None:
-            events = gate.streamed(events)
-        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
+        events = marked(await upstream.enter_async_context(stream), plan.extension)
+        if plan.gate is not None:
+            events = plan.gate.streamed(events)
+        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **plan.headers})
         response._upstream = upstream
         return response
 

@@ -18,6 +18,7 @@ import resource
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from types import FrameType
@@ -85,7 +86,7 @@ class BoundedServer(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until the end; asked for by `run`."""
-        rarely = _Rarely()
+        rarely = _rarely()
         # asyncio logs each connection that it has no file descriptor for.
         loggers = [logging.getLogger(name) for name in ("asyncio", "uvicorn.error")]
         for logger in loggers:
@@ -116,27 +117,25 @@ class BoundedServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-class _Rarely(logging.Filter):
-    """Lets the same message through once a minute, with the number of those left out before."""
+def _rarely() -> Callable[[logging.LogRecord], bool]:
+    """A filter that logs a message once a minute, with the number of those left out before."""
+    told: dict[str, tuple[float, int]] = {}
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: dict[str, tuple[float, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is logged."""
+    def is_logged(record: logging.LogRecord) -> bool:
         message = str(record.msg).partition("\n")[0]
-        last, left_out = self._told.get(message, (-math.inf, 0))
+        last, left_out = told.get(message, (-math.inf, 0))
         now = time.monotonic()
         if now - last < _LOG_SECONDS:
-            self._told[message] = last, left_out + 1
+            told[message] = last, left_out + 1
             return False
-        if len(self._told) >= _MOST_MESSAGES:
-            self._told.clear()
-        self._told[message] = now, 0
+        if len(told) >= _MOST_MESSAGES:
+            told.clear()
+        told[message] = now, 0
         if left_out:
             record.msg = f"{record.msg} ({left_out} more of these before)"
         return True
+
+    return is_logged
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from ...guard import Guard, KnowgateError, Reason
 from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
-from ._bodies import as_json
+from ._bodies import as_json, fields_of, read_object
 
 _DONE = b"data: [DONE]\n\n"
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
@@ -65,8 +64,7 @@ class ReplyGate:
         """Return a completion with what is delivered of each choice, and the verdicts on them."""
         choices, verdicts = [], []
         for choice in found.get("choices") or ():
-            message = choice.get("message") if isinstance(choice, dict) else None
-            known: dict[str, Any] = message if isinstance(message, dict) else {}
+            known = fields_of(fields_of(choice).get("message"))
             text, verdict = text_of(known.get("content")), None
             if text.strip():
                 told, verdict = await self.judged(text)
@@ -173,7 +171,7 @@ def events_of(
 
 def _deltas(message: Any) -> list[dict[str, Any]]:
     """What the events of a message tell, one after another."""
-    known = message if isinstance(message, dict) else {}
+    known = fields_of(message)
     others = {key: value for key, value in known.items() if key not in {"role", "content"}}
     calls = others.get("tool_calls")
     if isinstance(calls, list):
@@ -209,9 +207,9 @@ def text_of(content: Any) -> str:
 
 
 def _add(choice: Any, texts: dict[int, str]) -> None:
-    delta = choice.get("delta") if isinstance(choice, dict) else None
-    text = delta.get("content") if isinstance(delta, dict) else None
-    index = choice.get("index", 0) if isinstance(choice, dict) else 0
+    known = fields_of(choice)
+    text = fields_of(known.get("delta")).get("content")
+    index = known.get("index", 0)
     if isinstance(text, str) and isinstance(index, int):
         before = texts.get(index, "")
         if len(before) + len(text) <= _MOST_CHARACTERS:
@@ -260,8 +258,4 @@ def _with_field(event: bytes, extension: dict[str, Any]) -> bytes | None:
 def _chunk_in(event: bytes) -> dict[str, Any] | None:
     """The JSON object in the data of an event."""
     lines = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
-    try:
-        chunk = json.loads(b"\n".join(lines))
-    except (ValueError, RecursionError):
-        return None
-    return chunk if isinstance(chunk, dict) else None
+    return read_object(b"\n".join(lines))

@@ -12,7 +12,6 @@ too late ───────────────────────�
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import re
@@ -33,7 +32,7 @@ from tenacity import (
 from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient, seconds_to_wait
-from ._bodies import ServeError, as_json
+from ._bodies import ServeError, as_json, fields_of, read_object
 
 EVENT_STREAM = "text/event-stream"
 _logger = logging.getLogger("knowgate.serve")
@@ -264,14 +263,12 @@ async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
 
 
 def _object(body: bytes, what: str) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-        as_json(found)  # which holds no NaN, and no infinity
-    except (ValueError, RecursionError):
-        raise _invalid(what) from None
-    if not isinstance(found, dict):
-        raise _invalid(what)
-    return found
+    found = read_object(body)
+    with suppress(ValueError, RecursionError):
+        if found is not None:
+            as_json(found)  # which holds no NaN, and no infinity
+            return found
+    raise _invalid(what)
 
 
 async def _rejection(response: httpx.Response) -> ServeError:
@@ -295,10 +292,9 @@ async def _rejection(response: httpx.Response) -> ServeError:
 
 async def _code(response: httpx.Response) -> str:
     """The code of an error of OpenAI's shape; empty without one."""
-    with suppress(httpx.HTTPError, ServeError, ValueError, RecursionError):
-        found = json.loads(await _bounded(response, _MOST_ERROR_BYTES, "an error"))
-        error = found.get("error") if isinstance(found, dict) else None
-        fields = error if isinstance(error, dict) else {}
+    with suppress(httpx.HTTPError, ServeError):
+        body = await _bounded(response, _MOST_ERROR_BYTES, "an error")
+        fields = fields_of(fields_of(read_object(body)).get("error"))
         for name in ("code", "type"):
             value = fields.get(name)
             if isinstance(value, str) and _CODE.fullmatch(value):

@@ -26,8 +26,8 @@ from ._project_file import ProjectFile
 
 _NARROWEST_BOXES = 72
 # A broken file must not keep these from working.
-_WITHOUT_PROJECT = ("doctor", "init")
-_NAMED_FILE = "knowgate.project_file"
+_NO_PROJECT = ("doctor", "init")
+_NAMED = "knowgate.project_file"
 # Of a context: the commands that are not imported, since their summaries will do.
 _SUMMARIZED = "knowgate.summarized"
 # Typer carries its own copy of click or uses the installed one: this is either's.
@@ -55,6 +55,8 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 # A function cannot be called `import`, and one called `eval` would hide Python's.
 _FUNCTIONS = {"eval": "eval_", "import": "import_"}
+# The commands and groups of the command line, in the order of the help: of each the panel, and
+# where it is: the function of that name, or the group beside it, of a module.
 COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         name: (panel, f"_{module}", _FUNCTIONS.get(name, name.replace("-", "_")))
@@ -62,8 +64,6 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         for name, module in modules.items()
     }
 )
-"""The commands and groups of the command line, in the order of the help: of each the panel, and
-where it is: the function of that name, or the group beside it, of a module."""
 
 _FIRST = (
     "demo", "init", "check", "measure", "calibrate", "report", "serve", "play", "drift", "doctor",
@@ -89,7 +89,7 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, and give it what `knowgate.toml` says."""
         name, command, rest = super().resolve_command(ctx, args)
-        if not ctx.resilient_parsing and name not in _WITHOUT_PROJECT:
+        if not ctx.resilient_parsing and name not in _NO_PROJECT:
             ctx.default_map = _defaults(ctx, command, [str(name)], rest)
         return name, command, rest
 
@@ -169,9 +169,9 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
         names = [*names, name]
     found: Any = file.defaults(names, command, rest)
     # `check` runs other commands below the same context.
-    if found and ctx.meta.setdefault(_NAMED_FILE, file.path) is not None:
+    if found and ctx.meta.setdefault(_NAMED, file.path) is not None:
         err.print(f"options from {file.path}")
-        ctx.meta[_NAMED_FILE] = None
+        ctx.meta[_NAMED] = None
     for name in reversed(names):
         found = {name: found}
     return dict(found)
@@ -184,12 +184,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help=(
-        "A guard for RAG: follow the context, answer from memory, or abstain.\n\n"
-        "Options of a project are read from `knowgate.toml`; `knowgate init` writes one.\n\n"
-        "Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says "
-        "what, where and how to fix it) · 3 nothing could be certified, or not well enough."
-    ),
 )
 
 
@@ -213,7 +207,14 @@ def _root(
         ),
     ] = None,
 ) -> None:
-    pass  # `CommandGroup` reads the file, since it knows the command
+    """A guard for RAG: follow the context, answer from memory, or abstain.
+
+    Options of a project are read from `knowgate.toml`; `knowgate init` writes one.
+
+    Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says
+    what, where and how to fix it) · 3 nothing could be certified, or not well enough.
+    """
+    # `CommandGroup` reads the file, since it knows the command.
 
 
 def main() -> None:

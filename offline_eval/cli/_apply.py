@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
 
@@ -19,7 +19,6 @@ from ...guard.decision import Decision, Reason
 from ...guard.errors import FingerprintMismatchError
 from ...guard.files import atomic_writer, read_jsonl
 from ...guard.fingerprint import aggregator as require_aggregator
-from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy, default_calibrator
 from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
@@ -88,7 +87,7 @@ class _Signals(_Line):
     relevance_stage: Literal["cheap", "costly", "fallback"] | None = None
 
     @model_validator(mode="after")
-    def _has_relevance(self) -> _Signals:
+    def _has_relevance(self) -> Self:
         if not self.nothing_retrieved and "relevance" not in self.model_fields_set:
             raise ValueError("field 'relevance' is missing")
         return self
@@ -242,21 +241,16 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
         import_module("..systems", __package__)  # takes a second; registers `judge:`
     usual = DEFAULT_SCORER if policy is None else policy.scorer
     chosen = load_scorer(scorer or usual)
-    if policy is None:
-        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
-        calibrator = default_calibrator(chosen.fingerprint)
-    else:
+    calibrator = default_calibrator(chosen.fingerprint)
+    if policy is not None:
         chosen = completed_scorer(policy.scorer, chosen)
         try:
             policy.require_scorer(chosen.fingerprint.probed(chosen))
         except FingerprintMismatchError as error:
             raise FingerprintMismatchError(error.what, where=str(path), hint=error.hint) from None
         aggregator, calibrator = policy.aggregator, policy.relevance_calibrator
-    measuring = Policy(
-        scorer=chosen.fingerprint,
-        aggregator=aggregator,
-        relevance_calibrator=calibrator,
-        relevance_threshold=1.0,
+    measuring = Policy.for_scorer(
+        chosen, threshold=1.0, calibrator=calibrator, aggregator=aggregator
     )
     # No deadline: nobody waits for an answer, and a busy machine must not cost lines.
     options = GuardOptions(mode="shadow", deadlines={"relevance": None})

@@ -42,9 +42,8 @@ _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
 _PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
 
+# Which questions must not pass.
 MissingAnswers = Literal["unanswerable", "left-out", "both"]
-"""Which questions must not pass."""
-Promise = Literal["leak", "selective"]
 
 
 _PROMISES = {
@@ -205,7 +204,7 @@ def calibrate(
     records: Path | None = None,
     scorer: str | None = None,
     like: Path | None = None,
-    promise: Promise | None = None,
+    promise: Literal["leak", "selective"] | None = None,
     risk: float | None = None,
     delta: float | None = None,
     missing: MissingAnswers | None = None,

@@ -29,8 +29,8 @@ _OPTIONAL = {
 }
 
 
+# What was looked at, whether it is there (None: not, and not needed), and what was found.
 Finding = tuple[str, bool | None, str]
-"""What was looked at, whether it is there (None: not, and not needed), and what was found."""
 _BUNDLED = ("bi_encoder", "sufficiency", "lexical")
 _TOLD = ("package", "member", "sha256", "licence", "size")
 _MARKS = {True: "ok", False: "MISSING", None: "-"}

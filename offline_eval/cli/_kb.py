@@ -27,7 +27,6 @@ from ._options import (
 )
 
 kb_app = typer.Typer(no_args_is_help=True)
-_SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
 
 
 @kb_app.callback()
@@ -90,7 +89,7 @@ def build(
             out_dir,
             model=load_chat_model(model) if settings.asks_model else None,
             settings=settings,
-            limits=calls.limits(timeout=_SECONDS_PER_CALL, attempts=_ATTEMPTS),
+            limits=calls.limits(timeout=60.0, attempts=4),
             retry_failed=retry_failed,
             on_progress=advance,
         )

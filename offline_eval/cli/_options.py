@@ -248,16 +248,11 @@ def documented(
             once, is then all that it prints on standard output.
         parameters: of a command that takes any keywords, in the order of the help.
     """
-    text, _, arguments = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
-    helps = {name: " ".join(words.split()) for name, words in _ARGUMENT.findall(arguments)}
+    text, own = described(command)
+    parameters = parameters or list(own.values())
     hints = {one.name: one.annotation for one in parameters}
-    if not parameters:
-        hints = get_type_hints(command, include_extras=True)
-        parameters = list(inspect.signature(command).parameters.values())
-    pairs = {name: kind for name, hint in hints.items() if _is_pairs(kind := _bare(hint))}
-    options = [
-        _option(one.replace(annotation=hints[one.name]), helps.get(one.name)) for one in parameters
-    ]
+    pairs = {name: kind for name, hint in hints.items() if _is_pairs(kind := get_args(hint)[0])}
+    options = list(map(_option, parameters))
     if figures:
         keyword = inspect.Parameter.KEYWORD_ONLY
         options.append(inspect.Parameter("as_json", keyword, default=False, annotation=_JSON))
@@ -278,15 +273,26 @@ def documented(
     return run
 
 
-def _bare(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+def described(function: Callable[..., None]) -> tuple[str, dict[str, inspect.Parameter]]:
+    """Return a function's docstring without "Args", and its parameters with the help from there."""
+    text, _, arguments = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    helps = {name: " ".join(words.split()) for name, words in _ARGUMENT.findall(arguments)}
+    found = dict(inspect.signature(function).parameters)
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        if name in found:
+            is_bare = get_origin(hint) is not Annotated
+            kind, info = (hint, typer.Option()) if is_bare else get_args(hint)
+            info = copy.copy(info)
+            info.help = helps.get(name) or info.help
+            found[name] = found[name].replace(annotation=Annotated[kind, info])
+    return text, found
 
 
 def _declared(name: str, hint: Any) -> str:
     """Return the option of a parameter as its annotation, or else its name, has it."""
-    info = get_args(hint)[1] if get_origin(hint) is Annotated else None
+    info = get_args(hint)[1]
     # Typer takes what comes first for a default, and sees later what it is.
-    named = [getattr(info, "default", None), *(getattr(info, "param_decls", None) or ())]
+    named = [info.default, *(getattr(info, "param_decls", None) or ())]
     return next((one for one in named if isinstance(one, str)), option_name(name))
 
 
@@ -305,14 +311,12 @@ def option_name(parameter: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _option(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
+def _option(parameter: inspect.Parameter) -> inspect.Parameter:
     """Give a parameter what typer makes an option or an argument of."""
-    name, hint, default = parameter.name, parameter.annotation, parameter.default
-    kind = _bare(hint)
+    name, (kind, info), default = parameter.name, get_args(parameter.annotation), parameter.default
     if kind is typer.Context:
-        return parameter
-    info = typer.Option() if kind is hint else copy.copy(get_args(hint)[1])
-    info.help = text or info.help or _HELP.get(name)
+        return parameter.replace(annotation=kind)
+    info.help = info.help or _HELP.get(name)
     if _is_pairs(kind):
         info.metavar, info.help = "NAME=VALUE", info.help or " ".join(str(kind.__doc__).split())
         kind, default = str | None, None
@@ -324,6 +328,5 @@ def _option(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter
     )
 
 
-def prints_figures(command: Command) -> Command:
-    """Make options of a function's parameters, as `documented`, and one more: `--json`."""
-    return documented(command, figures=True)
+# Makes options of a function's parameters, as `documented`, and one more: `--json`.
+prints_figures = functools.partial(documented, figures=True)

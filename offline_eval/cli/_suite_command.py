@@ -34,6 +34,7 @@ from ._options import (
     Command,
     Pairs,
     RayCallOptions,
+    described,
     documented,
     parse_pairs,
     reject,
@@ -41,19 +42,7 @@ from ._options import (
     required,
 )
 
-_SYSTEMS = "Systems under test"
-_MODEL = (
-    "embedded, smollm2, a model folder, gguf:FILE, provider:model, python:module:attribute, or "
-    "replay."
-)
-_GUARD = (
-    "premise, a policy.json, the folder of a calibrated run, or python:module:attribute, to put in "
-    "front of the model. Repeatable."
-)
-_SCORER = (
-    "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what each policy "
-    "names]"
-)
+_OF_SYSTEMS: Any = typer.Option(rich_help_panel="Systems under test")
 _NO_OUT = "name the run folder, or --dry-run"
 # Numbers that have an option of their own.
 _COMMON = ("limit", "seed", "top_k")
@@ -94,11 +83,14 @@ def suite_function(suite: AnySuite, named: str = "") -> Command:
         named: what the suite was found by, which the report of a run needs where it is a module.
     """
 
+    shared = _shared_options(suite)
+
     def command(**given: Any) -> None:
-        _run(suite, settings_of(suite.settings, given), given, named)
+        of_run = {name: given[name] for name in shared}
+        _run(suite, settings_of(suite.settings, given), named, **of_run)
 
     command.__doc__ = inspect.getdoc(type(suite))
-    options = {**setting_options(suite.settings), **_shared_options(suite)}
+    options = {**setting_options(suite.settings), **shared}
     return documented(command, figures=True, parameters=list(options.values()))
 
 
@@ -251,45 +243,62 @@ def _split(texts: Iterable[object]) -> list[str]:
 
 
 def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
+    _, found = described(_run)
     calls = RayCallOptions if suite.on_ray else CallOptions
-    found = [
-        _parameter("out_dir", Path | None, "Run folder; resumed if it exists."),
-        _parameter("dry_run", bool, "Count the cases; ask and write nothing.", False),
-        _parameter("retry_failed", bool, "Ask again for rows with an error.", False),
-        inspect.Parameter("calls", inspect.Parameter.KEYWORD_ONLY, annotation=calls),
-    ]
-    if suite.takes_model:
-        default = suite.default_model or inspect.Parameter.empty
-        found += [
-            _parameter("model", str, _MODEL, default, _SYSTEMS),
-            _parameter("guard", list[str] | None, _GUARD, None, _SYSTEMS),
-            _parameter("scorer", str | None, _SCORER, None, _SYSTEMS),
-        ]
-    return {one.name: one for one in found}
+    found["calls"] = found["calls"].replace(annotation=Annotated[calls, typer.Option()])
+    default = suite.default_model or inspect.Parameter.empty
+    found["model"] = found["model"].replace(default=default)
+    names = ["out_dir", "dry_run", "retry_failed", "calls"]
+    names += ["model", "guard", "scorer"] * suite.takes_model
+    return {name: found[name] for name in names}
 
 
 # -- what the command does --------------------------------------------------------------
 
 
 def _run(
-    suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any], named: str = ""
+    suite: AnySuite,
+    settings: SuiteSettings,
+    named: str = "",
+    *,
+    out_dir: Path | None = None,
+    dry_run: bool = False,
+    retry_failed: bool = False,
+    calls: CallOptions,
+    model: Annotated[str, _OF_SYSTEMS] = "",
+    guard: Annotated[list[str] | None, _OF_SYSTEMS] = None,
+    scorer: Annotated[str | None, _OF_SYSTEMS] = None,
 ) -> None:
-    calls: CallOptions = given["calls"]
+    """Run a suite, or count its cases.
+
+    Args:
+        suite: what is run.
+        settings: of it.
+        named: see `suite_function`.
+        out_dir: Run folder; resumed if it exists.
+        dry_run: Count the cases; ask and write nothing.
+        retry_failed: Ask again for rows with an error.
+        calls: how calls are made.
+        model: embedded, smollm2, a model folder, gguf:FILE, provider:model,
+            python:module:attribute, or replay.
+        guard: premise, a policy.json, the folder of a calibrated run, or
+            python:module:attribute, to put in front of the model. Repeatable.
+        scorer: Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what
+            each policy names]
+    """
     # Whole batches have no deadline of their own unless one is asked for.
     asks_one_by_one = inspect.iscoroutinefunction(suite.answer)
     limits = calls.limits(timeout=_SECONDS_PER_CALL if asks_one_by_one else None)
-    guards = tuple(given.get("guard") or ()) if suite.takes_model else ()
-    scorer = given.get("scorer") if suite.takes_model else None
-    choice = ModelChoice(str(given.get("model", "")), guards, scorer, limits)
-    if given["dry_run"]:
+    choice = ModelChoice(model, tuple(guard or ()), scorer, limits)
+    if dry_run:
         _show(plan_suite(suite, settings, choice))
         return
-    folder = required(given["out_dir"], "--out", _NO_OUT)
-    if not guards:
+    folder = required(out_dir, "--out", _NO_OUT)
+    if not guard:
         reject({"scorer": scorer}, "is for guards", "add --guard, or leave it out")
     notes: list[str] = []
     with call_progress() as advance:
-        options = RunOptions(limits, given["retry_failed"], calls.pool(), advance, notes.append)
+        options = RunOptions(limits, retry_failed, calls.pool(), advance, notes.append)
         result = run_suite(suite, settings, folder, choice, options)
     ending = suite.ending(result)
     totals = {**asdict(result.totals), "failed": ending.failed, "run": result.folder}
@@ -352,7 +361,7 @@ def measure(**given: Any) -> None:
     scorers = _parts_of_mix(named)
     settings = settings_of(MEASURE.settings, {**given, "scorer": next(iter(scorers), None)})
     if len(scorers) < 2:
-        _run(MEASURE, settings, given)
+        _run(MEASURE, settings, **{name: given[name] for name in _shared_options(MEASURE)})
         return
     from ..suites.ookb import compare_scorers
     from ..suites.ookb.scorer_comparison import scorers_document

@@ -134,9 +134,9 @@ def verify(
         "unsupported_delivered": pairs[True, False],
         "supported_held_back": pairs[False, True],
     }
-    promise = _write(certify, base, bound)
-    print_figures({**figures, "note": promise, "output": output})
-    tell("verified", figures, output, promise)
+    note = _write(certify, base, bound)
+    print_figures({**figures, "note": note, "output": output})
+    tell("verified", figures, output, note)
     if bound is not None and bound.threshold is None:
         raise typer.Exit(3)
 

@@ -54,11 +54,11 @@ def view(
     policies = {file_sha256(path): Policy.load(path) for path in policy or ()}
     with ExitStack() as stack:
         with err.status("Reading the runs …"):
-            index = index_runs(runs, policies)
-        for line in index.skipped:
+            found, skipped = index_runs(runs, policies)
+        for line in skipped:
             err.print(f"left out: {line}")
-        server = stack.enter_context(PageServer(view_app(index), port))
-        rows, number = sum(run.rows for run in index.runs.values()), len(index.runs)
+        server = stack.enter_context(PageServer(view_app(found, skipped), port))
+        rows, number = sum(run.rows for run in found.values()), len(found)
         what = f"{rows:,} rows of {number} run{'' if number == 1 else 's'}"
         show(server, what, no_browser=no_browser)
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -158,45 +158,38 @@ class IndexedRun:
             )
         return found
 
-
-@dataclass(frozen=True, slots=True)
-class RunIndex:
-    """Answers the viewer's questions about runs.
-
-    Attributes:
-        runs: by name, in the order of the command.
-        skipped: what could not be read below a folder of runs, one line each.
-    """
-
-    runs: Mapping[str, IndexedRun]
-    skipped: Sequence[str] = field(default=())
-
-    def find(self, query: CaseQuery) -> list[Record]:
-        """Return the rows that a query selects, on all pages."""
-        return self.runs[query.run].select(query)
-
     def neighbours(self, query: CaseQuery, record: Record) -> tuple[str | None, str | None]:
         """Return the keys of the rows before and after one in the order of a query."""
-        keys = [None, *(one.key for one in self.find(query)), None]
+        keys = [None, *(one.key for one in self.select(query)), None]
         if record.key not in keys:
             return None, None
         at = keys.index(record.key)
         return keys[at - 1], keys[at + 1]
 
-    def others(self, record: Record) -> list[Record]:
-        """Return the rows of the same case by other systems, in this run and in others."""
-        same = record.pair, record.question
-        every = (one for run in self.runs.values() for one in run.records)
-        found = [one for one in every if (one.pair, one.question) == same and one is not record]
-        return found[:_MOST_OTHERS]
+
+# By name, in the order of the command.
+Runs = Mapping[str, IndexedRun]
 
 
-def index_runs(folders: Sequence[Path], policies: Mapping[str, Policy] | None = None) -> RunIndex:
+def others(runs: Runs, record: Record) -> list[Record]:
+    """Return the rows of the same case by other systems, in this run and in others."""
+    same = record.pair, record.question
+    every = (one for run in runs.values() for one in run.records)
+    found = [one for one in every if (one.pair, one.question) == same and one is not record]
+    return found[:_MOST_OTHERS]
+
+
+def index_runs(
+    folders: Sequence[Path], policies: Mapping[str, Policy] | None = None
+) -> tuple[Runs, Sequence[str]]:
     """Read runs for the viewer.
 
     Args:
         folders: runs, or folders with runs below them.
         policies: by the sha256 of their files, for thresholds.
+
+    Returns:
+        The runs, and what could not be read below a folder of runs, one line each.
 
     Raises:
         InputError: a folder is no run and holds none, or a run that was named is broken.
@@ -224,7 +217,7 @@ def index_runs(folders: Sequence[Path], policies: Mapping[str, Policy] | None = 
         where = "" if skipped else os.fspath(folders[0])
         what = skipped[0] if skipped else "there is no run in this folder"
         raise InputError(what, where=where, hint=_HINT)
-    return RunIndex(runs, tuple(skipped))
+    return runs, skipped
 
 
 def _told(error: Exception, folder: Path) -> InputError:

@@ -40,7 +40,7 @@ def new_app(sections: Sequence[tuple[str, str]]) -> FastAPI:
         sections: address and name of what the head of every page links to.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.sections = tuple(sections)
+    app.state.sections = sections
 
     def failed(request: Request, error: Exception) -> Response:
         # A request that is not valid is not quoted.

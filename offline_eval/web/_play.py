@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from langchain_core.runnables import RunnableLambda
 
 from ...adapters.langchain import GuardedRAG
+from ...guard.deadlines import asked_to_stop
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
 from ...guard.text import clean_text, passage_text
@@ -105,8 +106,7 @@ class Playground:
         except KnowgateError as error:
             yield {"event": "error", "message": str(error)}
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if asked_to_stop():
                 raise  # the page has left
             yield {"event": "error", "message": "the chain raised CancelledError"}
         except Exception as error:  # noqa: BLE001 - its text may hold a key

@@ -71,10 +71,10 @@ class Record:
         return tuple(sorted({*self.verdicts, *(["error"] if self.error else [])}))
 
 
+# A run as the viewer reads it: its suite (`measure` for a run of relevance signals), the number of
+# rows of the finished run (None where the manifest does not say), passages (id → text and source),
+# and a record per row.
 RunRecords = tuple[str, int | None, Mapping[str, tuple[str, str]], Sequence[Record]]
-"""A run as the viewer reads it: its suite (`measure` for a run of relevance signals), the number of
-rows of the finished run (None where the manifest does not say), passages (id → text and source),
-and a record per row."""
 
 
 class _Row(Stored):

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...adapters.serve import BoundedServer, bound_socket
+from ...adapters.serve import BoundedServer, bound_socket, replay
 from ...guard.errors import InputError
 from ...guard.files import table_beside
 
@@ -71,7 +71,7 @@ class Gate:
             if request.method == "POST":
                 _require_short_json(request)
                 unread = False
-                receive = _replay(await _body(request), receive)
+                receive = replay(await _body(request), receive)
             unread = False
             await self._app(scope, receive, answer)
         except HTTPException as rejected:
@@ -148,18 +148,6 @@ async def _body(request: Request) -> bytes:
         raise HTTPException(400, "the request was cut off") from None
     except TimeoutError:
         raise HTTPException(408, "the request did not arrive in time") from None
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """A receive channel that gives the body, and then what follows."""
-    left = [body]
-
-    async def again() -> Message:
-        if left:
-            return {"type": "http.request", "body": left.pop(), "more_body": False}
-        return await receive()
-
-    return again
 
 
 def _log_fault(error: Exception) -> None:

@@ -146,7 +146,7 @@ def reports(watch: _Watch, run: Path) -> Iterator[tuple[str, bool]]:
 
 def viewing(watch: _Watch, run: Path) -> Iterator[tuple[str, bool]]:
     """Look through the run, search for hostile texts, and read cases."""
-    with _served(view_app(index_runs([run]))) as url:
+    with _served(view_app(*index_runs([run]))) as url:
         page = watch.open(url)
         links = [link.get_attribute("href") for link in page.query_selector_all("a[href^='/']")]
         root = url[: url.index("/", 8)]

@@ -159,7 +159,7 @@ def test_the_same_message_is_logged_once_a_minute(
 ) -> None:
     now, logger = 0.0, logging.getLogger("knowgate.tests.rarely")
     monkeypatch.setattr("time.monotonic", lambda: now)
-    logger.addFilter(_server._Rarely())
+    logger.addFilter(_server._rarely())
     for now in [*range(50), 61.0]:
         logger.warning("socket.accept() out of system resource\nsocket: %s", now)
     logger.warning("another one")

@@ -19,7 +19,7 @@ HERE = "http://127.0.0.1:8123"
 @pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Gate:
     index = index_runs([replies_run(tmp_path_factory.mktemp("view") / "run")])
-    return Gate(view_app(index), "secret-token")
+    return Gate(view_app(*index), "secret-token")
 
 
 @pytest.fixture
@@ -146,6 +146,6 @@ def test_a_fault_of_ours_is_told_without_texts(
 def test_a_run_folder_is_not_changed(tmp_path: Path) -> None:
     folder = replies_run(tmp_path / "run", questions=1)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    client = TestClient(Gate(view_app(index_runs([folder])), "t"), base_url=HERE)
+    client = TestClient(Gate(view_app(*index_runs([folder])), "t"), base_url=HERE)
     assert client.get("/?token=t").status_code == 200
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before

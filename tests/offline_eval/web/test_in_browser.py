@@ -67,7 +67,7 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
 
     with ExitStack() as stack:
         index = index_runs([run])
-        url = stack.enter_context(served(view_app(index)))
+        url = stack.enter_context(served(view_app(*index)))
         page = stack.enter_context(page_of(browser, color_scheme="dark", viewport=NARROW))
         page.goto(url)
         expect(page.get_by_text("48 of 48 rows")).to_be_visible()

@@ -14,7 +14,7 @@ from knowgate.guard import InputError
 from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data.graph.layout import write_layout
-from knowgate.offline_eval.web._index import CaseQuery, RunIndex, index_runs
+from knowgate.offline_eval.web._index import CaseQuery, Runs, index_runs, others
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.web.runs import replies_run, suite_run
 
@@ -25,17 +25,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(folder: Path) -> RunIndex:
+def index(folder: Path) -> Runs:
     policy = Policy.for_scorer(LexicalScorer(), threshold=0.25)
-    return index_runs([folder], {"policy": policy})
+    return index_runs([folder], {"policy": policy})[0]
 
 
-def keys(index: RunIndex, **values: str) -> list[str]:
-    return [row.key for row in index.find(CaseQuery.read({"run": "run", **values}))]
+def keys(index: Runs, **values: str) -> list[str]:
+    return [row.key for row in index["run"].select(CaseQuery.read({"run": "run", **values}))]
 
 
-def test_all_rows_are_there_with_their_facets(index: RunIndex) -> None:
-    run = index.runs["run"]
+def test_all_rows_are_there_with_their_facets(index: Runs) -> None:
+    run = index["run"]
 
     assert (run.rows, run.planned, run.suite) == (24, 24, "ookb")
     assert run.facets["system"] == {"guarded": 12, "plain": 12}
@@ -61,24 +61,22 @@ def test_all_rows_are_there_with_their_facets(index: RunIndex) -> None:
         ({"text": "' OR 1=1 -- \" ) NEAR"}, 0),
     ],
 )
-def test_filters_and_search_select_rows(
-    index: RunIndex, query: dict[str, str], number: int
-) -> None:
+def test_filters_and_search_select_rows(index: Runs, query: dict[str, str], number: int) -> None:
     assert len(keys(index, **query)) == number
 
 
-def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(index: RunIndex) -> None:
+def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(index: Runs) -> None:
     query = CaseQuery("run", system="guarded", sort="-score")
     ordered = keys(index, system="guarded", sort="-score")
-    by_key = index.runs["run"].by_key
+    by_key = index["run"].by_key
 
     assert ordered[0] == "guarded/q5/left_out"
-    assert index.neighbours(query, by_key[ordered[3]]) == (ordered[2], ordered[4])
-    assert index.neighbours(query, by_key[ordered[0]]) == (None, ordered[1])
+    assert index["run"].neighbours(query, by_key[ordered[3]]) == (ordered[2], ordered[4])
+    assert index["run"].neighbours(query, by_key[ordered[0]]) == (None, ordered[1])
 
 
-def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex) -> None:
-    run = index.runs["run"]
+def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: Runs) -> None:
+    run = index["run"]
     case = run.by_key["guarded/q2/left_out"]
 
     assert case.question == "When does pool 2 open?"
@@ -88,7 +86,7 @@ def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex
     ]
     assert case.signals == {"relevance": (0.25, 0.25)}
     assert list(case.verdicts.values()) == ["because"]
-    assert [row.key for row in index.others(case)] == ["plain/q2/left_out"]
+    assert [row.key for row in others(index, case)] == ["plain/q2/left_out"]
 
 
 CONFLICT: dict[str, list[dict[str, Any]]] = {
@@ -104,10 +102,10 @@ def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
     suite_run(tmp_path / "a" / "bad", "uniknow", rows=[{"case_id": 7}])
     (tmp_path / "a" / "kb").mkdir()
     (tmp_path / "a" / "kb" / "manifest.json").write_text('{"schema_version": 1}', "utf-8")
-    index = index_runs([tmp_path / "a"])
-    assert list(index.runs) == ["good"]
-    assert len(index.skipped) == 1
-    assert "bad/rows.jsonl:1" in index.skipped[0]
+    index, skipped = index_runs([tmp_path / "a"])
+    assert list(index) == ["good"]
+    assert len(skipped) == 1
+    assert "bad/rows.jsonl:1" in skipped[0]
     with pytest.raises(InputError, match=r"rows\.jsonl:1"):
         index_runs([tmp_path / "a" / "bad"])
 
@@ -117,13 +115,13 @@ def test_questions_in_the_layout_of_uaqfact_are_shown(tmp_path: Path) -> None:
     row = {"row_id": f"m/question/{asked.key}", "system": "m", "key": asked.key, "response": "R"}
     run = suite_run(tmp_path / "run", "uaqfact", rows=[row])
     write_layout(small_set(), run / "questions")
-    (record,) = index_runs([run]).runs["run"].records
+    (record,) = index_runs([run])[0]["run"].records
     told = " · ".join(one.label for one in asked.answers)
     assert (record.question, record.expected) == (asked.question, told)
     # Of another suite, whose layout is not known.
     other = suite_run(tmp_path / "other", "mine", rows=[row])
     (other / "questions").mkdir()
-    assert len(index_runs([other]).runs["other"].records) == 1
+    assert len(index_runs([other])[0]["other"].records) == 1
 
 
 def damaged(run: Path, name: str) -> None:
@@ -146,9 +144,9 @@ def test_a_damaged_run_is_left_out(folder: Path, tmp_path: Path, name: str) -> N
     else:
         suite_run(tmp_path / "bad", "conflict", **CONFLICT)
     damaged(tmp_path / "bad", name)
-    index = index_runs([tmp_path])
-    assert list(index.runs) == ["good"]
-    (line,) = index.skipped
+    index, skipped = index_runs([tmp_path])
+    assert list(index) == ["good"]
+    (line,) = skipped
     assert f"{tmp_path / 'bad'}" in line
     with pytest.raises(InputError):
         index_runs([tmp_path / "bad"])

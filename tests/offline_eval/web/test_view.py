@@ -20,7 +20,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     folder = tmp_path_factory.mktemp("view")
     replies_run(folder / "run", questions=60)
     replies_run(folder / "sub" / "second", questions=2)
-    return TestClient(view_app(index_runs([folder])), base_url="http://127.0.0.1")
+    return TestClient(view_app(*index_runs([folder])), base_url="http://127.0.0.1")
 
 
 def links(text: str, start: str) -> list[str]:
