@@ -108,8 +108,8 @@ class Guard:
         options = GuardOptions() if options is None else options
         signals = routing_signals(policy, scorer, estimator, conflict_detector)
         bound = bound_vetoes(policy.vetoes, vetoes)
-        names = [*SignalName, *(one.veto.name for one in bound)]
-        measured = [*signals.values(), *(one.veto for one in bound)]
+        names = [*SignalName, *(veto.name for veto, _ in bound)]
+        measured = [*signals.values(), *(veto for veto, _ in bound)]
         self.policy: Final = policy
         self.scorer: Final = scorer
         actions, seconds, turns = options.resolved(names, measured)
@@ -117,7 +117,7 @@ class Guard:
         self.limits: Final = options.limits
         self.mode: Final = self._settings.mode
         self.veto_reasons: Final = tuple(
-            str(reason) for one in bound for reason in (one.reason, one.failure_reason)
+            str(reason) for veto, _ in bound for reason in (veto.reason, f"{veto.name}_failed")
         )
         name = options.name or _UNNAMED
         self._attributes = {
@@ -127,7 +127,7 @@ class Guard:
         }
         self._readers = DeadlineRunner(_MAX_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
-        own = {one.veto.name: str(one.reason) for one in bound}
+        own = {veto.name: str(veto.reason) for veto, _ in bound}
         self.metrics: Final = (
             None if shared is None else shared.of(name, vetoes=own, reasons=self.veto_reasons)
         )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from ._failures import Failures, Patience
+from ._failures import Patience, log_failure, not_asked
 from ._metrics import MetricsOfGuard
 from ._signal import Signal, Veto, plain
 from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
@@ -340,7 +340,6 @@ class SignalRunner:
         max_concurrency: int,
     ) -> None:
         self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
-        self._failures = Failures(deadlines, metrics)
         self._max_concurrency = max_concurrency
 
     async def _called(
@@ -398,12 +397,13 @@ class SignalRunner:
             awaits: whether the event loop goes on meanwhile; else it waits for nothing.
         """
         signal, request = need.signal, need.request
+        seconds = self._deadlines[signal.name]
         value: Any
         with _UNTRACED if need.span is None else need.span.signal(signal) as record:
             started = time.perf_counter()
             try:
                 if patience is not None and patience.over:
-                    value = self._failures.not_asked(signal, patience)
+                    value = self._counted(signal, not_asked(signal.name, patience, seconds))
                 else:
                     value = await self._called(
                         signal, "measure", request, signal.check, patience, awaits=awaits
@@ -413,10 +413,22 @@ class SignalRunner:
                     raise
                 if patience is not None and isinstance(error, DeadlineExceededError):
                     patience.missed += 1
-                value = self._failures.of(signal, error, request)
+                value = self._failed(signal, error, request)
             if record is not None:
                 record(value)
             return self._outcome(need, value, time.perf_counter() - started)
+
+    def _failed(self, signal: Signal[Any], error: BaseException, request: Request) -> KnowgateError:
+        """The typed failure for whatever a signal raised."""
+        if isinstance(error, UnsupportedLanguageError):
+            return error  # the signal works, so this does not count as its failure
+        seconds = self._deadlines[signal.name]
+        return self._counted(signal, log_failure(signal.name, error, request, seconds))
+
+    def _counted(self, signal: Signal[Any], error: KnowgateError) -> KnowgateError:
+        if self._metrics is not None:
+            self._metrics.count_error(signal.name, error)
+        return error
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
         """What the decision needs of a checked value or a failure."""
@@ -428,7 +440,7 @@ class SignalRunner:
                 fields = signal.decision_fields(value, need.request)
                 value = level_of(signal, value), fields
             except Exception as error:  # noqa: BLE001 - of a veto of one's own
-                value = self._failures.of(need.signal, error, need.request)
+                value = self._failed(need.signal, error, need.request)
         return value, seconds
 
     # -- many questions: together where a signal can, otherwise side by side -----------
@@ -550,7 +562,7 @@ class SignalRunner:
         found = []
         for need, value in zip(needs, values, strict=True):
             failed = isinstance(value, Exception)
-            checked = self._failures.of(signal, value, need.request) if failed else value
+            checked = self._failed(signal, value, need.request) if failed else value
             if need.span is not None:
                 need.span.measured_jointly(signal, begun, checked)
             found.append(self._outcome(need, checked, share))

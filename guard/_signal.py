@@ -30,7 +30,6 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .artefacts import require_fingerprint
@@ -194,27 +193,13 @@ _RESERVED_NAMES = frozenset({*SignalName, "input", "language", "total"})
 _MAX_VETOES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class BoundVeto:
-    """A veto with the threshold that the policy sets for it.
-
-    Attributes:
-        threshold: the guard abstains from this strength on (inclusive).
-        reason: of the abstention.
-        failure_reason: of an abstention because the veto could not be measured.
-    """
-
-    veto: Veto[Any]
-    threshold: float
-    reason: Reason | str
-    failure_reason: Reason | str
-
-
 def bound_vetoes(
     bindings: Sequence[VetoBinding],
     vetoes: Iterable[Veto[Any]],
-) -> tuple[BoundVeto, ...]:
+) -> tuple[tuple[Veto[Any], float], ...]:
     """The vetoes with their thresholds, those that cost least first.
+
+    The guard abstains from a threshold on (inclusive).
 
     Raises:
         InputError: something is not a veto, or its name or reason cannot be used.
@@ -241,13 +226,8 @@ def bound_vetoes(
     for name, veto in given.items():
         hint = f"pass the veto {name} that the policy is bound to, or bind this one"
         require_fingerprint(bound[name].fingerprint, veto.fingerprint, f"veto {name}", hint)
-        reasons = _reason(veto.reason), _reason(f"{name}_failed")
-        found.append(BoundVeto(veto, bound[name].threshold, *reasons))
-    return tuple(sorted(found, key=lambda one: one.veto.cost))
-
-
-def _reason(text: str) -> Reason | str:
-    return Reason(text) if text in set(Reason) else text
+        found.append((veto, bound[name].threshold))
+    return tuple(sorted(found, key=lambda one: one[0].cost))
 
 
 def require_usable(veto: object) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from ._failures import Failures
+from ._failures import typed_failure
 from ._metrics import MetricsOfGuard
 from ._observers import Observers
 from .deadlines import DeadlineRunner, Turns
@@ -157,7 +157,7 @@ class ReplyChecker:
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
         # The message may quote the reply: only the type is logged.
         _logger.warning("the check of a reply failed: %s", type(error).__name__)
-        typed = Failures({SUPPORT: self.seconds}, None).typed(SUPPORT, error)
+        typed = typed_failure(SUPPORT, error, self.seconds)
         if type(typed) is SignalError:  # raised by a check of one's own
             typed = SignalValueError(SUPPORT, f"the check {typed.detail}")
         if self.metrics is not None:
