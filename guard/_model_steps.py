@@ -63,17 +63,9 @@ class HiddenState:
     layer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """Local work that takes long, e.g. embedding; its answer is what `task` returns.
-
-    The async form runs it in a thread.
-    """
-
-    task: Callable[[], Any]
-
-
-Request = Draw | Score | HiddenState | Compute
+# Or local work that takes long, e.g. embedding: a function, whose result is the answer. The async
+# form runs it in a thread.
+Request = Draw | Score | HiddenState | Callable[[], Any]
 Steps = Generator[Request, Any, Result]
 # The first of several requests that differ in their prompt only, and the prompts of all of them:
 # one per answer; none for local work.
@@ -98,13 +90,13 @@ async def _asked(model: LanguageModel, awaits: bool, call: JointCall) -> list[An
 
 def _without_drawing(model: LanguageModel, call: JointCall) -> list[Any]:
     request, prompts = call
-    if isinstance(request, Compute):
-        return [request.task()]
     if isinstance(request, Score):
         scores = _method(model, "score_options")(prompts, request.options)
         return [[float(score) for score in row] for row in scores]
     if isinstance(request, HiddenState):
         return list(_method(model, "hidden_states")(prompts, request.layer))
+    if callable(request):
+        return [request()]
     raise TypeError(f"an estimator's step asked for a {type(request).__name__}")
 
 
@@ -145,7 +137,7 @@ def _joint_calls(
     for number, request in requests.items():
         kind: Hashable = number
         share: Hashable = number
-        if not isinstance(request, Compute):
+        if isinstance(request, Draw | Score | HiddenState):
             kind = replace(request, prompt="")
             unlike = isinstance(request, Draw) and request.temperature > 0 and request.seed is None
             share = number if unlike else request.prompt
@@ -155,7 +147,7 @@ def _joint_calls(
         for start in range(0, len(shares), batch_size):
             part = shares[start : start + batch_size]
             asked = [requests[numbers[0]] for numbers in part]
-            prompts = tuple(r.prompt for r in asked if not isinstance(r, Compute))
+            prompts = tuple(r.prompt for r in asked if isinstance(r, Draw | Score | HiddenState))
             yield (asked[0], prompts), part
 
 

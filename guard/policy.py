@@ -25,6 +25,7 @@ from .artefacts import (
     LeakTest,
     PolicyPoint,
     VetoBinding,
+    added_up,
     binomial_tail,
     hoeffding_bentkus,
     require_schema_version,
@@ -147,11 +148,8 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
 def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> bool:
     if not groups:
         return True
-    return (
-        sum(size * count for size, _, count in groups) == risk.n
-        and sum(wrong * count for _, wrong, count in groups) == whole(risk.loss)
-        and not any(wrong > size or not size for size, wrong, _ in groups)
-    )
+    possible = all(0 < size >= wrong for size, wrong, _ in groups)
+    return possible and added_up(groups) == (risk.n, whole(risk.loss))
 
 
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
