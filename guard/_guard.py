@@ -501,19 +501,17 @@ class Guard:
 
     def _finished(
         self,
-        decided: Iterable[Decision | KnowgateError],
+        decided: list[Decision | KnowgateError],
         started: float,
         requests: Iterable[Request | QuestionError],
         spans: Iterable[DecisionSpan | None],
     ) -> list[Decision | KnowgateError]:
-        found: list[Decision | KnowgateError] = []
         for one, request, span in zip(decided, requests, spans, strict=False):
             if not isinstance(one, KnowgateError):
                 self._finish(one, started, request, span)
             elif span is not None:
                 span.fail(one)
-            found.append(one)
-        return found
+        return decided
 
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self.metrics is not None:

@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from .contracts import Generation, LanguageModel, PartialGenerationsError
 from .deadlines import call_on_thread, check_deadline
@@ -42,30 +42,25 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """Options to be scored; its answer is a `list[float]`, a natural-log likelihood each.
+class Evaluate:
+    """A number or more that the language model gives for a prompt without generating.
 
-    The language model must be a `ScoringLanguageModel`.
+    Attributes:
+        prompt: what it reads.
+        method: of the model: `score_options` of a `ScoringLanguageModel`, whose answer is a
+            natural-log likelihood for each option; or `hidden_states` of a
+            `HiddenStateLanguageModel`, whose answer is an array of shape (width,).
+        argument: the options, or the number of the layer.
     """
 
     prompt: str
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenState:
-    """A last token's state after `layer`; its answer is an array of shape (width,).
-
-    The language model must be a `HiddenStateLanguageModel`.
-    """
-
-    prompt: str
-    layer: int
+    method: Literal["score_options", "hidden_states"]
+    argument: tuple[str, ...] | int
 
 
 # Or local work that takes long, e.g. embedding: a function, whose result is the answer. The async
 # form runs it in a thread.
-Request = Draw | Score | HiddenState | Callable[[], Any]
+Request = Draw | Evaluate | Callable[[], Any]
 Steps = Generator[Request, Any, Result]
 # The first of several requests that differ in their prompt only, and the prompts of all of them:
 # one per answer; none for local work.
@@ -90,11 +85,9 @@ async def _asked(model: LanguageModel, awaits: bool, call: JointCall) -> list[An
 
 def _without_drawing(model: LanguageModel, call: JointCall) -> list[Any]:
     request, prompts = call
-    if isinstance(request, Score):
-        scores = _method(model, "score_options")(prompts, request.options)
-        return [[float(score) for score in row] for row in scores]
-    if isinstance(request, HiddenState):
-        return list(_method(model, "hidden_states")(prompts, request.layer))
+    if isinstance(request, Evaluate):
+        found = _method(model, request.method)
+        return list(found(prompts, request.argument))
     if callable(request):
         return [request()]
     raise TypeError(f"an estimator's step asked for a {type(request).__name__}")
@@ -137,7 +130,7 @@ def _joint_calls(
     for number, request in requests.items():
         kind: Hashable = number
         share: Hashable = number
-        if isinstance(request, Draw | Score | HiddenState):
+        if isinstance(request, Draw | Evaluate):
             kind = replace(request, prompt="")
             unlike = isinstance(request, Draw) and request.temperature > 0 and request.seed is None
             share = number if unlike else request.prompt
@@ -147,7 +140,7 @@ def _joint_calls(
         for start in range(0, len(shares), batch_size):
             part = shares[start : start + batch_size]
             asked = [requests[numbers[0]] for numbers in part]
-            prompts = tuple(r.prompt for r in asked if isinstance(r, Draw | Score | HiddenState))
+            prompts = tuple(r.prompt for r in asked if isinstance(r, Draw | Evaluate))
             yield (asked[0], prompts), part
 
 
@@ -258,7 +251,8 @@ _NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|�
 def score_yes(prompt: str, yes: Sequence[str], no: Sequence[str]) -> Steps[float]:
     """P(yes) / (P(yes) + P(no)) over the spellings of words for both."""
     forms, others = _spellings(yes), _spellings(no)
-    scores = yield Score(prompt, (*forms, *others))
+    found = yield Evaluate(prompt, "score_options", (*forms, *others))
+    scores = [float(one) for one in found]
     return share_of_yes(scores[: len(forms)], scores[len(forms) :])
 
 
