@@ -397,13 +397,14 @@ class SignalRunner:
             awaits: whether the event loop goes on meanwhile; else it waits for nothing.
         """
         signal, request = need.signal, need.request
-        seconds = self._deadlines[signal.name]
         value: Any
         with _UNTRACED if need.span is None else need.span.signal(signal) as record:
             started = time.perf_counter()
             try:
                 if patience is not None and patience.over:
-                    value = self._counted(signal, not_asked(signal.name, patience, seconds))
+                    value = self._counted(
+                        signal, not_asked(signal.name, patience, self._deadlines[signal.name])
+                    )
                 else:
                     value = await self._called(
                         signal, "measure", request, signal.check, patience, awaits=awaits

@@ -159,16 +159,18 @@ class GuardMetrics:
         for label, given in (("reason", reasons), ("signal", vetoes)):
             for value in given:
                 self.admit(label, value)
-        return MetricsOfGuard(self, self.admit("guard", name), vetoes)
+        self.admit("guard", name)
+        return MetricsOfGuard(self, self.value("guard", name), vetoes)
 
-    def admit(self, label: str, value: str) -> str:
-        """Let a label have a value, if there is room, and return what stands for the value."""
-        values, (known, further) = self._values[label], _VALUES[label]
+    def admit(self, label: str, value: str) -> bool:
+        """Return whether a label may have a value, which it may from now on if there is room."""
+        values = self._values[label]
         if value not in values:
+            known, further = _VALUES[label]
             with self.showing:
                 if len(values) < len(known) + further and _LABEL.fullmatch(value):
                     values.add(value)
-        return self.value(label, value)
+        return value in values
 
     def value(self, label: str, value: str) -> str:
         """The value itself where the label may have it, else `other`."""
@@ -233,7 +235,8 @@ class MetricsOfGuard:
         fingerprint = policy.sha256[:_FINGERPRINT_LENGTH]
         if promise is not None and promise.certified and not policy.changed:
             bounds = f"{promise.risk:g}", f"{promise.delta:g}"
-        shown = (self._label, shared.admit("policy", fingerprint), policy.state, *bounds)
+        shared.admit("policy", fingerprint)
+        shown = (self._label, shared.value("policy", fingerprint), policy.state, *bounds)
         with shared.showing:
             before = shared.shown.get(self._label, shown)
             shared.shown[self._label] = shown
@@ -277,7 +280,7 @@ class MetricsOfGuard:
         if decision.confidence is not None:
             self._series("confidence").observe(decision.confidence)
         for stage, seconds in decision.timings.items():
-            if shared.admit("stage", stage) == stage:
+            if shared.admit("stage", stage):
                 self._series("seconds", stage).observe(seconds)
         if self._vetoes:
             self._count_vetoes(decision)
@@ -313,7 +316,7 @@ class MetricsOfGuard:
         self._series("support").observe(support)
         if action is not None:
             self._series("unsupported", action).inc()
-        if self._shared.admit("stage", "support") == "support":
+        if self._shared.admit("stage", "support"):
             self._series("seconds", "support").observe(seconds)
 
     def abstention_rate(self) -> float | None:

@@ -328,9 +328,16 @@ class DeadlineRunner:
 
     async def acall(self, task: Callable[[], T], seconds: float | None) -> T:
         """As `call`, without blocking the event loop; always on another thread."""
+        arrived, wake = _wakeable()
+
+        def tell(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                wake()
+
         with self._started(task, seconds) as call:
-            await asyncio.wait({asyncio.wrap_future(call.arrived)}, timeout=seconds)
-            if not call.arrived.done():
+            call.arrived.add_done_callback(tell)
+            await asyncio.wait({arrived}, timeout=seconds)
+            if not arrived.done():
                 raise _late(call)
         result: T = call.result()
         return result
