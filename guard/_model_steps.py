@@ -17,7 +17,16 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -25,7 +34,7 @@ from typing import Any, Literal, TypeVar
 from .contracts import Generation, LanguageModel, PartialGenerationsError
 from .deadlines import call_on_thread, check_deadline
 from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
-from .routing import adrive, at_once
+from .routing import at_once
 
 Result = TypeVar("Result")
 BATCH_SIZE = 64
@@ -65,6 +74,7 @@ Steps = Generator[Request, Any, Result]
 # The first of several requests that differ in their prompt only, and the prompts of all of them:
 # one per answer; none for local work.
 JointCall = tuple[Request, tuple[str, ...]]
+_Ask = Callable[[JointCall], Awaitable[list[Any] | KnowgateError]]
 
 
 async def _asked(model: LanguageModel, awaits: bool, call: JointCall) -> list[Any] | KnowgateError:
@@ -160,25 +170,22 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-    flow = _together(steps, batch_size, raising=raising)
-    return at_once(adrive(flow, partial(_asked, model, False)))
+    ask = partial(_asked, model, False)
+    return at_once(_together(ask, steps, batch_size, raising=raising))
 
 
 async def arun_steps(
     model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
 ) -> list[Result | KnowgateError]:
     """As `run_steps`, without blocking the event loop."""
-    flow = _together(steps, batch_size, raising=raising)
-    return await adrive(flow, partial(_asked, model, True))
+    ask = partial(_asked, model, True)
+    return await _together(ask, steps, batch_size, raising=raising)
 
 
-def _together(
-    steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
-) -> Generator[JointCall, list[Any] | KnowgateError, list[Result | KnowgateError]]:
-    """Advance all `steps`, combining equal requests into one call; without any I/O.
-
-    Yields calls, receives their answers or the error in which they ended.
-    """
+async def _together(
+    ask: _Ask, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+) -> list[Result | KnowgateError]:
+    """Advance all `steps`, combining equal requests into one call, which `ask` makes."""
     if batch_size < 1:
         raise InputError("must be at least 1", where="batch_size")
     found: dict[int, Result | KnowgateError] = {}
@@ -199,7 +206,7 @@ def _together(
     while waiting:
         asked, waiting = waiting, {}
         for call, owners in _joint_calls(asked, batch_size):
-            answers = yield from _fulfilled(call)
+            answers = await _fulfilled(ask, call)
             for answer, numbers in zip(answers, owners, strict=True):
                 for number in numbers:
                     one = steps[number]
@@ -210,9 +217,9 @@ def _together(
     return [found[number] for number in range(len(steps))]
 
 
-def _fulfilled(call: JointCall) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
+async def _fulfilled(ask: _Ask, call: JointCall) -> list[Any]:
     """The answer or error of each prompt; one that fails does not fail the others."""
-    answers = yield call
+    answers = await ask(call)
     request, prompts = call
     if not isinstance(answers, KnowgateError):
         return answers
@@ -229,7 +236,7 @@ def _fulfilled(call: JointCall) -> Generator[JointCall, list[Any] | KnowgateErro
         if last == [True, True]:
             alone.append(alone[-1])
         else:
-            alone.extend((yield from _fulfilled((request, (prompt,)))))
+            alone += await _fulfilled(ask, (request, (prompt,)))
     return alone
 
 
