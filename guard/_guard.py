@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from itertools import repeat
@@ -27,7 +27,14 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
-from .routing import Flow, FlowSettings, Measure, Outcome, adrive, at_once, decision_flow
+from .routing import (
+    Flow,
+    FlowSettings,
+    adrive,
+    adrive_all,
+    at_once,
+    decision_flow,
+)
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -379,9 +386,16 @@ class Guard:
             read = partial(read_requests, questions, passages, self.limits)
             requests = await self._aread(read, questions, passages) if awaits else read()
             spans = _NO_SPANS if begin is None else begin(len(requests))
-            flows = self._flows(requests, spans)
+            pairs = list(zip(requests, spans, strict=False))
+            flows = [self._flow(*pair) for pair in pairs]
             measure = partial(self._runner.measure_batch, batch=patience, awaits=awaits)
-            return self._finished(await adrive(flows, measure), started, requests, spans)
+            decided = await adrive_all(flows, measure)
+            for one, (request, span) in zip(decided, pairs, strict=True):
+                if not isinstance(one, KnowgateError):
+                    self._finish(one, started, request, span)
+                elif span is not None:
+                    span.fail(one)
+            return decided
 
     def check_reply(
         self, reply: str, passages: Sequence[object], question: str = ""
@@ -453,29 +467,6 @@ class Guard:
 
         return batch_span(self._attributes)
 
-    def _flows(
-        self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
-    ) -> Generator[list[Measure], list[Outcome], list[Decision | KnowgateError]]:
-        """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        pairs = zip(requests, spans, strict=False)
-        flows = [self._flow(request, span) for request, span in pairs]
-        decided: dict[int, Decision | KnowgateError] = {}
-        outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
-        while outcomes:
-            needs: dict[int, Measure] = {}
-            for index, outcome in outcomes.items():
-                try:
-                    # Sending None starts a flow.
-                    needs[index] = flows[index].send(outcome)  # type: ignore[arg-type]
-                except StopIteration as stop:
-                    decided[index] = stop.value
-                except KnowgateError as error:
-                    decided[index] = error
-            outcomes = {}
-            if needs:
-                outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
-        return [decided[index] for index in range(len(flows))]
-
     def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
         # Before the decision, which may raise.
         if self._watch is not None and isinstance(request, Request):
@@ -498,20 +489,6 @@ class Guard:
                 self._tell(decision, readable)
             span.decided(decision, readable)
         return decision
-
-    def _finished(
-        self,
-        decided: list[Decision | KnowgateError],
-        started: float,
-        requests: Iterable[Request | QuestionError],
-        spans: Iterable[DecisionSpan | None],
-    ) -> list[Decision | KnowgateError]:
-        for one, request, span in zip(decided, requests, spans, strict=False):
-            if not isinstance(one, KnowgateError):
-                self._finish(one, started, request, span)
-            elif span is not None:
-                span.fail(one)
-        return decided
 
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self.metrics is not None:

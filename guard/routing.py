@@ -489,6 +489,29 @@ async def adrive(
         return found
 
 
+async def adrive_all(
+    flows: Sequence[Generator[_Asked, _Sent, _Returned]],
+    answer: Callable[[list[_Asked]], Awaitable[list[_Sent]]],
+) -> list[_Returned | KnowgateError]:
+    """What each of `flows` returns, or its error, when all are sent their answers in step."""
+    found: dict[int, _Returned | KnowgateError] = {}
+    answers: dict[int, _Sent | None] = dict.fromkeys(range(len(flows)))
+    while answers:
+        asked: dict[int, _Asked] = {}
+        for number, one in answers.items():
+            try:
+                # Sending None starts a flow.
+                asked[number] = flows[number].send(one)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                found[number] = stop.value
+            except KnowgateError as error:
+                found[number] = error
+        answers = {}
+        if asked:
+            answers.update(zip(asked, await answer(list(asked.values())), strict=True))
+    return [found[number] for number in range(len(flows))]
+
+
 # What a signal reads of a checked value, or its error, and the seconds that it took.
 Outcome = tuple[Any, float]
 Flow = Generator[Measure, Outcome, Decision]
