@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from .._version import __version__
 from ._signal import Veto, require_usable
@@ -75,11 +75,7 @@ def measured_by(policy: PolicyFields) -> str:
     A leak says nothing about answers from memory, whose confidence may be added later.
     """
     names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
-    parts = {name: getattr(policy, name) for name in names}
-    fields = {
-        name: part.model_dump(mode="json") if isinstance(part, BaseModel) else part
-        for name, part in parts.items()
-    }
+    fields = policy.model_dump(mode="json", include=set(names))
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
