@@ -7,13 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from ._failures import Patience
-from ._measuring import RelevanceSignal, SignalRunner
+from ._measuring import UNTRACED, RelevanceSignal, SignalRunner
 from ._metrics import GuardMetrics
 from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
@@ -385,7 +385,8 @@ class Guard:
         with self._batch_span() as begin:
             read = partial(read_requests, questions, passages, self.limits)
             requests = await self._aread(read, questions, passages) if awaits else read()
-            spans = _NO_SPANS if begin is None else begin(len(requests))
+            spans: Iterable[DecisionSpan | None]
+            spans = repeat(None) if begin is None else begin(len(requests))
             pairs = list(zip(requests, spans, strict=False))
             flows = [self._flow(*pair) for pair in pairs]
             measure = partial(self._runner.measure_batch, batch=patience, awaits=awaits)
@@ -454,7 +455,7 @@ class Guard:
     def _span(self) -> AbstractContextManager[DecisionSpan | None]:
         """The span around one decision, if the application exports spans."""
         if _is_untraced():
-            return _UNTRACED
+            return UNTRACED
         from ._tracing import decision_span
 
         return decision_span(self._attributes)
@@ -462,7 +463,7 @@ class Guard:
     def _batch_span(self) -> AbstractContextManager[_Begin | None]:
         """The span around a batch, if the application exports spans."""
         if _is_untraced():
-            return _UNTRACED
+            return UNTRACED
         from ._tracing import batch_span
 
         return batch_span(self._attributes)
@@ -506,16 +507,11 @@ def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:
     return decisions
 
 
-# Of a decision and of all decisions of a batch, where nothing is traced.
-_UNTRACED: AbstractContextManager[None] = nullcontext()
-_NO_SPANS: Iterable[None] = repeat(None)
-
-
 def _is_untraced() -> bool:
     """Whether the application exports no spans; it cannot before it imported OpenTelemetry."""
-    api = sys.modules.get("opentelemetry.trace")
+    api: Any = sys.modules.get("opentelemetry.trace")
     provider_of = getattr(api, "get_tracer_provider", None)
-    if api is None or provider_of is None:
+    if provider_of is None:
         return True
     return isinstance(provider_of(), (api.ProxyTracerProvider, api.NoOpTracerProvider))
 

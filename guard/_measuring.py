@@ -308,7 +308,7 @@ def as_score(value: Any) -> float:
 _Result = TypeVar("_Result")
 
 
-_UNTRACED: AbstractContextManager[None] = nullcontext()
+UNTRACED: AbstractContextManager[None] = nullcontext()
 
 
 def level_of(signal: Signal[Any], value: Any) -> float | bool:
@@ -396,7 +396,7 @@ class SignalRunner:
         """
         signal, request = need.signal, need.request
         value: Any
-        with _UNTRACED if need.span is None else need.span.signal(signal) as record:
+        with UNTRACED if need.span is None else need.span.signal(signal) as record:
             started = time.perf_counter()
             try:
                 if patience is not None and patience.over:
