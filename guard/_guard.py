@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     _Begin = Callable[[int], Sequence[DecisionSpan]]
 
 _logger = logging.getLogger("knowgate.guard")
-_MAX_READERS = 16
-_MAX_CHECKERS = 16
-_UNNAMED = "default"
+# That read inputs, or check replies, at the same time.
+_MAX_THREADS = 16
 _Read = TypeVar("_Read")
 
 
@@ -126,13 +125,13 @@ class Guard:
         self.veto_reasons: Final = tuple(
             str(reason) for veto, _ in bound for reason in (veto.reason, f"{veto.name}_failed")
         )
-        name = options.name or _UNNAMED
+        name = options.name or "default"
         self._attributes = {
             "knowgate.guard": name,
             "knowgate.policy.fingerprint": policy.sha256[:12],
             "knowgate.policy.calibrated": policy.state,
         }
-        self._readers = DeadlineRunner(_MAX_READERS)
+        self._readers = DeadlineRunner(_MAX_THREADS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         own = {veto.name: str(veto.reason) for veto, _ in bound}
         self.metrics: Final = (
@@ -182,8 +181,8 @@ class Guard:
             self.mode is Mode.ENFORCE,
             self.metrics,
             self._observers,
-            DeadlineRunner(_MAX_CHECKERS),
-            Turns(_MAX_CHECKERS, options.max_wait),
+            DeadlineRunner(_MAX_THREADS),
+            Turns(_MAX_THREADS, options.max_wait),
         )
 
     def __copy__(self) -> Guard:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from ._failures import Patience, log_failure, not_asked
 from ._metrics import MetricsOfGuard
-from ._signal import Signal, Veto, plain
-from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
+from ._signal import Signal, Veto
+from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer, plain
 from .deadlines import (
     DeadlineRunner,
     Turns,

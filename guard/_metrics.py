@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
@@ -67,7 +66,6 @@ _TURNS = frozenset({"question", "follow_up", "rewriting_failed", "small_talk"})
 
 
 _P = ParamSpec("_P")
-_NO_VETOES: Mapping[str, str] = MappingProxyType({})
 
 
 class GuardMetrics:
@@ -147,7 +145,7 @@ class GuardMetrics:
             return found
 
     def of(
-        self, name: str, *, vetoes: Mapping[str, str] = _NO_VETOES, reasons: Iterable[str] = ()
+        self, name: str, *, vetoes: Mapping[str, str] | None = None, reasons: Iterable[str] = ()
     ) -> MetricsOfGuard:
         """The metrics of a new guard; its abstention rate starts at nothing.
 
@@ -156,11 +154,11 @@ class GuardMetrics:
             vetoes: name → reason of its abstentions; errors of any other count under `other`.
             reasons: that its vetoes give; decisions for any other count under `other`.
         """
-        for label, given in (("reason", reasons), ("signal", vetoes)):
+        for label, given in (("reason", reasons), ("signal", vetoes or ())):
             for value in given:
                 self.admit(label, value)
         self.admit("guard", name)
-        return MetricsOfGuard(self, self.value("guard", name), vetoes)
+        return MetricsOfGuard(self, self.value("guard", name), vetoes or {})
 
     def admit(self, label: str, value: str) -> bool:
         """Return whether a label may have a value, which it may from now on if there is room."""

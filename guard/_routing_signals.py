@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ._measuring import RelevanceSignal, checks_its_deadline, has_methods
-from ._signal import Signal, plain
+from ._signal import Signal
 from .contracts import (
     Confidence,
     ConfidenceEstimator,
@@ -16,6 +16,7 @@ from .contracts import (
     ConflictFinding,
     RelevanceScorer,
     View,
+    plain,
 )
 from .decision import SignalName
 from .errors import PolicyError, SignalValueError

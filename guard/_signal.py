@@ -33,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .artefacts import require_fingerprint
+from .contracts import plain
 from .deadlines import call_on_thread
 from .decision import OnError, Reason, SignalName
 from .errors import InputError, KnowgateError, PolicyError, SignalValueError
@@ -159,11 +160,6 @@ class Veto(Signal[Measured]):
     def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
         """What the decision records of a checked value: by default its strength by name."""
         return {"vetoes": {self.name: self.strength(value)}}
-
-
-def plain(value: Any) -> Any:
-    """`value`, a scalar of a numerical library converted to Python's own kind."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def as_number(value: Any, signal: str) -> float:
