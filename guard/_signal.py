@@ -145,9 +145,7 @@ class Veto(Signal[Measured]):
 
     def check(self, value: Any, request: Request) -> Measured:
         """Validate what was measured: by default a finite number."""
-        number = as_number(value, self.name)
-        checked: Measured = number  # type: ignore[assignment]
-        return checked
+        return as_number(value, self.name)  # type: ignore[return-value]
 
     def strength(self, value: Measured) -> float:
         """How strongly a checked value speaks for abstaining: by default the value itself."""

@@ -34,7 +34,8 @@ _HUB_ID = re.compile(
     r"(?P<model>(?P<owner>[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
 )
 # Until the hub answers, and until all of a model is there.
-_ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
+_ANSWER_SECONDS = 10.0
+_DOWNLOAD_SECONDS = 1800.0
 # What folders of models may name, and what is rejected in them.
 KNOWN: dict[str, Any] = table_beside(__file__, "model_settings.toml")
 MODULES_FILE = "modules.json"
