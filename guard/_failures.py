@@ -8,12 +8,9 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from ._metrics import MetricsOfGuard
-from ._signal import Signal
 from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
@@ -24,7 +21,6 @@ from .errors import (
     SignalTimeoutError,
     SignalWaitError,
     TaskBrokeOffError,
-    UnsupportedLanguageError,
 )
 from .process import Budget
 from .text import Request
@@ -42,6 +38,7 @@ _MAX_LOGGED = 300
 _MAX_COMPARED = 64 * 2**10
 # Shorter words tell nothing, and stand in most messages.
 _WORD = re.compile(r"\w{4,}")
+_DEADLINE = "GuardOptions(deadlines={{{!r}: {!r}}})"
 _WAITING = "GuardOptions(max_wait=…, at_once={{{!r}: …}})"
 
 
@@ -104,76 +101,59 @@ class Patience:
         self.joined = int(max(1, min(_QUESTIONS_PER_CALL, fitting / max(seconds_each, 1e-9))))
 
 
-class Failures:
-    """Makes outcomes of what signals raise.
+def typed_failure(signal: str, error: BaseException, deadline: float | None) -> KnowgateError:
+    """What a guard raises, and counts, for an error of a signal.
 
     Args:
-        deadlines: seconds by signal name; None for no limit.
-        metrics: None for none.
+        signal: its name.
+        error: what it raised, or what its call did.
+        deadline: of the signal, in seconds; None for no limit.
     """
-
-    def __init__(
-        self, deadlines: Mapping[str, float | None], metrics: MetricsOfGuard | None
-    ) -> None:
-        self._deadlines, self._metrics = deadlines, metrics
-
-    def of(self, signal: Signal[Any], error: BaseException, request: Request) -> KnowgateError:
-        """The typed failure for whatever a signal raised."""
-        if isinstance(error, UnsupportedLanguageError):
-            return error  # the signal works, so this does not count as its failure
-        typed = self.typed(signal.name, error)
-        # Only what a signal itself says may quote the question.
-        detail = f"{type(typed).__name__}: {getattr(typed, 'detail', '')}"
-        told = _told(typed, request) if typed is error else detail
-        _logger.warning("%s signal failed: %s", signal.name, told)
-        return self._counted(signal, typed)
-
-    def not_asked(self, signal: Signal[Any], patience: Patience) -> KnowgateError:
-        """The failure of a question that the batch has no time for; logged once."""
-        error: SignalError
-        if patience.waiting.left:
-            setting = self._deadline_option(signal.name)
-            error = SignalTimeoutError(signal.name, "not asked: its batch has had its deadlines")
-        else:
-            setting = _WAITING.format(signal.name)
-            error = SignalWaitError(signal.name, "not asked: its batch waited too long for turns")
-        if not patience.logged:
-            patience.logged = True
-            _logger.warning(
-                "%s signal: %s; decide fewer questions at once, or change %s",
-                signal.name,
-                error.detail,
-                setting,
-            )
-        return self._counted(signal, error)
-
-    def typed(self, signal: str, error: BaseException) -> KnowgateError:
-        """What a guard raises, and counts, for an error of a signal."""
-        if isinstance(error, DeadlineExceededError):
-            detail = f"not done by its deadline ({self._deadline_option(signal)})"
-            return SignalTimeoutError(signal, detail)
-        if isinstance(error, NoTurnError):
-            detail = f"waited too long for its turn ({_WAITING.format(signal)})"
-            return SignalWaitError(signal, detail)
-        if isinstance(error, AllWorkersBusyError):
-            return SignalOverloadError(signal, "too many earlier calls are still under way")
-        if isinstance(error, KnowgateError):
-            return error
-        cause, verb = error, "raised"
-        if isinstance(error, TaskBrokeOffError) and error.__cause__ is not None:
-            cause, verb = error.__cause__, "ended with"
-        # The message of a foreign error may quote the question: only its type is kept.
-        typed = SignalError(signal, f"{verb} {type(cause).__name__}")
-        typed.__cause__ = cause
-        return typed
-
-    def _deadline_option(self, signal: str) -> str:
-        return f"GuardOptions(deadlines={{{signal!r}: {self._deadlines[signal]!r}}})"
-
-    def _counted(self, signal: Signal[Any], error: KnowgateError) -> KnowgateError:
-        if self._metrics is not None:
-            self._metrics.count_error(signal.name, error)
+    if isinstance(error, DeadlineExceededError):
+        detail = f"not done by its deadline ({_DEADLINE.format(signal, deadline)})"
+        return SignalTimeoutError(signal, detail)
+    if isinstance(error, NoTurnError):
+        detail = f"waited too long for its turn ({_WAITING.format(signal)})"
+        return SignalWaitError(signal, detail)
+    if isinstance(error, AllWorkersBusyError):
+        return SignalOverloadError(signal, "too many earlier calls are still under way")
+    if isinstance(error, KnowgateError):
         return error
+    cause, verb = error, "raised"
+    if isinstance(error, TaskBrokeOffError) and error.__cause__ is not None:
+        cause, verb = error.__cause__, "ended with"
+    # The message of a foreign error may quote the question: only its type is kept.
+    typed = SignalError(signal, f"{verb} {type(cause).__name__}")
+    typed.__cause__ = cause
+    return typed
+
+
+def log_failure(
+    signal: str, error: BaseException, request: Request, deadline: float | None
+) -> KnowgateError:
+    """Log what a signal raised, and return it typed; see `typed_failure`."""
+    typed = typed_failure(signal, error, deadline)
+    # Only what a signal itself says may quote the question.
+    detail = f"{type(typed).__name__}: {getattr(typed, 'detail', '')}"
+    told = _told(typed, request) if typed is error else detail
+    _logger.warning("%s signal failed: %s", signal, told)
+    return typed
+
+
+def not_asked(signal: str, patience: Patience, deadline: float | None) -> SignalError:
+    """The failure of a question that the batch has no time for; logged once."""
+    error: SignalError
+    if patience.waiting.left:
+        setting = _DEADLINE.format(signal, deadline)
+        error = SignalTimeoutError(signal, "not asked: its batch has had its deadlines")
+    else:
+        setting = _WAITING.format(signal)
+        error = SignalWaitError(signal, "not asked: its batch waited too long for turns")
+    if not patience.logged:
+        patience.logged = True
+        told = "%s signal: %s; decide fewer questions at once, or change %s"
+        _logger.warning(told, signal, error.detail, setting)
+    return error
 
 
 def _told(error: KnowgateError, request: Request) -> str:

@@ -6,14 +6,14 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from ._failures import Patience
-from ._measuring import RelevanceSignal, SignalRunner
+from ._measuring import UNTRACED, RelevanceSignal, SignalRunner
 from ._metrics import GuardMetrics
 from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
@@ -27,7 +27,14 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
-from .routing import Flow, FlowSettings, Measure, Outcome, adrive, at_once, decision_flow
+from .routing import (
+    Flow,
+    FlowSettings,
+    adrive,
+    adrive_all,
+    at_once,
+    decision_flow,
+)
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -37,9 +44,8 @@ if TYPE_CHECKING:
     _Begin = Callable[[int], Sequence[DecisionSpan]]
 
 _logger = logging.getLogger("knowgate.guard")
-_MAX_READERS = 16
-_MAX_CHECKERS = 16
-_UNNAMED = "default"
+# That read inputs, or check replies, at the same time.
+_MAX_THREADS = 16
 _Read = TypeVar("_Read")
 
 
@@ -108,8 +114,8 @@ class Guard:
         options = GuardOptions() if options is None else options
         signals = routing_signals(policy, scorer, estimator, conflict_detector)
         bound = bound_vetoes(policy.vetoes, vetoes)
-        names = [*SignalName, *(one.veto.name for one in bound)]
-        measured = [*signals.values(), *(one.veto for one in bound)]
+        names = [*SignalName, *(veto.name for veto, _ in bound)]
+        measured = [*signals.values(), *(veto for veto, _ in bound)]
         self.policy: Final = policy
         self.scorer: Final = scorer
         actions, seconds, turns = options.resolved(names, measured)
@@ -117,17 +123,17 @@ class Guard:
         self.limits: Final = options.limits
         self.mode: Final = self._settings.mode
         self.veto_reasons: Final = tuple(
-            str(reason) for one in bound for reason in (one.reason, one.failure_reason)
+            str(reason) for veto, _ in bound for reason in (veto.reason, f"{veto.name}_failed")
         )
-        name = options.name or _UNNAMED
+        name = options.name or "default"
         self._attributes = {
             "knowgate.guard": name,
             "knowgate.policy.fingerprint": policy.sha256[:12],
             "knowgate.policy.calibrated": policy.state,
         }
-        self._readers = DeadlineRunner(_MAX_READERS)
+        self._readers = DeadlineRunner(_MAX_THREADS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
-        own = {one.veto.name: str(one.reason) for one in bound}
+        own = {veto.name: str(veto.reason) for veto, _ in bound}
         self.metrics: Final = (
             None if shared is None else shared.of(name, vetoes=own, reasons=self.veto_reasons)
         )
@@ -175,8 +181,8 @@ class Guard:
             self.mode is Mode.ENFORCE,
             self.metrics,
             self._observers,
-            DeadlineRunner(_MAX_CHECKERS),
-            Turns(_MAX_CHECKERS, options.max_wait),
+            DeadlineRunner(_MAX_THREADS),
+            Turns(_MAX_THREADS, options.max_wait),
         )
 
     def __copy__(self) -> Guard:
@@ -378,10 +384,18 @@ class Guard:
         with self._batch_span() as begin:
             read = partial(read_requests, questions, passages, self.limits)
             requests = await self._aread(read, questions, passages) if awaits else read()
-            spans = _NO_SPANS if begin is None else begin(len(requests))
-            flows = self._flows(requests, spans)
+            spans: Iterable[DecisionSpan | None]
+            spans = repeat(None) if begin is None else begin(len(requests))
+            pairs = list(zip(requests, spans, strict=False))
+            flows = [self._flow(*pair) for pair in pairs]
             measure = partial(self._runner.measure_batch, batch=patience, awaits=awaits)
-            return self._finished(await adrive(flows, measure), started, requests, spans)
+            decided = await adrive_all(flows, measure)
+            for one, (request, span) in zip(decided, pairs, strict=True):
+                if not isinstance(one, KnowgateError):
+                    self._finish(one, started, request, span)
+                elif span is not None:
+                    span.fail(one)
+            return decided
 
     def check_reply(
         self, reply: str, passages: Sequence[object], question: str = ""
@@ -440,7 +454,7 @@ class Guard:
     def _span(self) -> AbstractContextManager[DecisionSpan | None]:
         """The span around one decision, if the application exports spans."""
         if _is_untraced():
-            return _UNTRACED
+            return UNTRACED
         from ._tracing import decision_span
 
         return decision_span(self._attributes)
@@ -448,33 +462,10 @@ class Guard:
     def _batch_span(self) -> AbstractContextManager[_Begin | None]:
         """The span around a batch, if the application exports spans."""
         if _is_untraced():
-            return _UNTRACED
+            return UNTRACED
         from ._tracing import batch_span
 
         return batch_span(self._attributes)
-
-    def _flows(
-        self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
-    ) -> Generator[list[Measure], list[Outcome], list[Decision | KnowgateError]]:
-        """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        pairs = zip(requests, spans, strict=False)
-        flows = [self._flow(request, span) for request, span in pairs]
-        decided: dict[int, Decision | KnowgateError] = {}
-        outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
-        while outcomes:
-            needs: dict[int, Measure] = {}
-            for index, outcome in outcomes.items():
-                try:
-                    # Sending None starts a flow.
-                    needs[index] = flows[index].send(outcome)  # type: ignore[arg-type]
-                except StopIteration as stop:
-                    decided[index] = stop.value
-                except KnowgateError as error:
-                    decided[index] = error
-            outcomes = {}
-            if needs:
-                outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
-        return [decided[index] for index in range(len(flows))]
 
     def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
         # Before the decision, which may raise.
@@ -499,22 +490,6 @@ class Guard:
             span.decided(decision, readable)
         return decision
 
-    def _finished(
-        self,
-        decided: Iterable[Decision | KnowgateError],
-        started: float,
-        requests: Iterable[Request | QuestionError],
-        spans: Iterable[DecisionSpan | None],
-    ) -> list[Decision | KnowgateError]:
-        found: list[Decision | KnowgateError] = []
-        for one, request, span in zip(decided, requests, spans, strict=False):
-            if not isinstance(one, KnowgateError):
-                self._finish(one, started, request, span)
-            elif span is not None:
-                span.fail(one)
-            found.append(one)
-        return found
-
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self.metrics is not None:
             self.metrics.count_decision(decision)
@@ -531,16 +506,11 @@ def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:
     return decisions
 
 
-# Of a decision and of all decisions of a batch, where nothing is traced.
-_UNTRACED: AbstractContextManager[None] = nullcontext()
-_NO_SPANS: Iterable[None] = repeat(None)
-
-
 def _is_untraced() -> bool:
     """Whether the application exports no spans; it cannot before it imported OpenTelemetry."""
-    api = sys.modules.get("opentelemetry.trace")
+    api: Any = sys.modules.get("opentelemetry.trace")
     provider_of = getattr(api, "get_tracer_provider", None)
-    if api is None or provider_of is None:
+    if provider_of is None:
         return True
     return isinstance(provider_of(), (api.ProxyTracerProvider, api.NoOpTracerProvider))
 

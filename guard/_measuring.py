@@ -6,17 +6,17 @@ import asyncio
 import contextvars
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from ._failures import Failures, Patience
+from ._failures import Patience, log_failure, not_asked
 from ._metrics import MetricsOfGuard
-from ._signal import Signal, Veto, plain
-from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer
+from ._signal import Signal, Veto
+from .contracts import Confidence, RelevanceScorer, SetScore, checked_scorer, plain
 from .deadlines import (
     DeadlineRunner,
     Turns,
@@ -308,9 +308,7 @@ def as_score(value: Any) -> float:
 _Result = TypeVar("_Result")
 
 
-_UNTRACED: AbstractContextManager[None] = nullcontext()
-# Indices of needs to be measured singly.
-_Singly = list[tuple[int, Patience]]
+UNTRACED: AbstractContextManager[None] = nullcontext()
 
 
 def level_of(signal: Signal[Any], value: Any) -> float | bool:
@@ -340,7 +338,6 @@ class SignalRunner:
         max_concurrency: int,
     ) -> None:
         self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
-        self._failures = Failures(deadlines, metrics)
         self._max_concurrency = max_concurrency
 
     async def _called(
@@ -399,11 +396,13 @@ class SignalRunner:
         """
         signal, request = need.signal, need.request
         value: Any
-        with _UNTRACED if need.span is None else need.span.signal(signal) as record:
+        with UNTRACED if need.span is None else need.span.signal(signal) as record:
             started = time.perf_counter()
             try:
                 if patience is not None and patience.over:
-                    value = self._failures.not_asked(signal, patience)
+                    value = self._counted(
+                        signal, not_asked(signal.name, patience, self._deadlines[signal.name])
+                    )
                 else:
                     value = await self._called(
                         signal, "measure", request, signal.check, patience, awaits=awaits
@@ -413,10 +412,22 @@ class SignalRunner:
                     raise
                 if patience is not None and isinstance(error, DeadlineExceededError):
                     patience.missed += 1
-                value = self._failures.of(signal, error, request)
+                value = self._failed(signal, error, request)
             if record is not None:
                 record(value)
             return self._outcome(need, value, time.perf_counter() - started)
+
+    def _failed(self, signal: Signal[Any], error: BaseException, request: Request) -> KnowgateError:
+        """The typed failure for whatever a signal raised."""
+        if isinstance(error, UnsupportedLanguageError):
+            return error  # the signal works, so this does not count as its failure
+        seconds = self._deadlines[signal.name]
+        return self._counted(signal, log_failure(signal.name, error, request, seconds))
+
+    def _counted(self, signal: Signal[Any], error: KnowgateError) -> KnowgateError:
+        if self._metrics is not None:
+            self._metrics.count_error(signal.name, error)
+        return error
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
         """What the decision needs of a checked value or a failure."""
@@ -428,7 +439,7 @@ class SignalRunner:
                 fields = signal.decision_fields(value, need.request)
                 value = level_of(signal, value), fields
             except Exception as error:  # noqa: BLE001 - of a veto of one's own
-                value = self._failures.of(need.signal, error, need.request)
+                value = self._failed(need.signal, error, need.request)
         return value, seconds
 
     # -- many questions: together where a signal can, otherwise side by side -----------
@@ -437,24 +448,24 @@ class SignalRunner:
         self, needs: Sequence[Measure], batch: dict[str, Patience], *, awaits: bool
     ) -> list[Outcome]:
         """The outcomes of many needs, in order; those of one signal together where it can."""
-        by_signal: dict[str, list[int]] = {}
+        by_signal: dict[str, dict[int, Measure]] = {}
         for index, need in enumerate(needs):
-            by_signal.setdefault(need.signal.name, []).append(index)
-        side_by_side: _Singly = []
+            by_signal.setdefault(need.signal.name, {})[index] = need
+        side_by_side: dict[int, Measure] = {}
         outcomes: dict[int, Outcome] = {}
-        for indices in by_signal.values():
-            signal = needs[indices[0]].signal
+        for asked in by_signal.values():
+            signal = next(iter(asked.values())).signal
             patience = self._patience(signal, batch)
-            found, singly = await self._jointly(needs, indices, patience, awaits=awaits)
-            outcomes |= found
+            outcomes |= await self._jointly(asked, patience, awaits=awaits)
+            singly = {index: need for index, need in asked.items() if index not in outcomes}
             if signal.concurrent:
-                side_by_side += singly
+                side_by_side |= singly
             else:
                 # A call that hangs does not keep the others waiting.
                 width = 2 if patience.missed else 1
-                outcomes |= await self._singly(needs, singly, width, awaits=awaits)
+                outcomes |= await self._singly(singly, batch, width, awaits=awaits)
         width = self._max_concurrency
-        outcomes |= await self._singly(needs, side_by_side, width, awaits=awaits)
+        outcomes |= await self._singly(side_by_side, batch, width, awaits=awaits)
         return [outcomes[index] for index in range(len(needs))]
 
     def _patience(self, signal: Signal[Any], batch: dict[str, Patience]) -> Patience:
@@ -466,69 +477,66 @@ class SignalRunner:
         return batch[signal.name]
 
     async def _jointly(
-        self, needs: Sequence[Measure], indices: Sequence[int], patience: Patience, *, awaits: bool
-    ) -> tuple[dict[int, Outcome], _Singly]:
+        self, needs: Mapping[int, Measure], patience: Patience, *, awaits: bool
+    ) -> dict[int, Outcome]:
         """Measure the needs of one signal in joint calls that end well within one deadline each.
 
         Once a call missed its deadline, those left are measured singly, so that what was done in
         time is kept.
 
         Returns:
-            The outcomes so far, and what is to be measured singly.
+            The outcomes so far; the other needs are to be measured singly.
         """
         outcomes: dict[int, Outcome] = {}
-        singly, start = list[int](), 0
+        indices, start = list(needs), 0
         while needs[indices[0]].signal.has("measure_many") and start < len(indices):
             if patience.missed or patience.over:
                 break
             part = indices[start : start + patience.joined]
             asked, before = [needs[index] for index in part], patience.measuring.spent
             start += len(part)
-            found: list[Outcome] | None
-            if len(part) == 1:
-                found = [await self.measure(asked[0], patience, awaits=awaits)]
-            else:
-                found = await self._together(asked, patience, awaits=awaits)
-            if found is None:
-                singly += part
-            else:
-                outcomes.update(zip(part, found, strict=True))
+            found = await self._together(asked, patience, awaits=awaits)
+            outcomes.update(zip(part, found, strict=False))
             patience.plan((patience.measuring.spent - before) / len(part))
-        return outcomes, [(index, patience) for index in (*singly, *indices[start:])]
+        return outcomes
 
     async def _singly(
-        self, needs: Sequence[Measure], jobs: _Singly, width: int, *, awaits: bool
+        self, needs: Mapping[int, Measure], batch: dict[str, Patience], width: int, *, awaits: bool
     ) -> dict[int, Outcome]:
         """Measure needs singly, so many at once: as tasks of the event loop, or on threads."""
         room, found = asyncio.Semaphore(width), list[Outcome]()
 
-        async def one(index: int, patience: Patience) -> Outcome:
-            async with room:
-                return await self.measure(needs[index], patience, awaits=True)
+        def measured(need: Measure) -> Coroutine[Any, Any, Outcome]:
+            return self.measure(need, batch[need.signal.name], awaits=awaits)
 
-        def here(context: contextvars.Context, job: tuple[int, Patience]) -> Outcome:
-            index, patience = job
-            return context.run(at_once, self.measure(needs[index], patience, awaits=False))
+        async def one(need: Measure) -> Outcome:
+            async with room:
+                return await measured(need)
+
+        def here(context: contextvars.Context, need: Measure) -> Outcome:
+            return context.run(at_once, measured(need))
 
         if awaits:
-            found = await asyncio.gather(*(one(*job) for job in jobs))
-        elif jobs:
+            found = await asyncio.gather(*map(one, needs.values()))
+        elif needs:
             # Each in a copy of the caller's context, as tracing needs it.
-            contexts = [contextvars.copy_context() for _ in jobs]
+            contexts = [contextvars.copy_context() for _ in needs]
             if width == 1:
-                found = list(map(here, contexts, jobs))
+                found = list(map(here, contexts, needs.values()))
             else:
-                with ThreadPoolExecutor(min(width, len(jobs))) as threads:
-                    found = list(threads.map(here, contexts, jobs))
-        return dict(zip((index for index, _ in jobs), found, strict=True))
+                with ThreadPoolExecutor(min(width, len(needs))) as threads:
+                    found = list(threads.map(here, contexts, needs.values()))
+        return dict(zip(needs, found, strict=True))
 
     async def _together(
         self, needs: Sequence[Measure], patience: Patience, *, awaits: bool
-    ) -> list[Outcome] | None:
-        """Outcomes of one joint call; None where each need is to be measured singly.
+    ) -> list[Outcome]:
+        """Outcomes of one joint call; none where each need is to be measured singly.
 
         The call has the deadline of one question, whatever the number of needs.
         """
+        if len(needs) == 1:
+            return [await self.measure(needs[0], patience, awaits=awaits)]
         signal, requests = needs[0].signal, [need.request for need in needs]
         started, begun = time.perf_counter(), time.time_ns()
 
@@ -545,12 +553,12 @@ class SignalRunner:
                 raise
             patience.missed += isinstance(error, DeadlineExceededError)
             # One question that is bad, or that takes too long, must not fail the others.
-            return None
+            return []
         share = (time.perf_counter() - started) / len(needs)
         found = []
         for need, value in zip(needs, values, strict=True):
             failed = isinstance(value, Exception)
-            checked = self._failures.of(signal, value, need.request) if failed else value
+            checked = self._failed(signal, value, need.request) if failed else value
             if need.span is not None:
                 need.span.measured_jointly(signal, begun, checked)
             found.append(self._outcome(need, checked, share))

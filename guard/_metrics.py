@@ -6,9 +6,8 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
@@ -50,11 +49,15 @@ def _family(about: Mapping[str, Any]) -> Any:
 _logger = logging.getLogger("knowgate.guard")
 
 
-# Values of one registry beyond those of the package itself.
-_MAX_GUARDS = 32
-_MAX_STAGES = 64
-_MAX_OF_VETOES = 64
-_MAX_POLICIES = 64
+# Values that labels of one registry have: those of the package itself, and how many more, the
+# first to come.
+_VALUES: dict[str, tuple[Collection[str], int]] = {
+    "guard": ((), 32),
+    "policy": ((), 64),
+    "reason": (tuple(Reason), 64),
+    "signal": ((*SignalName, "support"), 64),
+    "stage": ((), 64),
+}
 _FURTHER = "other"
 # Hexadecimal digits of a policy's digest that tell policies apart in a label.
 _FINGERPRINT_LENGTH = 12
@@ -62,34 +65,7 @@ _LABEL = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _TURNS = frozenset({"question", "follow_up", "rewriting_failed", "small_talk"})
 
 
-class _LabelValues:
-    """The values that one label may have: a given set, and a few more, the first to come.
-
-    Args:
-        most: how many more.
-        first: those that are there from the start.
-    """
-
-    def __init__(self, most: int, first: Iterable[str] = ()) -> None:
-        self._values = set(map(str, first))
-        self._most = most + len(self._values)
-        self._lock = threading.Lock()
-
-    def admit(self, value: str) -> bool:
-        """Whether a value is one of them, or becomes one."""
-        if value not in self._values:
-            with self._lock:
-                if len(self._values) < self._most and _LABEL.fullmatch(value):
-                    self._values.add(value)
-        return value in self._values
-
-    def label(self, value: str) -> str:
-        """The value itself where it is one of them, else `other`."""
-        return value if value in self._values else _FURTHER
-
-
 _P = ParamSpec("_P")
-_NO_VETOES: Mapping[str, str] = MappingProxyType({})
 
 
 class GuardMetrics:
@@ -110,14 +86,10 @@ class GuardMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.families = {name: _family(about) for name, about in _FAMILIES.items()}
         self._logged: dict[type[Exception], object] = {}
-        self._guards = _LabelValues(_MAX_GUARDS)
-        self.policies = _LabelValues(_MAX_POLICIES)
+        self._values = {name: set(map(str, known)) for name, (known, _) in _VALUES.items()}
         self.shown: dict[str, tuple[str, ...]] = {}
         # Not the lock above, which is held while metrics are made.
         self.showing = threading.Lock()
-        self.stages = _LabelValues(_MAX_STAGES)
-        self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
-        self.signals = _LabelValues(_MAX_OF_VETOES, (*SignalName, "support"))
         self._register(registry)
         for queue in process.QUEUES:
             self.show_process_count("queues", (queue,), 0)
@@ -173,7 +145,7 @@ class GuardMetrics:
             return found
 
     def of(
-        self, name: str, *, vetoes: Mapping[str, str] = _NO_VETOES, reasons: Iterable[str] = ()
+        self, name: str, *, vetoes: Mapping[str, str] | None = None, reasons: Iterable[str] = ()
     ) -> MetricsOfGuard:
         """The metrics of a new guard; its abstention rate starts at nothing.
 
@@ -182,11 +154,25 @@ class GuardMetrics:
             vetoes: name → reason of its abstentions; errors of any other count under `other`.
             reasons: that its vetoes give; decisions for any other count under `other`.
         """
-        for values, given in ((self.reasons, reasons), (self.signals, vetoes)):
+        for label, given in (("reason", reasons), ("signal", vetoes or ())):
             for value in given:
-                values.admit(value)
-        self._guards.admit(name)
-        return MetricsOfGuard(self, self._guards.label(name), vetoes)
+                self.admit(label, value)
+        self.admit("guard", name)
+        return MetricsOfGuard(self, self.value("guard", name), vetoes or {})
+
+    def admit(self, label: str, value: str) -> bool:
+        """Return whether a label may have a value, which it may from now on if there is room."""
+        values = self._values[label]
+        if value not in values:
+            known, further = _VALUES[label]
+            with self.showing:
+                if len(values) < len(known) + further and _LABEL.fullmatch(value):
+                    values.add(value)
+        return value in values
+
+    def value(self, label: str, value: str) -> str:
+        """The value itself where the label may have it, else `other`."""
+        return value if value in self._values[label] else _FURTHER
 
 
 def _quietly(
@@ -247,8 +233,8 @@ class MetricsOfGuard:
         fingerprint = policy.sha256[:_FINGERPRINT_LENGTH]
         if promise is not None and promise.certified and not policy.changed:
             bounds = f"{promise.risk:g}", f"{promise.delta:g}"
-        shared.policies.admit(fingerprint)
-        shown = (self._label, shared.policies.label(fingerprint), policy.state, *bounds)
+        shared.admit("policy", fingerprint)
+        shown = (self._label, shared.value("policy", fingerprint), policy.state, *bounds)
         with shared.showing:
             before = shared.shown.get(self._label, shown)
             shared.shown[self._label] = shown
@@ -282,7 +268,7 @@ class MetricsOfGuard:
             "decisions",
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
-            shared.reasons.label(str(decision.reason)),
+            shared.value("reason", str(decision.reason)),
             decision.mode.value,
         ).inc()
         if decision.relevance is not None:
@@ -292,7 +278,7 @@ class MetricsOfGuard:
         if decision.confidence is not None:
             self._series("confidence").observe(decision.confidence)
         for stage, seconds in decision.timings.items():
-            if shared.stages.admit(stage):
+            if shared.admit("stage", stage):
                 self._series("seconds", stage).observe(seconds)
         if self._vetoes:
             self._count_vetoes(decision)
@@ -314,7 +300,7 @@ class MetricsOfGuard:
             elif name == measured[-1] and decision.reason == self._vetoes[name]:
                 # The flow ends with the first veto that abstains.
                 outcome = "abstained"
-            self._series("vetoes", self._shared.signals.label(name), outcome).inc()
+            self._series("vetoes", self._shared.value("signal", name), outcome).inc()
 
     @_quietly
     def count_support(self, support: float, action: str | None, seconds: float) -> None:
@@ -328,7 +314,7 @@ class MetricsOfGuard:
         self._series("support").observe(support)
         if action is not None:
             self._series("unsupported", action).inc()
-        if self._shared.stages.admit("support"):
+        if self._shared.admit("stage", "support"):
             self._series("seconds", "support").observe(seconds)
 
     def abstention_rate(self) -> float | None:
@@ -344,7 +330,7 @@ class MetricsOfGuard:
     @_quietly
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
-        name = self._shared.signals.label(signal)
+        name = self._shared.value("signal", signal)
         self._series("errors", name, error_kind(error)).inc()
 
 

@@ -17,15 +17,24 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from .contracts import Generation, LanguageModel, PartialGenerationsError
 from .deadlines import call_on_thread, check_deadline
 from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
-from .routing import adrive, at_once
+from .routing import at_once
 
 Result = TypeVar("Result")
 BATCH_SIZE = 64
@@ -42,42 +51,30 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """Options to be scored; its answer is a `list[float]`, a natural-log likelihood each.
+class Evaluate:
+    """A number or more that the language model gives for a prompt without generating.
 
-    The language model must be a `ScoringLanguageModel`.
+    Attributes:
+        prompt: what it reads.
+        method: of the model: `score_options` of a `ScoringLanguageModel`, whose answer is a
+            natural-log likelihood for each option; or `hidden_states` of a
+            `HiddenStateLanguageModel`, whose answer is an array of shape (width,).
+        argument: the options, or the number of the layer.
     """
 
     prompt: str
-    options: tuple[str, ...]
+    method: Literal["score_options", "hidden_states"]
+    argument: tuple[str, ...] | int
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenState:
-    """A last token's state after `layer`; its answer is an array of shape (width,).
-
-    The language model must be a `HiddenStateLanguageModel`.
-    """
-
-    prompt: str
-    layer: int
-
-
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """Local work that takes long, e.g. embedding; its answer is what `task` returns.
-
-    The async form runs it in a thread.
-    """
-
-    task: Callable[[], Any]
-
-
-Request = Draw | Score | HiddenState | Compute
+# Or local work that takes long, e.g. embedding: a function, whose result is the answer. The async
+# form runs it in a thread.
+Request = Draw | Evaluate | Callable[[], Any]
 Steps = Generator[Request, Any, Result]
 # The first of several requests that differ in their prompt only, and the prompts of all of them:
 # one per answer; none for local work.
 JointCall = tuple[Request, tuple[str, ...]]
+_Ask = Callable[[JointCall], Awaitable[list[Any] | KnowgateError]]
 
 
 async def _asked(model: LanguageModel, awaits: bool, call: JointCall) -> list[Any] | KnowgateError:
@@ -98,13 +95,11 @@ async def _asked(model: LanguageModel, awaits: bool, call: JointCall) -> list[An
 
 def _without_drawing(model: LanguageModel, call: JointCall) -> list[Any]:
     request, prompts = call
-    if isinstance(request, Compute):
-        return [request.task()]
-    if isinstance(request, Score):
-        scores = _method(model, "score_options")(prompts, request.options)
-        return [[float(score) for score in row] for row in scores]
-    if isinstance(request, HiddenState):
-        return list(_method(model, "hidden_states")(prompts, request.layer))
+    if isinstance(request, Evaluate):
+        found = _method(model, request.method)
+        return list(found(prompts, request.argument))
+    if callable(request):
+        return [request()]
     raise TypeError(f"an estimator's step asked for a {type(request).__name__}")
 
 
@@ -145,7 +140,7 @@ def _joint_calls(
     for number, request in requests.items():
         kind: Hashable = number
         share: Hashable = number
-        if not isinstance(request, Compute):
+        if isinstance(request, Draw | Evaluate):
             kind = replace(request, prompt="")
             unlike = isinstance(request, Draw) and request.temperature > 0 and request.seed is None
             share = number if unlike else request.prompt
@@ -155,7 +150,7 @@ def _joint_calls(
         for start in range(0, len(shares), batch_size):
             part = shares[start : start + batch_size]
             asked = [requests[numbers[0]] for numbers in part]
-            prompts = tuple(r.prompt for r in asked if not isinstance(r, Compute))
+            prompts = tuple(r.prompt for r in asked if isinstance(r, Draw | Evaluate))
             yield (asked[0], prompts), part
 
 
@@ -175,25 +170,22 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-    flow = _together(steps, batch_size, raising=raising)
-    return at_once(adrive(flow, partial(_asked, model, False)))
+    ask = partial(_asked, model, False)
+    return at_once(_together(ask, steps, batch_size, raising=raising))
 
 
 async def arun_steps(
     model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
 ) -> list[Result | KnowgateError]:
     """As `run_steps`, without blocking the event loop."""
-    flow = _together(steps, batch_size, raising=raising)
-    return await adrive(flow, partial(_asked, model, True))
+    ask = partial(_asked, model, True)
+    return await _together(ask, steps, batch_size, raising=raising)
 
 
-def _together(
-    steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
-) -> Generator[JointCall, list[Any] | KnowgateError, list[Result | KnowgateError]]:
-    """Advance all `steps`, combining equal requests into one call; without any I/O.
-
-    Yields calls, receives their answers or the error in which they ended.
-    """
+async def _together(
+    ask: _Ask, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+) -> list[Result | KnowgateError]:
+    """Advance all `steps`, combining equal requests into one call, which `ask` makes."""
     if batch_size < 1:
         raise InputError("must be at least 1", where="batch_size")
     found: dict[int, Result | KnowgateError] = {}
@@ -214,7 +206,7 @@ def _together(
     while waiting:
         asked, waiting = waiting, {}
         for call, owners in _joint_calls(asked, batch_size):
-            answers = yield from _fulfilled(call)
+            answers = await _fulfilled(ask, call)
             for answer, numbers in zip(answers, owners, strict=True):
                 for number in numbers:
                     one = steps[number]
@@ -225,9 +217,9 @@ def _together(
     return [found[number] for number in range(len(steps))]
 
 
-def _fulfilled(call: JointCall) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
+async def _fulfilled(ask: _Ask, call: JointCall) -> list[Any]:
     """The answer or error of each prompt; one that fails does not fail the others."""
-    answers = yield call
+    answers = await ask(call)
     request, prompts = call
     if not isinstance(answers, KnowgateError):
         return answers
@@ -244,7 +236,7 @@ def _fulfilled(call: JointCall) -> Generator[JointCall, list[Any] | KnowgateErro
         if last == [True, True]:
             alone.append(alone[-1])
         else:
-            alone.extend((yield from _fulfilled((request, (prompt,)))))
+            alone += await _fulfilled(ask, (request, (prompt,)))
     return alone
 
 
@@ -266,7 +258,8 @@ _NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|�
 def score_yes(prompt: str, yes: Sequence[str], no: Sequence[str]) -> Steps[float]:
     """P(yes) / (P(yes) + P(no)) over the spellings of words for both."""
     forms, others = _spellings(yes), _spellings(no)
-    scores = yield Score(prompt, (*forms, *others))
+    found = yield Evaluate(prompt, "score_options", (*forms, *others))
+    scores = [float(one) for one in found]
     return share_of_yes(scores[: len(forms)], scores[len(forms) :])
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ._measuring import RelevanceSignal, checks_its_deadline, has_methods
-from ._signal import Signal, plain
+from ._signal import Signal
 from .contracts import (
     Confidence,
     ConfidenceEstimator,
@@ -16,6 +16,7 @@ from .contracts import (
     ConflictFinding,
     RelevanceScorer,
     View,
+    plain,
 )
 from .decision import SignalName
 from .errors import PolicyError, SignalValueError
@@ -63,10 +64,8 @@ class ConfidenceSignal(Signal[Confidence]):
     def __init__(self, policy: PolicyFields, estimator: ConfidenceEstimator) -> None:
         policy.require_estimator(estimator.fingerprint)
         self._estimator: Any = estimator
-        threshold, deciding_at = (
-            policy.confidence_threshold,
-            getattr(estimator, "deciding_at", None),
-        )
+        threshold = policy.confidence_threshold
+        deciding_at = getattr(estimator, "deciding_at", None)
         raw = isinstance(policy.confidence_calibrator, IdentityCalibrator)
         # It stops sampling where this policy's decision is fixed: seven of the first seven samples
         # fix "at least 0.7", but not yet "at least 0.9". One that the policy was calibrated on, or

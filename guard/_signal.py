@@ -30,10 +30,10 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .artefacts import require_fingerprint
+from .contracts import plain
 from .deadlines import call_on_thread
 from .decision import OnError, Reason, SignalName
 from .errors import InputError, KnowgateError, PolicyError, SignalValueError
@@ -145,9 +145,7 @@ class Veto(Signal[Measured]):
 
     def check(self, value: Any, request: Request) -> Measured:
         """Validate what was measured: by default a finite number."""
-        number = as_number(value, self.name)
-        checked: Measured = number  # type: ignore[assignment]
-        return checked
+        return as_number(value, self.name)  # type: ignore[return-value]
 
     def strength(self, value: Measured) -> float:
         """How strongly a checked value speaks for abstaining: by default the value itself."""
@@ -160,11 +158,6 @@ class Veto(Signal[Measured]):
     def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
         """What the decision records of a checked value: by default its strength by name."""
         return {"vetoes": {self.name: self.strength(value)}}
-
-
-def plain(value: Any) -> Any:
-    """`value`, a scalar of a numerical library converted to Python's own kind."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def as_number(value: Any, signal: str) -> float:
@@ -194,27 +187,13 @@ _RESERVED_NAMES = frozenset({*SignalName, "input", "language", "total"})
 _MAX_VETOES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class BoundVeto:
-    """A veto with the threshold that the policy sets for it.
-
-    Attributes:
-        threshold: the guard abstains from this strength on (inclusive).
-        reason: of the abstention.
-        failure_reason: of an abstention because the veto could not be measured.
-    """
-
-    veto: Veto[Any]
-    threshold: float
-    reason: Reason | str
-    failure_reason: Reason | str
-
-
 def bound_vetoes(
     bindings: Sequence[VetoBinding],
     vetoes: Iterable[Veto[Any]],
-) -> tuple[BoundVeto, ...]:
+) -> tuple[tuple[Veto[Any], float], ...]:
     """The vetoes with their thresholds, those that cost least first.
+
+    The guard abstains from a threshold on (inclusive).
 
     Raises:
         InputError: something is not a veto, or its name or reason cannot be used.
@@ -241,13 +220,8 @@ def bound_vetoes(
     for name, veto in given.items():
         hint = f"pass the veto {name} that the policy is bound to, or bind this one"
         require_fingerprint(bound[name].fingerprint, veto.fingerprint, f"veto {name}", hint)
-        reasons = _reason(veto.reason), _reason(f"{name}_failed")
-        found.append(BoundVeto(veto, bound[name].threshold, *reasons))
-    return tuple(sorted(found, key=lambda one: one.veto.cost))
-
-
-def _reason(text: str) -> Reason | str:
-    return Reason(text) if text in set(Reason) else text
+        found.append((veto, bound[name].threshold))
+    return tuple(sorted(found, key=lambda one: one[0].cost))
 
 
 def require_usable(veto: object) -> None:

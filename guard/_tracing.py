@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .decision import Decision
 
 _logger = logging.getLogger("knowgate.guard")
+_DECISION = "knowgate.decide"
 
 
 @contextmanager
@@ -41,15 +42,8 @@ def decision_span(attributes: Mapping[str, str]) -> Iterator[DecisionSpan]:
     Args:
         attributes: of the guard.
     """
-    found = DecisionSpan(attributes)
-    try:
-        with found.current():
-            yield found
-    except BaseException as error:
-        found.fail(error)
-        raise
-    finally:
-        found.end()
+    with _current_span(_DECISION, attributes=attributes) as span:
+        yield DecisionSpan(span)
 
 
 @contextmanager
@@ -66,29 +60,23 @@ def batch_span(
 
         def begin(count: int) -> Sequence[DecisionSpan]:
             span.set_attribute("knowgate.questions", count)
-            decisions.extend(DecisionSpan(attributes) for _ in range(count))
+            spans = (_start(_DECISION, attributes=attributes) for _ in range(count))
+            decisions.extend(map(DecisionSpan, spans))
             return decisions
 
         try:
             yield begin
-        except BaseException as error:
-            _mark_failed(span, error)
-            raise
         finally:
             for decision in decisions:
                 decision.end()
 
 
 class DecisionSpan:
-    """The span of one decision, which begins with it.
+    """The span of one decision, which began with it."""
 
-    Args:
-        attributes: of the guard.
-    """
-
-    def __init__(self, attributes: Mapping[str, str]) -> None:
-        self._span = _start("knowgate.decide", attributes=attributes)
-        self._context = trace.set_span_in_context(self._span)
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._context = trace.set_span_in_context(span)
 
     def current(self) -> AbstractContextManager[Span]:
         """Make it the current span."""
@@ -209,6 +197,9 @@ def _current_span(name: str, **options: Any) -> Iterator[Span]:
     try:
         with _current(span):
             yield span
+    except BaseException as error:
+        _mark_failed(span, error)
+        raise
     finally:
         _end(span)
 

@@ -261,6 +261,12 @@ LATER_FIELDS = frozenset(
 _FIRST_SHARE = 0.75
 
 
+def added_up(groups: Groups) -> tuple[int, int]:
+    """How many questions groups have together, and how many of them went wrong."""
+    questions = sum(size * count for size, _, count in groups)
+    return questions, sum(wrong * count for _, wrong, count in groups)
+
+
 def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hint: str) -> None:
     """Reject a part other than the one that a policy is bound to.
 
@@ -365,9 +371,7 @@ class SupportPolicy(Artefact):
             return self
         if self.delta is None or self.p_value is None or not self.groups or self.risk is None:
             raise ValueError("a promise on replies names no counts")
-        delivered = sum(size * count for size, _, count in self.groups)
-        wrong = sum(part * count for _, part, count in self.groups)
-        if (delivered, wrong) != (self.delivered, self.unsupported):
+        if added_up(self.groups) != (self.delivered, self.unsupported):
             raise ValueError("the counts by question do not add up to the replies")
         found = self.p_value_of(self.groups, self.risk)
         if abs(found - self.p_value) > 1e-6 * max(found, 1e-6) or found > self.delta:
@@ -381,10 +385,9 @@ class SupportPolicy(Artefact):
         The larger one of two exact tests: each reply by itself, and each question by the share of
         its replies.
         """
-        delivered = sum(size * count for size, _, count in groups)
+        delivered, wrong = added_up(groups)
         if not delivered:
             return 1.0
-        wrong = sum(part * count for _, part, count in groups)
         largest = max(size for size, _, _ in groups)
         number = sum(count for _, _, count in groups)
         by_question = LeakTest.of_groups(number, largest, risk).p_value_of(groups)
@@ -413,7 +416,7 @@ class PolicyPoint(Artefact):
 
 
 def _require_few(groups: Groups) -> None:
-    if sum(size * count for size, _, count in groups) > MOST_QUESTIONS:
+    if added_up(groups)[0] > MOST_QUESTIONS:
         raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
 
 

@@ -487,14 +487,18 @@ def checked_entailment(model: EntailmentModel | None, where: str) -> EntailmentM
     )
 
 
+def plain(value: Any) -> Any:
+    """`value`, a scalar of a numerical library converted to Python's own kind."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
 def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, signal: str) -> float:
     """Probability in [0, 1] that an entailment model gives; 1.0 and 0.0 for a bare yes and no.
 
     Raises:
         SignalValueError: it is neither; names the signal that asked.
     """
-    found: Any = model.entails(premise, hypothesis)
-    found = found.item() if getattr(found, "ndim", None) == 0 else found
+    found: Any = plain(model.entails(premise, hypothesis))
     if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
         raise SignalValueError(signal, "the entailment is neither a bool nor a probability")
     return float(found)

@@ -24,7 +24,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -461,14 +460,6 @@ _WELL_WITHIN = 0.25
 _CLOSE_TO = 0.5
 
 
-@dataclass(eq=False, slots=True)
-class _Waiter:
-    """One question that waits; `wake` is called when its turn has come."""
-
-    wake: Callable[[], object]
-    admitted: bool = False
-
-
 class Turns:
     """The turns of one signal, shared by threads and event loops.
 
@@ -498,7 +489,9 @@ class Turns:
         self._lock = threading.Lock()
         self.width = self._most if self._fixed else min(_FIRST_WIDTH, self._most)
         self.begun = 0
-        self._waiting: OrderedDict[_Waiter, None] = OrderedDict()
+        # By what wakes it; the second are those whose turn has come.
+        self._waiting: OrderedDict[Callable[[], object], None] = OrderedDict()
+        self._admitted = set[Callable[[], object]]()
 
     def __len__(self) -> int:
         """How many wait."""
@@ -516,18 +509,16 @@ class Turns:
         if self._took_free():
             return
         come, waiting = threading.Event(), waiting or Budget(self.longest)
-        with self._waiter(come.set) as waiter, waiting, when_abandoned(come.set):
-            if not waiter.admitted:
-                come.wait(min(waiting.left, seconds_left(), threading.TIMEOUT_MAX))
+        with self._in_line(come.set), waiting, when_abandoned(come.set):
+            come.wait(min(waiting.left, seconds_left(), threading.TIMEOUT_MAX))
 
     async def atake(self, waiting: Budget | None = None) -> None:
         """As `take`, without blocking the event loop."""
         if self._took_free():
             return
         (come, wake), waiting = _wakeable(), waiting or Budget(self.longest)
-        with self._waiter(wake) as waiter, waiting:
-            if not waiter.admitted:
-                await asyncio.wait({come}, timeout=min(waiting.left, threading.TIMEOUT_MAX))
+        with self._in_line(wake), waiting:
+            await asyncio.wait({come}, timeout=min(waiting.left, threading.TIMEOUT_MAX))
 
     def end(self, share: float | None = None) -> None:
         """End a turn, and let those that wait have theirs.
@@ -571,35 +562,36 @@ class Turns:
             return free
 
     @contextmanager
-    def _waiter(self, wake: Callable[[], object]) -> Iterator[_Waiter]:
+    def _in_line(self, wake: Callable[[], object]) -> Iterator[None]:
         """Wait in line within the block; after it the turn must have come."""
-        waiter = _Waiter(wake)
         change_queue("turns", 1)
         try:
             with self._lock:
-                self._waiting[waiter] = None
+                self._waiting[wake] = None
                 self._admit()
-            yield waiter
+            yield
         except BaseException:
-            if not self._left(waiter):
+            if self._leave(wake):
                 self.end()
             raise
         finally:
             change_queue("turns", -1)
-        if self._left(waiter):
+        if not self._leave(wake):
             raise NoTurnError
 
-    def _left(self, waiter: _Waiter) -> bool:
-        """Leave the line; False where the turn has come."""
+    def _leave(self, wake: Callable[[], object]) -> bool:
+        """Leave the line, and return whether the turn has come."""
         with self._lock:
-            self._waiting.pop(waiter, None)
-            return not waiter.admitted
+            self._waiting.pop(wake, None)
+            has_come = wake in self._admitted
+            self._admitted.discard(wake)
+            return has_come
 
     def _admit(self) -> None:
         while self._waiting and self.begun < self.width:
-            waiter, _ = self._waiting.popitem(last=False)
+            wake, _ = self._waiting.popitem(last=False)
             # An event loop that was closed takes no turn.
             with suppress(RuntimeError):
-                waiter.wake()
-                waiter.admitted = True
+                wake()
+                self._admitted.add(wake)
                 self.begun += 1

@@ -207,14 +207,9 @@ def require_extra(extra: str) -> None:
     Raises:
         MissingDependencyError: some are not; the message names them and the command.
     """
-    requirement = f"knowgate[{extra}]"
-    missing = [
-        module
-        for module, wanted in INSTALL_HINTS.items()
-        if wanted == requirement and importlib.util.find_spec(module) is None
-    ]
-    if missing:
-        what = f"not installed: {', '.join(missing)}: needs `pip install '{requirement}'`"
+    find = importlib.util.find_spec
+    if missing := ", ".join(one for one in _EXTRAS[extra] if find(one) is None):
+        what = f"not installed: {missing}: needs `pip install 'knowgate[{extra}]'`"
         raise MissingDependencyError(what)
 
 

@@ -353,10 +353,7 @@ def aggregate_noisy_or(scores: Sequence[float]) -> float:
         >>> aggregate_noisy_or([0.5, 0.5])
         0.75
     """
-    none_suffices = 1.0
-    for score in scores:
-        none_suffices *= 1.0 - min(1.0, max(0.0, score))
-    return 1.0 - none_suffices
+    return 1.0 - math.prod(1.0 - min(1.0, max(0.0, score)) for score in scores)
 
 
 def aggregate_top3_mean(scores: Sequence[float]) -> float:

@@ -27,7 +27,8 @@ EMBEDDED_VOCABULARY_SHA256: str = _SHA256["single"]["embedded_vocabulary"]
 MULTILINGUAL_MIX_SHA256 = _SHA256["single"]["multilingual_mix"]
 # Models that `knowgate models` takes out of packages.
 PACKAGES: dict[str, dict[str, Any]] = _SHA256["packages"]
-MS_MARCO, MULTILINGUAL = "ms-marco", "multilingual"
+MS_MARCO = "ms-marco"
+MULTILINGUAL = "multilingual"
 MS_MARCO_SHA256: str = PACKAGES[MS_MARCO]["sha256"]
 MULTILINGUAL_SHA256: str = PACKAGES[MULTILINGUAL]["sha256"]
 # Written last into the folder of a model, so that its presence says that the model is whole.

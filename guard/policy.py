@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from .._version import __version__
 from ._signal import Veto, require_usable
@@ -25,6 +25,7 @@ from .artefacts import (
     LeakTest,
     PolicyPoint,
     VetoBinding,
+    added_up,
     binomial_tail,
     hoeffding_bentkus,
     require_schema_version,
@@ -74,11 +75,7 @@ def measured_by(policy: PolicyFields) -> str:
     A leak says nothing about answers from memory, whose confidence may be added later.
     """
     names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
-    parts = {name: getattr(policy, name) for name in names}
-    fields = {
-        name: part.model_dump(mode="json") if isinstance(part, BaseModel) else part
-        for name, part in parts.items()
-    }
+    fields = policy.model_dump(mode="json", include=set(names))
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -147,11 +144,8 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
 def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> bool:
     if not groups:
         return True
-    return (
-        sum(size * count for size, _, count in groups) == risk.n
-        and sum(wrong * count for _, wrong, count in groups) == whole(risk.loss)
-        and not any(wrong > size or not size for size, wrong, _ in groups)
-    )
+    possible = all(0 < size >= wrong for size, wrong, _ in groups)
+    return possible and added_up(groups) == (risk.n, whole(risk.loss))
 
 
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:

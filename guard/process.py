@@ -157,8 +157,7 @@ def follow(follower: Any) -> None:
 
 def change_queue(queue: str, amount: int) -> None:
     """Add to what is in queues of one kind, one of `QUEUES`, or take away from it."""
-    if amount:
-        add("queues", (queue,), amount)
+    add("queues", (queue,), amount)
 
 
 # -- the end --------------------------------------------------------------------------------------

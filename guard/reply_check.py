@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from ._failures import Failures
+from ._failures import typed_failure
 from ._metrics import MetricsOfGuard
 from ._observers import Observers
 from .deadlines import DeadlineRunner, Turns
@@ -107,32 +107,22 @@ class ReplyChecker:
         awaits: bool = True,
     ) -> ReplyVerdict:
         """As `judge`, without blocking the event loop unless it `awaits` nothing."""
-        check, started = self._check(reply, passages, question), time.perf_counter()
-        found: Support | Exception
+        if isinstance(passages, str | bytes) or not isinstance(passages, Sequence):
+            raise InputError("is no list of passages", where="passages", hint="give [text, …]")
+        check = partial(self.check.check, reply, passages, question)
+        started = time.perf_counter()
+        seconds = self.seconds
+        by = self.threads
         try:
             await self.turns.atake() if awaits else self.turns.take()
-            with self.turns.turn(self.seconds):
-                by = self.threads
-                found = (
-                    await by.acall(check, self.seconds) if awaits else by.call(check, self.seconds)
-                )
+            with self.turns.turn(seconds):
+                found = await by.acall(check, seconds) if awaits else by.call(check, seconds)
+            verdict = self._verdict(reply, found)
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
-            found = error
-        verdict = (
-            self._failed(reply, found)
-            if isinstance(found, Exception)
-            else self._verdict(reply, found)
-        )
+            verdict = self._failed(reply, error)
         if not part:
             self.tell(question, verdict, time.perf_counter() - started)
         return verdict
-
-    def _check(
-        self, reply: str, passages: Sequence[object], question: str
-    ) -> Callable[[], Support]:
-        if isinstance(passages, str | bytes) or not isinstance(passages, Sequence):
-            raise InputError("is no list of passages", where="passages", hint="give [text, …]")
-        return partial(self.check.check, reply, passages, question)
 
     def tell(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
         """Count the verdict on a whole reply, and tell the observers."""
@@ -157,7 +147,7 @@ class ReplyChecker:
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
         # The message may quote the reply: only the type is logged.
         _logger.warning("the check of a reply failed: %s", type(error).__name__)
-        typed = Failures({SUPPORT: self.seconds}, None).typed(SUPPORT, error)
+        typed = typed_failure(SUPPORT, error, self.seconds)
         if type(typed) is SignalError:  # raised by a check of one's own
             typed = SignalValueError(SUPPORT, f"the check {typed.detail}")
         if self.metrics is not None:

@@ -44,7 +44,7 @@ from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._signal import BoundVeto, Signal
+    from ._signal import Signal, Veto
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -489,6 +489,29 @@ async def adrive(
         return found
 
 
+async def adrive_all(
+    flows: Sequence[Generator[_Asked, _Sent, _Returned]],
+    answer: Callable[[list[_Asked]], Awaitable[list[_Sent]]],
+) -> list[_Returned | KnowgateError]:
+    """What each of `flows` returns, or its error, when all are sent their answers in step."""
+    found: dict[int, _Returned | KnowgateError] = {}
+    answers: dict[int, _Sent | None] = dict.fromkeys(range(len(flows)))
+    while answers:
+        asked: dict[int, _Asked] = {}
+        for number, one in answers.items():
+            try:
+                # Sending None starts a flow.
+                asked[number] = flows[number].send(one)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                found[number] = stop.value
+            except KnowgateError as error:
+                found[number] = error
+        answers = {}
+        if asked:
+            answers.update(zip(asked, await answer(list(asked.values())), strict=True))
+    return [found[number] for number in range(len(flows))]
+
+
 # What a signal reads of a checked value, or its error, and the seconds that it took.
 Outcome = tuple[Any, float]
 Flow = Generator[Measure, Outcome, Decision]
@@ -506,7 +529,7 @@ class FlowSettings:
 
     policy: PolicyFields
     signals: Mapping[SignalName, Signal[Any]]
-    vetoes: tuple[BoundVeto, ...]
+    vetoes: tuple[tuple[Veto[Any], float], ...]
     on_error: Mapping[str, OnError]
     mode: Mode
 
@@ -522,9 +545,9 @@ class _Flow:
     failed_vetoes: set[str] = field(default_factory=set)
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> RouteChoice | None:
+    def apply_veto(self, veto: Veto[Any], threshold: float, outcome: Outcome) -> RouteChoice | None:
         """The choice that a veto leads to; None where the other signals decide."""
-        name = bound.veto.name
+        name = veto.name
         value, self.seconds[name] = outcome
         if isinstance(value, KnowgateError):
             action = self.settings.on_error[name]
@@ -532,15 +555,15 @@ class _Flow:
                 raise value
             self.failed_vetoes.add(name)
             follows = action is OnError.FOLLOW_CONTEXT
-            return None if follows else RouteChoice(Route.ABSTAIN, bound.failure_reason, None)
+            return None if follows else RouteChoice(Route.ABSTAIN, f"{name}_failed", None)
         strength, fields = value
         for field_name, found in fields.items():
             # Several vetoes add to one mapping.
             both = isinstance(found, dict) and field_name in self.fields
             self.fields[field_name] = self.fields[field_name] | found if both else found
-        if strength < bound.threshold:
+        if strength < threshold:
             return None
-        return RouteChoice(Route.ABSTAIN, bound.reason, None)
+        return RouteChoice(Route.ABSTAIN, veto.reason, None)
 
     def apply_signal(self, name: SignalName, outcome: Outcome) -> RouteChoice | None:
         """Record a routing signal; return the choice if its failure decides."""
@@ -650,9 +673,9 @@ def decision_flow(
         flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
     # A policy that can only abstain needs no veto.
     vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
-    for bound in vetoes:
-        if request.passages or not bound.veto.needs_passages:
-            choice = flow.apply_veto(bound, (yield Measure(bound.veto, request, span)))
+    for veto, threshold in vetoes:
+        if request.passages or not veto.needs_passages:
+            choice = flow.apply_veto(veto, threshold, (yield Measure(veto, request, span)))
             if choice is not None:
                 return flow.decision(choice)
     while (name := next_signal(policy, flow.signals)) is not None:

@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import ConfigDict, Field
 
 from ...guard.deadlines import call_on_thread
-from ...guard.engine.prompt_encoder import RenderedPrompt, check_text
+from ...guard.engine.prompt_encoder import check_text
 from ...guard.errors import InputError
 from ._engine import Answer, Settings
 from ._lm import HuggingFaceLM
@@ -122,7 +122,7 @@ class HuggingFaceChatModel(BaseChatModel):
 
     def _call(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[RenderedPrompt, Settings, bool]:
+    ) -> tuple[str, Settings, bool]:
         """The prompt, the settings and whether token log-probabilities are wanted."""
         if unknown := sorted(set(options) - _CALL_OPTIONS - _LANGCHAIN_OPTIONS):
             what = f"does not know {', '.join(unknown)}"
@@ -142,7 +142,7 @@ class HuggingFaceChatModel(BaseChatModel):
         prompt = self.lm.engine.encoder.render_messages(turns)
         return prompt, settings, bool(options.get("logprobs", self.logprobs))
 
-    def _told(self, prompt: RenderedPrompt, answer: Answer, logprobs: bool) -> dict[str, Any]:
+    def _told(self, prompt: str, answer: Answer, logprobs: bool) -> dict[str, Any]:
         """Tokens, name of the model and how the answer ended, as fields of a message."""
         [ids] = self.lm.engine.encoder.encode([prompt])
         read, written = len(ids), len(answer.ids)

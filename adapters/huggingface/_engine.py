@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ...guard.deadlines import check_deadline
-from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt
+from ...guard.engine.prompt_encoder import PromptEncoder
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.read_models import CheckedSettings
 from ._contrastive import (
@@ -186,16 +186,16 @@ class Engine:
         ids = answer.ids[:-1] if answer.ended_by_token else answer.ids
         return cut(self.encoder.text_of(ids), stop)
 
-    def complete(self, prompts: Sequence[RenderedPrompt], settings: Settings) -> list[list[Answer]]:
+    def complete(self, prompts: Sequence[str], settings: Settings) -> list[list[Answer]]:
         """`settings.n` answers per prompt; a greedy one is computed once and repeated."""
         greedy = settings.temperature == 0
         per_prompt = 1 if greedy else settings.n
         seen: Counter[str] = Counter()
         tasks: list[_Task] = []
         for prompt, ids in zip(prompts, self.encoder.encode(prompts), strict=True):
-            text, occurrence = prompt.text, seen[prompt.text]
-            tasks += [((ids,), (sample, text, occurrence)) for sample in range(per_prompt)]
-            seen[text] += 1
+            occurrence = seen[prompt]
+            tasks += [((ids,), (sample, prompt, occurrence)) for sample in range(per_prompt)]
+            seen[prompt] += 1
         # Samples of one prompt share a batch, so that it is read once.
         size = max(per_prompt, settings.batch_size // per_prompt * per_prompt)
         answers = self._run(tasks, size, settings, self._chooser(settings))
@@ -204,8 +204,8 @@ class Engine:
 
     def contrast(
         self,
-        with_context: Sequence[RenderedPrompt],
-        without_context: Sequence[RenderedPrompt],
+        with_context: Sequence[str],
+        without_context: Sequence[str],
         rule: tuple[str, float, float],
         settings: Settings,
     ) -> list[Answer]:
@@ -216,12 +216,12 @@ class Engine:
         size = max(1, settings.batch_size // 2)
         return self._run(tasks, size, settings, lambda batch, budget: choose)
 
-    def stream(self, prompt: RenderedPrompt, settings: Settings) -> Iterator[tuple[str, Answer]]:
+    def stream(self, prompt: str, settings: Settings) -> Iterator[tuple[str, Answer]]:
         """New text after every token, with the answer so far; joined it is the answer's text."""
         import torch
 
         [ids] = self.encoder.encode([prompt])
-        task: _Task = ((ids,), (0, prompt.text, 0))
+        task: _Task = ((ids,), (0, prompt, 0))
         budget, stop, shown = self._budget(task, settings), settings.stop, ""
         try:
             decoding = _Decoding(self, [task], self._chooser(settings)([task], budget), stop)

@@ -14,7 +14,7 @@ import numpy as np
 from ...guard.contracts import Generation
 from ...guard.deadlines import call_on_thread
 from ...guard.engine.causal_model import context_window, end_ids
-from ...guard.engine.prompt_encoder import PromptEncoder, RenderedPrompt, check_text
+from ...guard.engine.prompt_encoder import PromptEncoder, check_text
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
 from ._engine import Engine, Settings
@@ -318,9 +318,7 @@ class HuggingFaceLM:
         scores = run_in_batches(range(len(ids)), size, work, what=self.device)
         return np.array(scores, dtype=np.float64).reshape(len(ids), width)
 
-    def _option_ids(
-        self, number: int, prompt: RenderedPrompt, ids: list[int], option: str
-    ) -> list[int]:
+    def _option_ids(self, number: int, prompt: str, ids: list[int], option: str) -> list[int]:
         check_text(option, "an option")
         tail = self.engine.encoder.continuation(prompt, ids, option)
         if not tail:
@@ -366,7 +364,7 @@ class HuggingFaceLM:
         own = {name: getattr(self, name) for name in ("max_new_tokens", "stop", "batch_size")}
         return Settings(**own | {name: one for name, one in options.items() if one is not None})
 
-    def _render(self, prompts: Sequence[str]) -> list[RenderedPrompt]:
+    def _render(self, prompts: Sequence[str]) -> list[str]:
         if isinstance(prompts, str):
             raise InputError("is one string", where="prompts", hint="give a list of strings")
         for number, prompt in enumerate(prompts):

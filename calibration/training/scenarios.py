@@ -303,8 +303,7 @@ def encode_reply(
     turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
     answered: str = tokenizer.apply_chat_template(turns, tokenize=False)
     # Some templates write more into a finished answer than into one to be made.
-    opened = rendered.text
-    tail = encoder.ids_of(answered[len(opened) :] if answered.startswith(opened) else reply)
+    tail = encoder.ids_of(answered[len(rendered) :] if answered.startswith(rendered) else reply)
     last = next((at for at, token in enumerate(tail) if token in ends), None)
     tail = [*tail, *end] if last is None else tail[: last + 1]
     return (*head, *tail), len(tail)

@@ -29,7 +29,8 @@ from ._tokenizing import TOKENIZER_FILE, Marks, uncut_tokenizer
 from .backends import GRAPH_SHA256, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder, Runtime
 
 GRAPH_FILE = "model.onnx"
-_CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+_CUDA = "CUDAExecutionProvider"
+_CPU = "CPUExecutionProvider"
 _CUDA_DEVICE_FILE = Path("/dev/nvidiactl")
 _GPU_INSTALL = "pip uninstall onnxruntime && pip install onnxruntime-gpu"
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

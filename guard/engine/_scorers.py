@@ -159,64 +159,6 @@ _MOST_WINDOWS = 8
 _LONGEST_ANSWER = 30
 
 
-class PairOutput:
-    """How a model's outputs become a number, read off its configuration.
-
-    Args:
-        config: of transformers; None for an exported reranker.
-        folder: of the model.
-
-    Attributes:
-        kind: `logit`, `entailment`, `span` or `answer`.
-        label: the number of the label `entailment`.
-        passage_first: whether the model is given the passage before the question: for natural
-            language inference the passage is the premise. Classifiers of two labels, as for
-            QNLI, read the question first.
-
-    Raises:
-        ModelFolderError: there are several labels, and none is called entailment.
-    """
-
-    def __init__(self, config: Any, folder: Path) -> None:
-        self.kind: Literal["logit", "entailment", "span", "answer"] = "logit"
-        self.label, self.passage_first = 0, False
-        known = {} if config is None else config.id2label
-        reads = None if config is None else pair_model(getattr(config, "architectures", None))
-        if reads in (READER, INSTRUCT):
-            self.kind = "span" if reads == READER else "answer"
-        elif len(known) > 1:
-            labels = {number: str(name).casefold() for number, name in known.items()}
-            # Exactly so: a model of two classes calls the other one "not_entailment".
-            found = [number for number, name in labels.items() if name == "entailment"]
-            if len(found) != 1:
-                raise ModelFolderError(
-                    f"the model has {len(labels)} labels, and none is called entailment, only "
-                    f"{', '.join(known.values())}",
-                    where=str(folder),
-                    hint="name a reranker with one label, or a model of natural language inference",
-                )
-            self.kind, self.label = "entailment", int(found[0])
-            self.passage_first = "contradiction" in labels.values()
-
-    def score(self, outputs: Sequence[Floats], row: PairRow) -> float:
-        """The number of one row.
-
-        Args:
-            outputs: logits of shape (labels,); of a reader those of the start and of the end,
-                each of shape (tokens,).
-            row: that was run.
-        """
-        if self.kind == "span":
-            # What pads a batch is none of the row's.
-            starts, ends = (one[: len(row.ids)] for one in outputs)
-            return best_span(starts, ends, *row.second)
-        logits = np.asarray(outputs[0], dtype=np.float64)
-        if self.kind == "entailment":
-            others = np.delete(logits, self.label)
-            return float(logits[self.label] - np.logaddexp.reduce(others))
-        return float(logits[0])
-
-
 def best_span(starts: Floats, ends: Floats, first: int, beyond: int) -> float:
     """Logit of the best answer of up to 30 tokens, less that of no answer.
 
@@ -254,7 +196,10 @@ class CrossEncoderScorer(RelevanceScorer):
 
     Attributes:
         loaded: what runs the model, and what it was loaded from.
-        output: how the model's outputs become a number, and which text it reads first.
+        output: how the model's outputs become a number: `logit`, `entailment`, `span` or `answer`.
+        passage_first: whether the model is given the passage before the question: for natural
+            language inference the passage is the premise. Classifiers of two labels, as for
+            QNLI, read the question first.
 
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer, or a folder that
@@ -297,22 +242,22 @@ class CrossEncoderScorer(RelevanceScorer):
         runtime = Runtime(device, dtype)
         self.loaded = loaded = load_encoder(model, runtime, adapter, pairs=True)
         config = None if loaded.model is None else loaded.model.config
-        self.output = PairOutput(config, loaded.folder)
+        self._read_output(config, loaded.folder)
         if max_length is not None and not 0 < max_length <= loaded.max_length:
             raise InputError(f"must be from 1 to {loaded.max_length}", where="max_length")
         self._max_length = max_length or loaded.max_length
         self._tokenizer = free_tokenizer(loaded.tokenizer)
         self._pairs: PairTokenizer | InstructPairs
         settings: Settings = {}
-        if self.output.kind != "logit":
-            settings["output"] = self.output.kind
+        if self.output != "logit":
+            settings["output"] = self.output
         if loaded.template is not None:
             self._pairs = InstructPairs(self._tokenizer, loaded.template, self._max_length)
         else:
-            in_parts = self.output.kind == "span" or adapter is not None
+            in_parts = self.output == "span" or adapter is not None
             cut = truncation or ("only_second" if in_parts else "longest_first")
             settings["truncation"] = cut
-            if self.output.passage_first and cut == "only_second":
+            if self.passage_first and cut == "only_second":
                 what = "'only_second' would cut the question, which this model reads last"
                 raise InputError(what, where="truncation")
             windows = 1
@@ -337,6 +282,50 @@ class CrossEncoderScorer(RelevanceScorer):
         """
         return self.loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
 
+    def _read_output(self, config: Any, folder: Path) -> None:
+        """Read off a configuration how outputs become a number; None: of an exported reranker.
+
+        Raises:
+            ModelFolderError: there are several labels, and none is called entailment.
+        """
+        self.output: Literal["logit", "entailment", "span", "answer"] = "logit"
+        self._label, self.passage_first = 0, False
+        known = {} if config is None else config.id2label
+        reads = None if config is None else pair_model(getattr(config, "architectures", None))
+        if reads in (READER, INSTRUCT):
+            self.output = "span" if reads == READER else "answer"
+        elif len(known) > 1:
+            labels = {number: str(name).casefold() for number, name in known.items()}
+            # Exactly so: a model of two classes calls the other one "not_entailment".
+            found = [number for number, name in labels.items() if name == "entailment"]
+            if len(found) != 1:
+                raise ModelFolderError(
+                    f"the model has {len(labels)} labels, and none is called entailment, only "
+                    f"{', '.join(known.values())}",
+                    where=str(folder),
+                    hint="name a reranker with one label, or a model of natural language inference",
+                )
+            self.output, self._label = "entailment", int(found[0])
+            self.passage_first = "contradiction" in labels.values()
+
+    def _score(self, outputs: Sequence[Floats], row: PairRow) -> float:
+        """The number of one row.
+
+        Args:
+            outputs: logits of shape (labels,); of a reader those of the start and of the end,
+                each of shape (tokens,).
+            row: that was run.
+        """
+        if self.output == "span":
+            # What pads a batch is none of the row's.
+            starts, ends = (one[: len(row.ids)] for one in outputs)
+            return best_span(starts, ends, *row.second)
+        logits = np.asarray(outputs[0], dtype=np.float64)
+        if self.output == "entailment":
+            others = np.delete(logits, self._label)
+            return float(logits[self._label] - np.logaddexp.reduce(others))
+        return float(logits[0])
+
     def supports(self, question: str) -> bool:
         """Whether most word pieces of the question are in the vocabulary."""
         pieces = piece_ids(self._tokenizer, shortened(question, self._max_length))
@@ -350,7 +339,7 @@ class CrossEncoderScorer(RelevanceScorer):
 
     def encode_pre(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
         """Tokenise: the row that the model reads of each pair, or its rows."""
-        if self.output.passage_first:
+        if self.passage_first:
             pairs = [(passage, question) for question, passage in pairs]
         return self._pairs.rows(pairs)
 
@@ -365,7 +354,7 @@ class CrossEncoderScorer(RelevanceScorer):
         """Shape: one number per pair, the best of its rows."""
         found: list[float] = []
         for one, row in zip(outputs, rows, strict=True):
-            score = self.output.score(one, row)
+            score = self._score(one, row)
             if row.continues:
                 found[-1] = max(found[-1], score)
             else:

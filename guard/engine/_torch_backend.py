@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..deadlines import check_deadline
 from ..errors import DeviceError, InputError, ModelFolderError, optional_import, require_extra
-from ..files import file_sha256, read_json
+from ..files import file_sha256
 from ..model_files import WEIGHTS
 from ..process import keep_exit_code, keep_torch_usable
 from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
@@ -24,6 +24,7 @@ from .model_folder import (
     READER,
     configuration_sha256,
     encoder_parts,
+    json_fields,
     model_folder,
     pair_model,
     reading,
@@ -163,8 +164,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         MissingDependencyError: transformers is not installed.
     """
     dtype, folder, hashes = _opened(model, runtime)
-    config = read_json(folder / "config.json")
-    fields = config if isinstance(config, dict) else {}
+    fields = json_fields(folder / "config.json")
     kind = pair_model(fields.get("architectures")) or CLASSIFIER
     family, template = str(fields.get("model_type")), None
     if kind == INSTRUCT:

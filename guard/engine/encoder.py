@@ -49,7 +49,7 @@ from .backends import (
     Runtime,
     run_rows,
 )
-from .passage_store import EncodedText, PassageStore, PassageWriter
+from .passage_store import EncodedText, PassageStore
 
 
 def load_encoder(
@@ -250,10 +250,6 @@ class TokenEncoder:
         """
         self._store = PassageStore(folder, self.identity)
         self._cache = self._new_cache()  # what is being encoded goes into the old one
-
-    def passage_writer(self, folder: str | os.PathLike[str]) -> PassageWriter:
-        """What appends passages to a folder for `use_passages`. Arguments, errors as there."""
-        return PassageWriter(folder, self.identity)
 
     def encode(
         self, texts: Sequence[str], *, max_windows: int = MAX_WINDOWS

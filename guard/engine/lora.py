@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, ModelFolderError
-from ..files import read_json
 from ..model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from .model_folder import KNOWN
+from .model_folder import KNOWN, json_fields
 
 LORA_HINT = "write it with `knowgate tune`, or with peft's save_pretrained"
 # Fields that change the sums of an adapter, or where they are added.
@@ -81,10 +80,9 @@ def read_adapter_file(path: Path) -> dict[str, Any]:
         ModelFolderError: it is not JSON.
     """
     try:
-        found = read_json(path)
+        return json_fields(path)
     except InputError as error:
         raise ModelFolderError(error.what, where=error.where, hint=LORA_HINT) from None
-    return found if isinstance(found, dict) else {}
 
 
 def _beyond(fields: dict[str, Any], beyond: Sequence[str]) -> set[str]:

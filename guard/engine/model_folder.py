@@ -34,7 +34,8 @@ _HUB_ID = re.compile(
     r"(?P<model>(?P<owner>[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
 )
 # Until the hub answers, and until all of a model is there.
-_ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
+_ANSWER_SECONDS = 10.0
+_DOWNLOAD_SECONDS = 1800.0
 # What folders of models may name, and what is rejected in them.
 KNOWN: dict[str, Any] = table_beside(__file__, "model_settings.toml")
 MODULES_FILE = "modules.json"
@@ -135,7 +136,7 @@ def encoder_parts(folder: Path) -> list[Path]:
     require_no_code(folder)
     path = folder / "config_sentence_transformers.json"
     if path.is_file():
-        kind = _fields(path).get("model_type")
+        kind = json_fields(path).get("model_type")
         if kind not in (None, "SentenceTransformer"):
             raise _rejected(path, f"describes a {kind}, not a SentenceTransformer")
     for path in sorted(folder.glob("sentence_*_config.json")):
@@ -168,7 +169,7 @@ def require_pair_modules(folder: Path, words: tuple[int, int] | None) -> None:
             raise _rejected(path, f"has a module {kind!r} beyond the model")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", str(module.get("path"))):
             raise _rejected(path, f"has the path {module.get('path')!r}")
-        own = _fields(folder / module["path"] / "config.json")
+        own = json_fields(folder / module["path"] / "config.json")
         if (own.get("true_token_id"), own.get("false_token_id")) != words:
             raise _rejected(path, "compares other words than the template of its family")
 
@@ -187,7 +188,7 @@ def _content_sha256(path: Path) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
 
 
-def _fields(path: Path) -> dict[str, Any]:
+def json_fields(path: Path) -> dict[str, Any]:
     """What a JSON file holds, as far as it is an object."""
     value = read_json(path)
     return value if isinstance(value, dict) else {}
@@ -248,7 +249,7 @@ def _require_weights(part: Path, kind: str) -> None:
     if not (part / WEIGHTS).is_file():
         what = f"no {WEIGHTS} for the module {kind}; pickled weights are not loaded"
         raise _rejected(part, what, "save the model as safetensors")
-    activation = _fields(part / "config.json").get("activation_function")
+    activation = json_fields(part / "config.json").get("activation_function")
     if activation is not None and not _ACTIVATION.fullmatch(str(activation)):
         what = f"activation {activation!r} is not one of those that are loaded"
         raise _rejected(part / "config.json", what)

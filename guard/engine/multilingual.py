@@ -42,7 +42,8 @@ _MAGIC, _HEADER, _TOKENIZER = b"E5S1", "<4sI7ifi", "<5iQ"
 # A group of numbers: its scale, and two numbers a byte.
 _BLOCK = np.dtype([("scale", "<f2"), ("pairs", "u1", GROUP // 2)])
 _QUANTISED = 1
-PROJECTION, PROJECTION_FILE = "projection", "multilingual.safetensors"
+PROJECTION = "projection"
+PROJECTION_FILE = "multilingual.safetensors"
 E5_MARKS = ("<s>", "</s>", "<unk>")
 # Before every text, as the model was trained where texts are compared with each other.
 PREFIX = "query: "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import InputError, LanguageModelError, PromptTooLongError, optional_import
@@ -14,22 +13,11 @@ from ..errors import InputError, LanguageModelError, PromptTooLongError, optiona
 _MOST_CHARACTERS_PER_TOKEN = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedPrompt:
-    """A prompt as it is given to the tokenizer.
-
-    Attributes:
-        text: the whole prompt.
-        special: whether the tokenizer adds its own begin token; a chat template
-            has already put it in.
-    """
-
-    text: str
-    special: bool
-
-
 class PromptEncoder:
     """Turns prompts into token ids and ids into text; safe to use from several threads.
+
+    A prompt is first rendered: made the whole text that the tokenizer reads. The tokenizer adds its
+    own begin token, unless a chat template has already put it in.
 
     Args:
         tokenizer: a transformers tokenizer.
@@ -62,21 +50,19 @@ class PromptEncoder:
         end = tokenizer.eos_token_id
         self._drops_end = bool(closed) and end is not None and closed[-1] == end
 
-    def render(self, prompt: str) -> RenderedPrompt:
+    def render(self, prompt: str) -> str:
         """One prompt, inside the chat template where one is used."""
-        if self.templated:
-            return self.render_messages([{"role": "user", "content": prompt}])
-        return RenderedPrompt(prompt, special=True)
+        message = {"role": "user", "content": prompt}
+        return self.render_messages([message]) if self.templated else prompt
 
-    def render_messages(self, messages: Sequence[dict[str, str]]) -> RenderedPrompt:
+    def render_messages(self, messages: Sequence[dict[str, str]]) -> str:
         """A conversation: by the chat template, otherwise contents joined by a blank line."""
         if not self.templated:
-            joined = "\n\n".join(message["content"] for message in messages)
-            return RenderedPrompt(joined, special=True)
+            return "\n\n".join(message["content"] for message in messages)
         jinja2 = optional_import("jinja2")
 
         try:
-            text = self._tokenizer.apply_chat_template(
+            text: str = self._tokenizer.apply_chat_template(
                 list(messages),
                 tokenize=False,
                 add_generation_prompt=True,
@@ -84,9 +70,9 @@ class PromptEncoder:
         except jinja2.TemplateError as error:
             what = f"the chat template rejects these messages: {error}"
             raise LanguageModelError(what) from error
-        return RenderedPrompt(text, special=False)
+        return text
 
-    def encode(self, prompts: Sequence[RenderedPrompt]) -> list[list[int]]:
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
         """Token ids of each prompt; all prompts are checked first.
 
         Raises:
@@ -95,13 +81,11 @@ class PromptEncoder:
         """
         return [self._encode_one(number, prompt) for number, prompt in enumerate(prompts)]
 
-    def _encode_one(self, number: int, prompt: RenderedPrompt) -> list[int]:
-        check_text(prompt.text, f"prompt {number}")
-        if self.window and len(prompt.text) > self.window * _MOST_CHARACTERS_PER_TOKEN:
-            raise self._too_long(number, f"{len(prompt.text)} characters")
-        ids = self._ids(prompt.text, special=prompt.special)
-        if self._drops_end and prompt.special and ids[-1:] == [self._tokenizer.eos_token_id]:
-            ids = ids[:-1]
+    def _encode_one(self, number: int, prompt: str) -> list[int]:
+        check_text(prompt, f"prompt {number}")
+        if self.window and len(prompt) > self.window * _MOST_CHARACTERS_PER_TOKEN:
+            raise self._too_long(number, f"{len(prompt)} characters")
+        ids = self._prompt_ids(prompt)
         if not ids:
             ids = [self._begin_token()]
         if self.window and len(ids) >= self.window:
@@ -109,15 +93,13 @@ class PromptEncoder:
         self._check_ids(ids)
         return ids
 
-    def continuation(self, prompt: RenderedPrompt, ids: list[int], text: str) -> list[int]:
+    def continuation(self, prompt: str, ids: list[int], text: str) -> list[int]:
         """Token ids of `text` as it continues a prompt of token ids `ids`.
 
         Prompt and continuation are tokenized together, and separately only where the
         tokenizer would merge across the boundary.
         """
-        whole = self._ids(prompt.text + text, special=prompt.special)
-        if self._drops_end and prompt.special and whole[-1:] == [self._tokenizer.eos_token_id]:
-            whole = whole[:-1]
+        whole = self._prompt_ids(prompt + text)
         rest = whole[len(ids) :] if whole[: len(ids)] == ids else self._ids(text, special=False)
         self._check_ids(rest)
         return rest
@@ -134,6 +116,11 @@ class PromptEncoder:
     def ids_of(self, text: str) -> list[int]:
         """Token ids of plain text, without begin or end token."""
         return self._ids(text, special=False)
+
+    def _prompt_ids(self, rendered: str) -> list[int]:
+        ids = self._ids(rendered, special=not self.templated)
+        ends = self._drops_end and not self.templated
+        return ids[:-1] if ends and ids[-1:] == [self._tokenizer.eos_token_id] else ids
 
     def _ids(self, text: str, *, special: bool) -> list[int]:
         with self._lock:

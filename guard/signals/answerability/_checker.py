@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ..._signal import Veto, plain
-from ...contracts import Answerability, Premise, PremiseFault
+from ..._signal import Veto
+from ...contracts import Answerability, Premise, PremiseFault, plain
 from ...deadlines import call_on_thread
 from ...decision import Reason
 from ...errors import SignalValueError

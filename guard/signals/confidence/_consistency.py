@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from typing import Any, Literal
 
-from ..._model_steps import Compute, Draw, Request, Steps
+from ..._model_steps import Draw, Request, Steps
 from ...contracts import (
     Confidence,
     Cost,
@@ -187,7 +187,7 @@ class SampledConsistency(ClosedBookEstimator):
 
         if self._same is _SAME:  # too quick to be worth a thread
             return count()
-        found: int = yield Compute(count)
+        found: int = yield count
         return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from ..._model_steps import Compute, Draw, Steps, draw_some, log_sum_exp
+from ..._model_steps import Draw, Steps, draw_some, log_sum_exp
 from ...contracts import (
     Confidence,
     Cost,
@@ -282,7 +282,7 @@ class SemanticEntropy(ClosedBookEstimator):
             return [0] * len(texts)
         if self._by_rules:
             return self._clusters.cluster(question, texts)
-        ids = yield Compute(lambda: self._clusters.cluster(question, texts))
+        ids = yield lambda: self._clusters.cluster(question, texts)
         return ids
 
     def _value(self, ids: list[int], samples: list[Generation]) -> float:

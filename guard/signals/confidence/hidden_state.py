@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, FiniteFloat, model_validator
 
-from ..._model_steps import HiddenState, Steps
+from ..._model_steps import Evaluate, Steps
 from ...contracts import Confidence, Cost, Generation, HiddenStateLanguageModel, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
 from ...files import write_text
@@ -171,5 +171,5 @@ class HiddenStateProbe(ClosedBookEstimator):
 
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         prompt = self._prompt.fill(question=question)
-        state = yield HiddenState(prompt, self._probe.layer)
+        state = yield Evaluate(prompt, "hidden_states", self._probe.layer)
         return Confidence(self._probe.probability(state), answer, calls=1)

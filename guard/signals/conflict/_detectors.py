@@ -236,14 +236,13 @@ class CrossEncoderEntailment:
                 "no such folder", where=str(path), hint="name the folder of an NLI model"
             )
         self._scorer = CrossEncoderScorer(path, device=device or "auto", max_length=max_length)
-        output = self._scorer.output
-        if output.kind != "entailment":
+        if self._scorer.output != "entailment":
             raise ModelFolderError(
                 "no label is called entailment",
                 where=str(path),
                 hint="name a model trained on natural language inference",
             )
-        self._swapped = output.passage_first
+        self._swapped = self._scorer.passage_first
         self._threshold = threshold
         loaded = self._scorer.loaded
         configuration = loaded.settings["configuration_sha256"]

@@ -17,6 +17,7 @@ from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import LoadedEncoder
 from ...engine.onnx_export import export_encoder
+from ...engine.passage_store import PassageWriter
 from ...errors import InputError, ModelFolderError, optional_import
 from ...text import InputLimits
 from ._echo import StatedText
@@ -196,7 +197,7 @@ def index_passages(
     """
     encoder = token_encoder(scorer)
     read = encoded = 0
-    with encoder.passage_writer(folder) as writer:
+    with PassageWriter(folder, encoder.identity) as writer:
         given = _texts(passages)
         while part := list(islice(given, _PASSAGES_PER_COMMIT)):
             texts = [text for passage in part for text in _encoded_texts(scorer, passage)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard import Confidence, Fingerprint, Generation, LanguageModel, LanguageModelError
-from knowgate.guard._model_steps import Compute, Draw, HiddenState, Score, Steps
+from knowgate.guard._model_steps import Draw, Evaluate, Steps
 from knowgate.guard.contracts import Cost, PartialGenerationsError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.prompts import Prompt
@@ -239,9 +239,9 @@ class Everything(StepwiseEstimator):
 
     def _steps(self, question: str) -> Steps[Confidence]:
         [greedy] = yield Draw(question)
-        scores = yield Score(question, (" yes", " no"))
-        state = yield HiddenState(question, -1)
-        shift = yield Compute(lambda: len(question))
+        scores = yield Evaluate(question, "score_options", (" yes", " no"))
+        state = yield Evaluate(question, "hidden_states", -1)
+        shift = yield lambda: len(question)
         value = math.exp(scores[0]) / (math.exp(scores[0]) + math.exp(scores[1]))
         return Confidence(value, f"{greedy.text} {state.sum():.0f} {shift}", calls=1)
 
