@@ -24,6 +24,7 @@ from ..report.layout import Page
 from ..report.prose import Templates
 from ..run import CallLimits, RowError, Run, Stored
 from ..run.calls import OnProgress, Progress, RayPool
+from ..run.manifest import Manifest
 from ..run.table import TableSpec
 from ..systems.factory import load_language_model
 
@@ -342,7 +343,7 @@ def require_not_tuned_on(scorer: object, questions: Mapping[str, str], name: str
         )
 
 
-def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+def run_values(manifest: Manifest, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a run for `report.json`, between what every run says of itself.
 
     Args:
@@ -361,7 +362,12 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_document(
-    name: str, texts: Templates, summary: Any, facts: Mapping[str, Any], **further: Any
+    name: str,
+    texts: Templates,
+    manifest: Manifest,
+    summary: Any,
+    facts: Mapping[str, Any],
+    **further: Any,
 ) -> Document:
     """Make the report of a run from a template.
 
@@ -369,11 +375,12 @@ def run_document(
         name: of the report.
         texts: has the macros `title`, `subtitle`, `headline`, `warnings` and `sections`, each of
             the summary and the facts; the last one of a `Page` before them.
-        summary: the numbers, with `to_dict` and the run with its manifest.
+        manifest: of the run.
+        summary: the numbers, with `to_dict`.
         facts: what a template cannot find out by itself: lines of tables, plots, counts.
         further: fields of the document.
     """
-    given, manifest = (summary, facts), summary.run.manifest
+    given = summary, facts
     last = Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
     return Document(
         name=name,

@@ -66,7 +66,7 @@ def conflict_document(summary: ConflictSummary) -> Document:
         "columns": [(named[kind], kind) for kind in run.kinds],
         "lost": [(kind.value, kind, "points") for kind in against],
     }
-    return run_document("conflict", TEXTS, summary, facts)
+    return run_document("conflict", TEXTS, summary.run.manifest, summary, facts)
 
 
 def _plot(summary: ConflictSummary) -> Plot | None:

@@ -39,7 +39,7 @@ from ._asking import (
     row_id,
     uaqfact_prompts,
 )
-from ._report import UaqSummary, uaqfact_document
+from ._report import uaqfact_document
 from ._scoring import UaqRun
 
 # Questions asked at one time: what a kill can cost.
@@ -100,7 +100,7 @@ class UaqSettings(SuiteSettings):
         return tuple(form for form in TASK3_FORMS if form in forms)
 
 
-class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
+class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
     """Unanswerable factual questions (UAQFact), and their answerable twins.
 
     Task 1 asks the questions, task 2 the facts behind them, task 3 the questions together
@@ -225,11 +225,11 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         columns = ("task", "type", "kind", "language", "questions")
         return Overview(columns, tuple(lines), tuple(notes), values)
 
-    def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
+    def score(self, run: SuiteRun[UaqRow]) -> UaqRun:
         """Compute the numbers."""
-        return UaqSummary(UaqRun(run.run))
+        return UaqRun(run.run)
 
-    def report(self, summary: UaqSummary) -> Document:
+    def report(self, summary: UaqRun) -> Document:
         """Write the report."""
         return uaqfact_document(summary)
 

@@ -16,16 +16,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ....guard.errors import InputError
 from ...data.answers.matching import holds_answer
 from ...data.formats.reading_comprehension import read_reading_comprehension
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
 from ._cases import Dataset, PromptSet, Question
-
-
-class CannotBuildError(Exception):
-    """A context cannot be built; the message is the reason. Never leaves the suite."""
-
 
 Stated = tuple[str, tuple[str, ...]]
 """A text with the answer that it states, and its aliases."""
@@ -33,7 +29,7 @@ Stated = tuple[str, tuple[str, ...]]
 
 Contradiction = Callable[[Question, bool], Stated]
 Makers = tuple[Callable[[Question], Stated], Contradiction, Callable[[Question], Iterable[str]]]
-"""What makes the passages of a data set; each may raise `CannotBuildError`.
+"""What makes the passages of a data set; the message of an `InputError` is why there is none.
 
 A passage that states the answer; the same with another answer, plausible or not; and passages about
 other things, in order of preference."""
@@ -47,7 +43,7 @@ def without_answer(question: Question, texts: Iterable[str], count: int) -> list
             found[text] = None
             if len(found) == count:
                 return list(found)
-    raise CannotBuildError("too few other passages leave out the answer")
+    raise InputError("too few other passages leave out the answer")
 
 
 def _first_source(question: Question) -> Stated:
@@ -220,7 +216,7 @@ def fact_contexts(seed: int) -> Makers:
             text = fact.stating(other)
             if not holds_answer(text, question.answers):
                 return text, (other,)
-        raise CannotBuildError("no other answer can take the answer's place")
+        raise InputError("no other answer can take the answer's place")
 
     def random(question: Question) -> list[str]:
         """Passages about other subjects."""

@@ -161,7 +161,7 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
         },
         "published": dict(_published(summary)),
     }
-    return run_document("uniknow", TEXTS, summary, facts)
+    return run_document("uniknow", TEXTS, summary.run.manifest, summary, facts)
 
 
 def _best(summary: UniKnowSummary) -> str | None:
