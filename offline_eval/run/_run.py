@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from ...guard.errors import optional_import
 from ...guard.files import AnyPath, write_json
+from .grouping import value_at
 from .manifest import Manifest, Stored, unusable
 from .rows import locked
 from .table import Table, TableSpec
@@ -42,7 +43,7 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
     values = [row.model_dump(mode="json") for row in rows]
     return pd.DataFrame(
         {
-            ".".join(path): pd.Series([_at(value, path) for value in values], dtype=dtype)
+            path: pd.Series([value_at(value, path) for value in values], dtype=dtype)
             for path, dtype in columns
         }
     )
@@ -51,7 +52,7 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
 def _columns(
     schema: Mapping[str, Any],
     shared: Mapping[str, Any],
-) -> Iterator[tuple[tuple[str, ...], str]]:
+) -> Iterator[tuple[str, str]]:
     """Yield the path and the dtype of each column."""
     for name, field in schema["properties"].items():
         found = [
@@ -61,21 +62,13 @@ def _columns(
         kinds = [one for one in found if one.get("type") != "null"]
         if len(kinds) == 1 and "properties" in kinds[0]:
             for path, dtype in _columns(kinds[0], shared):
-                yield (name, *path), dtype
+                yield f"{name}.{path}", dtype
             continue
         dtypes = {_DTYPES.get(one.get("type", ""), _OTHER) for one in kinds}
         if dtypes == {"Int64", "float64"}:
-            yield (name,), "float64"
+            yield name, "float64"
         else:
-            yield (name,), dtypes.pop() if len(dtypes) == 1 else _OTHER
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        if value is None:
-            return None
-        value = value.get(part)  # rows leave some fields out
-    return value
+            yield name, dtypes.pop() if len(dtypes) == 1 else _OTHER
 
 
 RowT = TypeVar("RowT", bound=Stored)

@@ -377,9 +377,12 @@ def _ranks(
     def of_question(key: str) -> dict[str, float | None]:
         item, answers = items[key], {row.row_id: row.answer or "" for row in by_key[key]}
         texts = list(dict.fromkeys([*answers.values(), *item.distractors]))
-        logs = option_likelihoods(lm, [prompt.fill(question=item.question)], texts)[0]
         lengths = [max(1, count(f" {text}")) for text in texts]
-        values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
+        asked = [prompt.fill(question=item.question)]
+        (logs,) = option_likelihoods(lm, asked, texts, lengths)
+        if isinstance(logs, KnowgateError):
+            raise logs
+        values = dict(zip(texts, logs, strict=True))
         others = [values[text] for text in item.distractors if text not in answers.values()]
         return {name: likelihood_rank(values[text], others) for name, text in answers.items()}
 
