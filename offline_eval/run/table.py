@@ -334,20 +334,6 @@ class Table(Generic[RowT]):
             self.close()
             self._open()
 
-    def require_order(self, keys: Sequence[str]) -> None:
-        """Check that the stored rows are the first of these, in order.
-
-        Raises:
-            InputError: a row is not the one that belongs there (with the line).
-        """
-        for number, (where, row) in enumerate(stored_rows(self._path)):
-            if number >= len(keys) or row.get(self.key) != keys[number]:
-                raise InputError(
-                    "the row is not the one that belongs here",
-                    where=where,
-                    hint="remove the run folder and start again",
-                )
-
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""
         with self._lock:

@@ -34,7 +34,7 @@ from ...systems.leaving_out import (
 )
 from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
-from ...systems.served import DocumentChain, ServedChain
+from ...systems.served import ServedChain, chain_over
 from ..parts import System, measuring_guard
 from ._settings import MeasureSettings
 from .signals import SERVED
@@ -235,8 +235,6 @@ class ServedInstruments(Instruments):
         self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
         super().__init__(scorer, encoder=None)
-        if isinstance(chain, DocumentChain):
-            _require_text(scorer)
         self.chain, self._aggregator = chain, aggregator
 
     def aggregator(self, settings: MeasureSettings) -> str:
@@ -347,10 +345,20 @@ def _require_text(scorer: object) -> None:
         )
 
 
-def document_chain(settings: MeasureSettings, scorer: object) -> DocumentChain:
-    """Make the chain over the documents of the settings; the scorer embeds where it can."""
+def document_chain(settings: MeasureSettings, scorer: object, *others: object) -> ServedChain:
+    """Make the chain over the documents of the settings; the scorer embeds where it can.
+
+    Args:
+        settings: of the run.
+        scorer: of what the chain finds.
+        others: further scorers of that.
+
+    Raises:
+        InputError: a scorer reads metadata, or the documents cannot be read.
+    """
     assert settings.documents is not None
-    _require_text(scorer)  # before the documents are cut and embedded, which takes long
+    for one in (scorer, *others):  # before the documents are cut and embedded, which takes long
+        _require_text(one)
     given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    return DocumentChain(settings.documents, encoder, **given)
+    return chain_over(settings.documents, encoder, **given)

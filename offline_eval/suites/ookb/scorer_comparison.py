@@ -155,7 +155,7 @@ def _instruments(
     if settings.chain is not None:
         chain = ServedChain.load(settings.chain)
     elif settings.served:
-        chain = document_chain(settings, None)
+        chain = document_chain(settings, None, *scorers.values())
     else:
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -228,7 +228,7 @@ def fact_contexts(seed: int) -> Makers:
     return _first_source, contradicting, random
 
 
-def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
+def _prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
     """Return the prompts of a data set.
 
     Those of the list of facts are continued, with examples of short answers; all files have
@@ -284,18 +284,8 @@ def read_dataset(
     if limit is not None and limit < len(questions):
         picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
         questions = tuple(questions[index] for index in sorted(picked))
-    return dataset_of(spec, questions)
-
-
-def dataset_of(spec: str | os.PathLike[str], questions: Sequence[Question]) -> Dataset:
-    """Return the data set of some questions, at least one.
-
-    Args:
-        spec: as for `read_dataset`.
-        questions: that were read.
-    """
-    bundled = os.fspath(spec) if os.fspath(spec) in _BUNDLED else ""
-    return Dataset(questions[0].dataset, tuple(questions), prompts_of(spec), bundled)
+    named = "" if bundled is None else os.fspath(spec)
+    return Dataset(questions[0].dataset, questions, _prompts_of(spec), named)
 
 
 def question_file(spec: str | os.PathLike[str]) -> Path | None:

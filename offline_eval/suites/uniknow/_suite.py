@@ -32,8 +32,8 @@ from ..parts import (
     model_by_name,
     require_not_tuned_on,
 )
-from ._bundled import FACTS, dataset_of, prompts_of, question_file, read_dataset
-from ._cases import Case, Knowledge, Method, Reply, UniKnowRow, row_id
+from ._bundled import FACTS, question_file, read_dataset
+from ._cases import Case, Dataset, Knowledge, Method, Reply, UniKnowRow, row_id
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
 from ._knowledge import KnowledgeStore, estimate_knowledge
@@ -86,6 +86,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     ) -> None:
         # In the place of what settings and model suggest.
         self._scorer, self._encoder, self._training = scorer, encoder, training
+        self._dataset: Dataset
         self._lm: Any = None
         # Methods that were asked for and that the model does not allow, with the reason.
         self._left_out: Mapping[str, str] = {}
@@ -103,7 +104,9 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         """Read the questions; their contexts are built by `prepare`."""
         if settings.knowledge is not None:
             KnowledgeStore(settings.knowledge)  # before anything is asked: is it such a file?
-        return read_dataset(settings.data, limit=settings.limit, seed=settings.seed).questions
+        limit, seed = settings.limit, settings.seed
+        self._dataset = read_dataset(settings.data, limit=limit, seed=seed)
+        return self._dataset.questions
 
     def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Return all: the questions were limited when they were read."""
@@ -147,7 +150,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         the cascade needs log-probabilities, which a remote model seldom gives.
         """
         scorer, lm = self._scorer or load_scorer(settings.scorer), self._lm
-        prompts = prompts_of(settings.data)
+        prompts = self._dataset.prompts
         kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
         prompt = Prompt("uniknow.closed_book", prompts.closed_book)
         estimator = load_estimator(kind, lm, prompt=prompt)
@@ -191,7 +194,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     ) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
         meter, names = self._meter, tuple(system.name for system in systems)
-        stored: dict[str, Any] = {"dataset": cases[0].dataset, "model": self._lm.fingerprint}
+        stored: dict[str, Any] = {"dataset": self._dataset.name, "model": self._lm.fingerprint}
         stored |= settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         # Settings that no row depends on must not prevent a run from being resumed.
         if any(map(is_trained, names)):
@@ -199,7 +202,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         if "dpo" in names:
             stored["preference_training"] = asdict(self._training_of(settings, "dpo"))
         stored["seed"] = settings.seed
-        prompts = sorted(asdict(prompts_of(settings.data)).items())
+        prompts = sorted(asdict(self._dataset.prompts).items())
         stored["prompts_sha256"] = {
             name: Prompt(name, text).sha256 for name, text in prompts if text
         }
@@ -242,7 +245,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             InputError: no question is left to evaluate, or there is nothing to train on.
         """
         settings, lm, on_progress = work.settings, self._lm, work.options.on_progress
-        dataset = dataset_of(settings.data, work.cases)
+        dataset = self._dataset
         estimates = estimate_knowledge(
             lm,
             dataset.questions,
@@ -271,18 +274,16 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         self, work: Work[UniKnowSettings, Any], plan: Plan, meter: SignalMeter
     ) -> Policy:
         """Measure the missing signals, fit the policy on the training questions and store it."""
-        table, system, measured = work.run[SIGNALS], work.systems[0], 0
-        table.require_order([case.case_id for case in plan.cases])
+        table, system = work.run[SIGNALS], work.systems[0]
         advance = work.progress("measuring relevance and confidence")
-        stored = table.rows()
+        stored = {signal.case_id: signal for signal in table.rows()}
         for batch in self.batches(plan.cases, system):
-            known = stored[measured : measured + len(batch)]
-            measured += len(batch)
+            known = [stored[case.case_id] for case in batch if case.case_id in stored]
             if self.asks_whole_batches(system) and len(known) < len(batch):
                 known = []
             meter.remember(known)
-            table.extend(meter.measure(batch[len(known) :]))
-            advance(measured, len(plan.cases))
+            table.extend(meter.measure([one for one in batch if one.case_id not in meter.found]))
+            advance(len(meter.found), len(plan.cases))
         training = [signal for signal in table.rows() if signal.part == "training"]
         binding = PolicyBinding(
             meter.scorer.fingerprint, meter.estimator.fingerprint, meter.aggregator
@@ -294,7 +295,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def _train(self, name: str, training: Sequence[Case], work: Work[UniKnowSettings, Any]) -> None:
         """Train a method, unless its adapter exists."""
-        seed, prompts = work.settings.seed, prompts_of(work.settings.data)
+        seed, prompts = work.settings.seed, self._dataset.prompts
         make = partial(training_examples, cases=training, prompts=prompts, seed=seed)
         examples, usual = make(name), TrainedMethod.named(name)
         # An ablation at the usual share is the usual training, and is done once.
@@ -336,7 +337,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             elif row is not None and row.error is None:
                 known[case.case_id] = Reply(row.answer, abstained=row.abstained)
         new = [case for case in cases if case.case_id not in known]
-        fresh = untrained(name, self._lm, prompts_of(system.settings.data))(new) if new else []
+        fresh = untrained(name, self._lm, self._dataset.prompts)(new) if new else []
         known |= {case.case_id: reply for case, reply in zip(new, fresh, strict=True)}
         return [known[case.case_id] for case in cases]
 
@@ -349,7 +350,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             options = {name: getattr(lm, name) for name in same}
             options["loading"] = LoadOptions(chat_template=lm.uses_chat_template)
             adapted = HuggingFaceLM(lm.name, adapter=self._adapters[name], **options)
-            template = TrainedMethod.named(name).prompt(prompts_of(system.settings.data))
+            template = TrainedMethod.named(name).prompt(self._dataset.prompts)
             self._loaded = name, partial(prompted, adapted, template)
         return self._loaded[1]
 
