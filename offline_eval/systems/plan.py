@@ -192,40 +192,31 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One case put to a system.
+    """One case put to a system, or one reply taken from a log.
 
     Attributes:
         system: that is asked, as the manifest has it: model, prompt, retrieval, guard by name.
         case: of the question.
         base: name of its knowledge base.
+        logged: the logged row without a guard; None for a system that is asked now.
+        closed_book: the same model's logged reply without context, None where there is none.
     """
 
     system: ReplySystem
     case: Case
     base: str
+    logged: ReplyRow | None = None
+    closed_book: ReplyRow | None = None
 
     @property
     def reply_id(self) -> str:
         """`<system id>/<case id>`."""
         return f"{self.system.system_id}/{self.case.case_id}"
 
-
-@dataclass(frozen=True, slots=True)
-class Replayed(Asked):
-    """One reply taken from a log.
-
-    Attributes:
-        logged: the row without a guard.
-        closed_book: the same model's logged reply without context, None where there is none.
-    """
-
-    logged: ReplyRow
-    closed_book: ReplyRow | None = None
-
     @property
     def context(self) -> ReplyContext:
-        """The context of the logged reply."""
-        return self.logged.context or ReplyContext(kind="unknown")
+        """The context of the logged reply; unknown where there is none."""
+        return (self.logged and self.logged.context) or ReplyContext(kind="unknown")
 
     def row(self, logged: ReplyRow, decision: Decision | None = None) -> ReplyRow:
         """The row of this item, with a logged reply that the guard let through."""

@@ -28,7 +28,7 @@ from .models import (
     decide,
     repeats_itself,
 )
-from .plan import Asked, Replayed, Systems, split_citation
+from .plan import Asked, Systems, split_citation
 from .retrieval import Retrieved, context_texts
 
 _Value = TypeVar("_Value")
@@ -170,17 +170,14 @@ class Replier:
             Exception: the reply could not be had; see `failed`.
         """
         meter = self._meter(item)
-        if isinstance(item, Replayed):
-            row = await self._replay(item, meter)
-        else:
-            row = await self._ask(item, meter)
+        row = await (self._ask if item.logged is None else self._replay)(item, meter)
         del self._meters[item.reply_id]
         return row
 
     def failed(self, item: Asked, error: Exception) -> ReplyRow:
         """The row of an item without a reply: the error, and its cost where known."""
         meter, reason = self._meters.pop(item.reply_id, None), RowError.of(error)
-        if isinstance(item, Replayed):
+        if item.logged is not None:
             return _row(item, Shown(item.context), meter=meter, error=reason)
         name = context_id(item.system.retrieval, item.case.case_id)
         found = self.contexts.get(name)
@@ -196,7 +193,7 @@ class Replier:
         meter = self._meters[item.reply_id] = CallMeter()
         retrieval = item.system.retrieval
         pays = self._paid_by.get(retrieval) == item.system.system_id
-        if pays and not isinstance(item, Replayed):
+        if pays and item.logged is None:
             found = self.contexts[context_id(retrieval, item.case.case_id)]
             meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
             meter.unmetered += None in (found.input_tokens, found.output_tokens)
@@ -275,7 +272,8 @@ class Replier:
 
     # -- a logged reply -----------------------------------------------------------
 
-    async def _replay(self, item: Replayed, meter: CallMeter) -> ReplyRow:
+    async def _replay(self, item: Asked, meter: CallMeter) -> ReplyRow:
+        assert item.logged is not None
         if not item.system.guarded:
             return item.row(item.logged)
         if item.context.kind == "unknown":
