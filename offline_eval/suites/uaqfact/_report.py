@@ -21,19 +21,14 @@ from ._scoring import (
 TEXTS = Templates(Path(__file__).parent / "report.txt")
 
 
-def _names(macro: str) -> dict[str, str]:
-    """Return what forms and types of questions are called."""
-    return dict(TEXTS.pairs(macro))
-
-
 def line_name(line: Line) -> str:
     """Name a line's system and form."""
     system = "" if line["system"] == MODEL_SYSTEM else f"guard {line['system']}, "
-    return f"{system}{_names('forms')[line['form']]}"
+    return f"{system}{TEXTS.meanings('forms')[line['form']]}"
 
 
 def _type_name(line: Line) -> str:
-    kind, language = _names("types")[line["type"]], line["language"]
+    kind, language = TEXTS.meanings("types")[line["type"]], line["language"]
     return kind if language == ALL else f"{kind}, {language}"
 
 
@@ -50,9 +45,9 @@ def refusal_plot(run: UaqRun) -> Plot | None:
     names = [
         named.get(line["system"], "")
         + (
-            _names("forms")[line["form"]]
+            TEXTS.meanings("forms")[line["form"]]
             if line["type"] == ALL
-            else f"– {_names('types')[line['type']]}"
+            else f"– {TEXTS.meanings('types')[line['type']]}"
         )
         for line in lines
     ]

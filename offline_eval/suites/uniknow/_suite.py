@@ -37,7 +37,7 @@ from ._cases import Case, Dataset, Knowledge, Method, Reply, UniKnowRow, row_id
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
 from ._knowledge import KnowledgeStore, estimate_knowledge
-from ._metrics import UniKnowSummary
+from ._metrics import UniKnowRun
 from ._report import uniknow_document
 from .methods import (
     ALL_METHODS,
@@ -51,7 +51,7 @@ from .methods import (
     training_examples,
     untrained,
 )
-from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, UniKnowRun, fitting_size, make_plan
+from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, fitting_size, make_plan
 
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
 # Settings that the manifest holds in another form: as fingerprints, or as those of training.
@@ -61,7 +61,7 @@ _STORED_OTHERWISE = {
 }
 
 
-class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
+class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
     """Knowledge scenarios: context against memory, only one of them, or neither.
 
     First the model is asked without contexts what it knows; then every method answers every
@@ -371,11 +371,11 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         lines = tuple((name, str(number)) for name, number in counts.items())
         return Overview(("method", "cases at most"), lines, (note,), {"cases": counts})
 
-    def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowSummary:
+    def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowRun:
         """Compute the metrics of every method."""
-        return UniKnowSummary(UniKnowRun(run.run))
+        return UniKnowRun(run.run)
 
-    def report(self, summary: UniKnowSummary) -> Document:
+    def report(self, summary: UniKnowRun) -> Document:
         """Show which method uses which knowledge when."""
         return uniknow_document(summary)
 

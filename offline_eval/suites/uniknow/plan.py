@@ -21,7 +21,6 @@ from ....calibration.training.scenarios import TrainingExample
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json
-from ....guard.policy import Policy
 from ...run import Run, Stored
 from ...run.calls import OnProgress
 from ...run.grouping import grouped
@@ -45,11 +44,11 @@ from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from .methods import TrainedMethod, UniKnowSettings, training_examples
 
 _START_AGAIN = "remove the run folder and start again"
-_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
-_GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
+RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
 CASES = TableSpec("cases", Case, key="case_id", hint=_START_AGAIN, clean=True)
-SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN, clean=True)
-ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN, clean=True)
+SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=RUN_AGAIN, clean=True)
+ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=RUN_AGAIN, clean=True)
 _PLAN, POLICY = "plan.json", "policy.json"
 _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 # Questions of each side kept for evaluation; of small data sets only a share.
@@ -122,7 +121,7 @@ class Plan(Stored):
         """
         plan = cls.find(run)
         if plan is None:
-            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+            raise InputError("the run has no row yet", where=str(run.folder), hint=GO_ON)
         plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
@@ -307,46 +306,6 @@ class UniKnowManifest(Manifest):
     left_out: dict[str, str] = Field(default_factory=dict)
 
 
-class UniKnowRun:
-    """A checked run, finished or not; it has at least one row.
-
-    Args:
-        run: opened to read, with a `UniKnowManifest`.
-
-    Attributes:
-        manifest: the methods that could not be trained are among those left out.
-        plan: what is asked; its `rows` are those of a finished run.
-        cases: evaluation cases by id, in the order of the run.
-        rows: as stored, in the order of the run.
-        policy: of the guards, with its guarantee; None if no guard took part yet.
-        signals: of the evaluation cases; empty likewise.
-
-    Raises:
-        InputError: a file is missing, damaged or written by a newer knowgate, or there is no
-            row yet; names file and line.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.plan, manifest = Plan.read(run), run.manifest
-        assert isinstance(manifest, UniKnowManifest)
-        left_out = {**manifest.left_out, **self.plan.left_out}
-        methods = tuple(name for name in manifest.methods if name not in left_out)
-        self.manifest = manifest.model_copy(update={"methods": methods, "left_out": left_out})
-        self.cases = {case.case_id: case for case in self.plan.evaluation}
-        self.rows: list[UniKnowRow] = []
-        for where, row in run[ROWS].places():
-            if row.case_key not in self.cases or row.method not in methods:
-                what = "the row is of no case or method of this run"
-                raise InputError(what, where=where, hint=_RUN_AGAIN)
-            self.rows.append(row)
-        if not self.rows:
-            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-        path = run.folder / POLICY
-        self.policy = Policy.load(path, links=False) if path.exists() else None
-        measured = run[SIGNALS].rows() if SIGNALS.path(run.folder).exists() else []
-        self.signals = [one for one in measured if one.part == "evaluation"]
-
-
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     """Return what the guards of a run measured, to calibrate on.
 
@@ -363,7 +322,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
         raise InputError(what, where=str(run.folder), hint=hint)
     found = run[SIGNALS].rows()
     if len(found) < plan.training_cases + plan.evaluation_cases:
-        raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
+        raise InputError("not all signals are measured yet", where=str(path), hint=GO_ON)
     return found
 
 
