@@ -39,6 +39,8 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
     """
     pd = optional_import("pandas")
     schema = model.model_json_schema()
+    for name in [name for name, field in model.model_fields.items() if field.exclude]:
+        del schema["properties"][name]  # of no stored row
     columns = list(_columns(schema, schema.get("$defs", {})))
     values = [row.model_dump(mode="json") for row in rows]
     return pd.DataFrame(
@@ -66,9 +68,8 @@ def _columns(
             continue
         dtypes = {_DTYPES.get(one.get("type", ""), _OTHER) for one in kinds}
         if dtypes == {"Int64", "float64"}:
-            yield name, "float64"
-        else:
-            yield name, dtypes.pop() if len(dtypes) == 1 else _OTHER
+            dtypes = {"float64"}
+        yield name, dtypes.pop() if len(dtypes) == 1 else _OTHER
 
 
 RowT = TypeVar("RowT", bound=Stored)

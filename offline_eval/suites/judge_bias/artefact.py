@@ -140,12 +140,17 @@ class JudgeBias(BaseModel):
 class BiasRow(Stored):
     """A line of `rows.jsonl`: the verdict on one case.
 
+    A case is a question, a context, and a reply that follows the context or does not.
+
     Attributes:
         number: of the case; the numbers of a run are computed in this order.
         key: of the question.
         label: whether the reply is right by the context.
         believed: whether it is what the judge believes.
         right: the verdict; None exactly where there is an error.
+        question: that was asked; empty in a stored row, as are the next two.
+        context: by which the reply is to be judged.
+        reply: that is judged.
     """
 
     case_id: str
@@ -155,6 +160,9 @@ class BiasRow(Stored):
     believed: bool = False
     right: bool | None = None
     error: RowError | None = None
+    question: str = Field("", exclude=True)
+    context: str = Field("", exclude=True)
+    reply: str = Field("", exclude=True)
 
     @property
     def conflicting(self) -> bool:
