@@ -222,10 +222,7 @@ class Manifest(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that were given, as JSON."""
-        given = self.model_fields_set
-        return {
-            name: value for name, value in self.model_dump(mode="json").items() if name in given
-        }
+        return self.model_dump(mode="json", include=self.model_fields_set)
 
 
 def _require_free(root: Path, own: Collection[str], kind: str) -> None:

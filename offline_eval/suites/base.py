@@ -100,6 +100,7 @@ from ..report.document import Document
 from ..run import RowError, Run
 from ..run.manifest import InputFile, Manifest
 from ..run.table import TableSpec
+from ..systems.factory import load_language_model
 from ..systems.guards import GuardChoice
 from .parts import (
     MODEL_SYSTEM,
@@ -113,7 +114,6 @@ from .parts import (
     SummaryT,
     System,
     Work,
-    model_by_name,
 )
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             InputError: there is no such model.
             MissingDependencyError: a package is missing.
         """
-        return model_by_name(choice.model, choice.limits)
+        return load_language_model(choice.model, choice.limits)
 
     def systems(
         self, settings: SettingsT, cases: Sequence[CaseT], given: Sequence[System]

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..._version import __version__
 from ...guard import Guard, GuardOptions
-from ...guard.contracts import LanguageModel, RelevanceScorer
+from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
 from ...guard.policy import Policy, known_calibrator
@@ -26,7 +26,6 @@ from ..run import CallLimits, RowError, Run, Stored
 from ..run.calls import OnProgress, Progress, RayPool
 from ..run.manifest import Manifest
 from ..run.table import TableSpec
-from ..systems.factory import load_language_model
 
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
@@ -225,17 +224,6 @@ class Overview:
     notes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     failed: int = 0
-
-
-def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
-    """Load a language model by name, to be called within limits.
-
-    Raises:
-        InputError: there is no such model.
-        MissingDependencyError: a package is missing.
-    """
-    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
-    return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
 
 
 def guarded_row(

@@ -196,9 +196,10 @@ def build_guard(
     assert policy is not None
     if choice.name.startswith(PYTHON):
         return own_guard(choice.name)
-    if choice.name == PREMISE:
-        return _premise_guard()
-    scorer = scorer_of(policy)
+    # Any passage is relevant enough for the policy of the premise check, which decides alone.
+    premise = choice.name == PREMISE and bool(policy.vetoes)  # and no file of that name
+    vetoes = [_premise_checker()] if premise else []
+    scorer = LexicalScorer() if vetoes else scorer_of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None
     if policy.needs_estimator or (policy.check_conflict and policy.may_follow):
@@ -223,26 +224,11 @@ def build_guard(
         scorer=scorer,
         estimator=estimator,
         conflict_detector=detector,
+        vetoes=vetoes,
         options=GuardOptions(
-            on_error=dict.fromkeys(_SIGNALS, "raise"), deadlines=dict.fromkeys(_SIGNALS)
+            on_error="raise" if vetoes else dict.fromkeys(_SIGNALS, "raise"),
+            deadlines=dict.fromkeys((*_SIGNALS, *(veto.name for veto in vetoes))),
         ),
-        metrics=False,
-    )
-
-
-def _premise_guard() -> Guard:
-    """Build a guard that follows every context unless the question's premise contradicts it.
-
-    Any passage is relevant enough for its policy, so that the premise check alone decides.
-    Needs no model and no calibration.
-    """
-    veto = _premise_checker()
-    deadlines = dict.fromkeys((veto.name, "relevance"))
-    return Guard(
-        _premise_policy(),
-        scorer=LexicalScorer(),
-        vetoes=[veto],
-        options=GuardOptions(on_error="raise", deadlines=deadlines),
         metrics=False,
     )
 

@@ -27,7 +27,6 @@ from .guards import OFF, GuardChoice
 from .models import takes_prompt
 
 PROMPTS = ("basic", "conservative", "opinion")
-_CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
         )
     with_context = Prompt.load(path)
     require_slots(with_context, {"question", "context"}, where=name)
-    beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
+    beside = path.with_name(f"{path.stem}.closed_book{path.suffix}")
     text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
     closed_book = Prompt(f"{with_context.name}.closed_book", text)
     where = str(beside) if beside.is_file() else name

@@ -19,7 +19,7 @@ from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
-from ...systems.factory import local_model
+from ...systems.factory import load_language_model, local_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import (
@@ -29,7 +29,7 @@ from ..conflict.beliefs import (
     find_beliefs,
 )
 from ..conflict.items import MICROWORLD, ConflictItem, content_sha256
-from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
+from ..parts import ModelChoice, SuiteSettings, System, Work
 from .artefact import TEXTS, BiasRow, JudgeBias, measure_bias
 
 
@@ -163,7 +163,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
     def load(self, settings: BiasSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the judge."""
         name = settings.name.removeprefix(PREFIX)
-        lm = model_by_name(name, choice.limits)
+        lm = load_language_model(name, choice.limits)
         folder = local_model(name)
         if folder is not None and isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.

@@ -21,7 +21,7 @@ from ....guard.signals.relevance import load_scorer
 from ...report.document import Document
 from ...run.manifest import InputFile
 from ...run.table import TableSpec
-from ...systems.factory import local_model
+from ...systems.factory import load_language_model, local_model
 from ...testbed.check import microworld_model_path
 from ..base import Suite, SuiteRun
 from ..parts import (
@@ -29,7 +29,6 @@ from ..parts import (
     Overview,
     System,
     Work,
-    model_by_name,
     require_not_tuned_on,
 )
 from ._bundled import FACTS, question_file, read_dataset
@@ -116,7 +115,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         """Load the model."""
         name, folder = settings.model, local_model(settings.model)
         if folder is None and ":" in name:
-            return [System(name, model_by_name(name, choice.limits))]
+            return [System(name, load_language_model(name, choice.limits))]
         lm = HuggingFaceLM(
             folder or name,
             dtype=settings.dtype,
