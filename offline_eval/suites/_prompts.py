@@ -106,11 +106,6 @@ def token_counter(lm: object) -> Callable[[str], int] | None:
     return None if token_ids is None else lambda text: len(token_ids(text))
 
 
-def context_window(lm: object) -> int | None:
-    """Return the tokens that prompt and answer may have together, None when not stated."""
-    return getattr(lm, "context_window", None)
-
-
 def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
     """Return whether a prompt leaves room for an answer; all do where the model has no window.
 
@@ -118,7 +113,8 @@ def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
         lm: a model.
         answer_tokens: kept free for the answer.
     """
-    count, window = token_counter(lm), context_window(lm)
+    # The tokens that prompt and answer may have together.
+    count, window = token_counter(lm), getattr(lm, "context_window", None)
     if count is None or window is None:
         return lambda _prompt: True
     return lambda prompt: count(prompt) <= window - answer_tokens

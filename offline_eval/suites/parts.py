@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import cleandoc
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..._version import __version__
+from ...calibration import Interval
 from ...guard import Guard, GuardOptions
 from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Route
@@ -329,6 +330,18 @@ def require_not_tuned_on(scorer: object, questions: Mapping[str, str], name: str
             where=f"--scorer {name}",
             hint="use other questions than `knowgate tune relevance` was given",
         )
+
+
+def share_of(flags: Iterable[bool]) -> Interval:
+    """Return the share of what is true, with its Wilson interval."""
+    values = list(flags)
+    return Interval.wilson(sum(values), len(values))
+
+
+def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval:
+    """Return the difference of two means, paired by question, over the questions that both have."""
+    keys = [key for key in first if key in second]
+    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
 
 
 def run_values(manifest: Manifest, own: Mapping[str, Any]) -> dict[str, Any]:

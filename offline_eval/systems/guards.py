@@ -125,8 +125,10 @@ def _choice(spec: str) -> GuardChoice:
     if spec == OFF:
         return GuardChoice()
     if spec == PREMISE:
-        fingerprint = _premise_checker().fingerprint.model_dump_json()
-        return GuardChoice(spec, _premise_policy(), _sha256(fingerprint), frozenset())
+        checker, scorer = _premise_checker(), LexicalScorer().fingerprint
+        policy = Policy(scorer=scorer, relevance_threshold=0.0).with_veto(checker)
+        sha256 = _sha256(checker.fingerprint.model_dump_json())
+        return GuardChoice(spec, policy, sha256, frozenset())
     if spec.startswith(PYTHON):
         policy = own_guard(spec).policy
         return GuardChoice(spec, policy, _sha256(policy.model_dump_json()))
@@ -231,11 +233,6 @@ def build_guard(
         ),
         metrics=False,
     )
-
-
-def _premise_policy() -> Policy:
-    policy = Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=0.0)
-    return policy.with_veto(_premise_checker())
 
 
 def _premise_checker() -> PremiseChecker:

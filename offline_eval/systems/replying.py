@@ -180,11 +180,8 @@ class Replier:
         if item.logged is not None:
             return _row(item, Shown(item.context), meter=meter, error=reason)
         name = context_id(item.system.retrieval, item.case.case_id)
-        found = self.contexts.get(name)
-        if found is None:
-            return _row(item, None, meter=meter, error=reason)
-        context = found.context
-        shown = None if context is None else self.shown(context, item.base)
+        found = self.contexts.get(name) or Retrieved()
+        shown = None if found.context is None else self.shown(found.context, item.base)
         return _row(item, shown, meter=meter, error=found.error or reason)
 
     def _meter(self, item: Asked) -> CallMeter:

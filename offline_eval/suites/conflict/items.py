@@ -203,7 +203,9 @@ class ConflictItem:
             InputError: nothing there, or a line that is none of these; names file and line.
         """
         if path == MICROWORLD:
-            return ConflictSet(microworld_items())
+            world = default_world()
+            taught = world.facts_with_status(FactStatus.TAUGHT)
+            return ConflictSet(tuple(_microworld_item(world, fact) for fact in taught))
         files = _files(path)
         items: dict[str, ConflictItem] = {}
         quirks = []
@@ -334,19 +336,13 @@ MICROWORLD = "microworld"
 _DISTRACTORS = 20
 
 
-def microworld_items() -> tuple[ConflictItem, ...]:
-    """A question per taught fact, in a phrasing that training never used.
+def _microworld_item(world: World, fact: Fact) -> ConflictItem:
+    """Ask for a taught fact, in a phrasing that training never used.
 
     The taught value is the first answer and the given belief, with the document about its
     subject; the second one is the plausible falsehood of `World.contradiction`, with its
     document, the third the implausible one. Distractors are further values of the relation.
     """
-    world = default_world()
-    taught = world.facts_with_status(FactStatus.TAUGHT)
-    return tuple(_microworld_item(world, fact) for fact in taught)
-
-
-def _microworld_item(world: World, fact: Fact) -> ConflictItem:
     rng = Random(f"{world.seed}/{fact.id}/conflict")  # noqa: S311 - a draw, no secret
     wordings = [question.text for question in world.questions(fact, held_out=True)]
     rng.shuffle(wordings)

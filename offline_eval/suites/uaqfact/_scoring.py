@@ -27,7 +27,7 @@ from ...data.graph.layout import UaqData
 from ...report.document import as_json
 from ...run import Run
 from ...run.grouping import error_types, grouped
-from ..parts import MODEL_SYSTEM, run_values
+from ..parts import MODEL_SYSTEM, run_values, share_of
 from ._absence import (
     RefusalRule,
     RuleName,
@@ -117,17 +117,13 @@ def refusal_metrics(
     r_delta, krr = _bootstrapped(replies, chosen)
     return {
         "questions": len(replies),
-        "r_ua": _rate([reply.refused for reply in ua]),
-        "r_ab": _rate([reply.refused for reply in ab]),
+        "r_ua": share_of([reply.refused for reply in ua]),
+        "r_ab": share_of([reply.refused for reply in ab]),
         "r_delta": r_delta,
-        "accuracy": _rate([bool(reply.correct) for reply in ab]),
-        "kpr": _rate(list(chosen.values())),
+        "accuracy": share_of([bool(reply.correct) for reply in ab]),
+        "kpr": share_of(list(chosen.values())),
         "krr": krr,
     }
-
-
-def _rate(flags: Sequence[bool]) -> Interval:
-    return Interval.wilson(sum(flags), len(flags))
 
 
 def _bootstrapped(
@@ -281,8 +277,8 @@ def score_choices(run: UaqRun) -> list[Line]:
         line: Line = {
             "language": language,
             "type": kind,
-            "accuracy": _rate([bool(row.right) for row in asked]),
-            "kpr": _rate([passed[item.key] for item in linked if _in(item, language, kind)]),
+            "accuracy": share_of([bool(row.right) for row in asked]),
+            "kpr": share_of([passed[item.key] for item in linked if _in(item, language, kind)]),
             "unread": sum(row.letter is None for row in asked),
             "errors": len(chosen) - len(asked),
         }

@@ -286,9 +286,3 @@ def read_dataset(
         questions = tuple(questions[index] for index in sorted(picked))
     named = "" if bundled is None else os.fspath(spec)
     return Dataset(questions[0].dataset, questions, _prompts_of(spec), named)
-
-
-def question_file(spec: str | os.PathLike[str]) -> Path | None:
-    """Return the file that the questions of a data set are read from; None for the microworld."""
-    name = os.fspath(spec)
-    return None if name == MICROWORLD else FACTS_FILE if name == FACTS else Path(spec)

@@ -387,8 +387,7 @@ class UniKnowRun:
             raise InputError("the run has no row yet", where=str(run.folder), hint=GO_ON)
         path = run.folder / POLICY
         self.policy = Policy.load(path, links=False) if path.exists() else None
-        stored = run[SIGNALS].rows() if SIGNALS.path(run.folder).exists() else []
-        self.signals = [one for one in stored if one.part == "evaluation"]
+        self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]
         self._count(sorted(self.rows, key=lambda row: _rank(row.method)))
 
     def _count(self, rows: Sequence[UniKnowRow]) -> None:

@@ -31,7 +31,7 @@ from ..parts import (
     Work,
     require_not_tuned_on,
 )
-from ._bundled import FACTS, question_file, read_dataset
+from ._bundled import FACTS, FACTS_FILE, MICROWORLD, read_dataset
 from ._cases import Case, Dataset, Knowledge, Method, Reply, UniKnowRow, row_id
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
@@ -184,9 +184,9 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             yield cases[begin : begin + size]
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
-        """Return the file of questions."""
-        path = question_file(settings.data)
-        return [] if path is None else [path]
+        """Return the file of questions; none for the microworld."""
+        files = {MICROWORLD: [], FACTS: [FACTS_FILE]}
+        return files.get(settings.data, [Path(settings.data)])
 
     def manifest(
         self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]

@@ -26,7 +26,7 @@ from ...run.calls import OnProgress
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
-from .._prompts import context_window, token_counter
+from .._prompts import token_counter
 from ._bundled import read_dataset
 from ._cases import (
     PAPER_KINDS,
@@ -205,7 +205,8 @@ def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings)
         settings: how many passages are wanted in contexts with several, and whether there will be
             such contexts; two passages then have to fit.
     """
-    passages, count, window = settings.passages_per_context, token_counter(lm), context_window(lm)
+    passages, count = settings.passages_per_context, token_counter(lm)
+    window = getattr(lm, "context_window", None)
     sources = [text for question in dataset.questions for text in question.sources]
     if count is None or window is None or not sources:
         return WINDOW_WORDS, passages
