@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from ...guard.errors import optional_import
 from ...guard.files import AnyPath, write_json
 from .grouping import value_at
-from .manifest import Manifest, Stored, unusable
+from .manifest import Manifest, unusable
 from .rows import locked
-from .table import Table, TableSpec
+from .table import RowT, Table, TableSpec
 
 if TYPE_CHECKING:
     import pandas
@@ -70,9 +70,6 @@ def _columns(
         if dtypes == {"Int64", "float64"}:
             dtypes = {"float64"}
         yield name, dtypes.pop() if len(dtypes) == 1 else _OTHER
-
-
-RowT = TypeVar("RowT", bound=Stored)
 
 
 class Run:

@@ -99,7 +99,7 @@ from ...guard.errors import InputError, MissingDependencyError
 from ..report.document import Document
 from ..run import RowError, Run
 from ..run.manifest import InputFile, Manifest
-from ..run.table import TableSpec
+from ..run.table import RowT, TableSpec
 from ..systems.factory import load_language_model
 from ..systems.guards import GuardChoice
 from .parts import (
@@ -108,7 +108,6 @@ from .parts import (
     CaseT,
     ModelChoice,
     Overview,
-    RowT,
     RunResult,
     SettingsT,
     SummaryT,
@@ -245,7 +244,8 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         if not self.takes_model:
             return ()
         model = None
-        if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
+        # With `replay`, `systems` takes the logged replies of the settings.
+        if choice.model != REPLAY:
             model = self.load_model(settings, choice)
         found = GuardChoice.load_guards(choice.guards, model, scorer=choice.scorer)
         named = [(MODEL_SYSTEM, (None, "")), *found.items()]

@@ -23,10 +23,10 @@ from ...guard.routing import PlattCalibrator
 from ..report.document import Document, Section
 from ..report.layout import Page
 from ..report.prose import Templates
-from ..run import CallLimits, RowError, Run, Stored
+from ..run import CallLimits, RowError, Run
 from ..run.calls import OnProgress, Progress, RayPool
 from ..run.manifest import Manifest
-from ..run.table import TableSpec
+from ..run.table import RowT, TableSpec
 
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
@@ -63,7 +63,6 @@ class SuiteSettings(BaseModel):
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
 CaseT = TypeVar("CaseT")
-RowT = TypeVar("RowT", bound=Stored)
 SummaryT = TypeVar("SummaryT")
 
 

@@ -34,7 +34,6 @@ from .served import ServedChain, documents_of
 
 async def direct(case: Case) -> Retrieved:
     """No context: the model answers from its own knowledge."""
-    del case
     return Retrieved(context=ReplyContext(kind="none"))
 
 
@@ -174,7 +173,8 @@ def own_retriever(
     async def retrieve(case: Case) -> Retrieved:
         texts = [one.page_content for one in documents_of(await asked.ainvoke(case.question))]
         gone = words[case.passage_id] if case.kind is CaseKind.LEFT_OUT else None
-        names: dict[str, str] = {}  # by what counts when texts are compared
+        # By what counts when texts are compared.
+        names: dict[str, str] = {}
         others: dict[str, StoredPassage] = {}
         for text in texts:
             plain = _plain(text)

@@ -30,7 +30,8 @@ from .retrieval import PassageIndex, Retrieved, Retriever, require_model
 
 _SEARCHING = ("basic_rag", "hyde")
 _CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
-_Wanted = tuple[str, str, Case]  # a context to be found: retrieval, knowledge base and case
+# A context to be found: retrieval, knowledge base and case.
+_Wanted = tuple[str, str, Case]
 
 
 class SystemRun:

@@ -196,7 +196,8 @@ def _needs_argument(function: Callable[..., Any]) -> bool:
     """Return whether a function cannot be called without arguments."""
     try:
         inspect.signature(function).bind()
-    except (TypeError, ValueError):  # a builtin may not tell its parameters
+    # A builtin may not tell its parameters.
+    except (TypeError, ValueError):
         return True
     return False
 

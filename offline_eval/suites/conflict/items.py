@@ -143,7 +143,11 @@ class ConflictItem:
         texts = [answer.text for answer in self.answers]
         if not self.question.strip() or not all(text.strip() for text in texts):
             raise UnusableQuestionError("the question or an answer is empty", where=self.key)
-        if self._repeats():
+        # One written in another way, or one of its aliases.
+        if any(
+            _folded(one.text) in map(_folded, other.names)
+            for one, other in permutations(self.answers, 2)
+        ):
             raise UnusableQuestionError("two answers are the same", where=self.key)
         if len(self.acceptable) < 2:
             raise UnusableQuestionError("needs two or more acceptable answers", where=self.key)
@@ -151,13 +155,6 @@ class ConflictItem:
             raise UnusableQuestionError(
                 "the belief is none of the acceptable answers", where=self.key
             )
-
-    def _repeats(self) -> bool:
-        """Whether an answer is another one written in another way, or one of its aliases."""
-        return any(
-            _folded(one.text) in map(_folded, other.names)
-            for one, other in permutations(self.answers, 2)
-        )
 
     @property
     def own(self) -> Candidate:
@@ -206,7 +203,9 @@ class ConflictItem:
             world = default_world()
             taught = world.facts_with_status(FactStatus.TAUGHT)
             return ConflictSet(tuple(_microworld_item(world, fact) for fact in taught))
-        files = _files(path)
+        files: tuple[Path, ...] = (Path(path),)
+        if files[0].is_dir():
+            files = tuple(sorted(one for one in files[0].iterdir() if one.suffix in _SUFFIXES))
         items: dict[str, ConflictItem] = {}
         quirks = []
         for file in files:
@@ -259,14 +258,6 @@ class ConflictSet:
 def content_sha256(items: Sequence[object]) -> str:
     """Return a hash of the content of questions, for manifests."""
     return hashlib.sha256(repr(tuple(items)).encode("utf-8", "replace")).hexdigest()
-
-
-def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Return the files of questions in a folder, by name; a file stands for itself."""
-    root = Path(path)
-    if not root.is_dir():
-        return (root,)
-    return tuple(sorted(file for file in root.iterdir() if file.suffix in _SUFFIXES))
 
 
 def _rows(file: Path) -> Iterable[tuple[str, _Fields]]:

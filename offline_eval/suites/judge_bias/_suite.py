@@ -176,7 +176,6 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
 
     def row_id(self, case: BiasRow, system: str) -> str:
         """Return the id of the case: there is one judge."""
-        del system
         return case.case_id
 
     def manifest(
@@ -226,7 +225,6 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
 
     def failed(self, case: BiasRow, system: System, error: Exception) -> BiasRow:
         """A row without a verdict."""
-        del system
         return case.model_copy(update={"error": RowError.of(error)})
 
     def finish(self, work: Work[BiasSettings, Any]) -> None:

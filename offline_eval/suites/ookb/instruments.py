@@ -360,7 +360,8 @@ def document_chain(settings: MeasureSettings, scorer: object, *others: object) -
         InputError: a scorer reads metadata, or the documents cannot be read.
     """
     assert settings.documents is not None
-    for one in (scorer, *others):  # before the documents are cut and embedded, which takes long
+    # Before the documents are cut and embedded, which takes long.
+    for one in (scorer, *others):
         _require_text(one)
     given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()

@@ -267,9 +267,7 @@ class ScorerComparison:
         return {
             "schema_version": 1,
             **{name: as_json(getattr(self, name)) for name in names},
-            "differences": [
-                as_json(dict(zip(columns, one, strict=True))) for one in self.differences
-            ],
+            "differences": as_json([dict(zip(columns, d, strict=True)) for d in self.differences]),
             "choice": self.choice._asdict(),
         }
 

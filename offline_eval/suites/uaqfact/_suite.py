@@ -135,7 +135,6 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
         self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
-        del cases
         take_replies(given, settings.replies, read_replies)
         if any(one.guard is not None for one in given) and 3 not in settings.tasks:
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
@@ -206,14 +205,12 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
         self, settings: UaqSettings, cases: Sequence[Case]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store the questions: a run folder has all that it names."""
-        del settings, cases
         return {QUESTIONS: lambda path: write_layout(self._data, path)}
 
     def dry_run(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
     ) -> Overview:
         """Count the questions by task, type, kind and language."""
-        del settings, cases, systems
         data = self._data
         lines: list[tuple[str, ...]] = []
         total = dict.fromkeys(data.languages, 0)
@@ -237,7 +234,8 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
 def _guarded(case: Case, system: System, facts: Sequence[str]) -> UaqRow:
     """Decide on a question and its facts; the model's own replies stand behind the decision."""
     item = case.item
-    assert isinstance(item, UaqItem)  # task 2 has no guard
+    # Task 2 has no guard.
+    assert isinstance(item, UaqItem)
     behind: UaqRow = system.earlier[row_id(MODEL_SYSTEM, case.form, item.key)]
     alone = system.earlier.get(row_id(MODEL_SYSTEM, "question", item.key), behind)
     memory = {name: getattr(alone, name) for name in ("response", "error", "shots")}

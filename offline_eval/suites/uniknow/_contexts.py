@@ -77,7 +77,8 @@ class NearestPassages:
 WINDOW_WORDS = 100
 # An English word takes about 1.6 characters in Chinese.
 _CHARACTER_TENTHS = 6
-_SHORTEST = 0.75  # of the window's length, for one of whole sentences
+# Of the window's length, for one of whole sentences.
+_SHORTEST = 0.75
 _UNIT = re.compile(f"[{CJK}]|[^\\s{CJK}]+")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?]['\")\]”’」]*(?=\s|$)|[。！？]['\")\]”’」]*|$)", re.DOTALL)
 

@@ -102,7 +102,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
     def cases(self, settings: UniKnowSettings) -> Sequence[Any]:
         """Read the questions; their contexts are built by `prepare`."""
         if settings.knowledge is not None:
-            KnowledgeStore(settings.knowledge)  # before anything is asked: is it such a file?
+            # Before anything is asked: is it such a file?
+            KnowledgeStore(settings.knowledge)
         limit, seed = settings.limit, settings.seed
         self._dataset = read_dataset(settings.data, limit=limit, seed=seed)
         return self._dataset.questions

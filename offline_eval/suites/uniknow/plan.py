@@ -24,7 +24,7 @@ from ....guard.files import write_json
 from ...run import Run, Stored
 from ...run.calls import OnProgress
 from ...run.grouping import grouped
-from ...run.manifest import Manifest
+from ...run.manifest import START_AGAIN, Manifest
 from ...run.table import TableSpec
 from .._prompts import token_counter
 from ._bundled import read_dataset
@@ -43,10 +43,9 @@ from ._contexts import WINDOW_WORDS, ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from .methods import TrainedMethod, UniKnowSettings, training_examples
 
-_START_AGAIN = "remove the run folder and start again"
 RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
 GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
-CASES = TableSpec("cases", Case, key="case_id", hint=_START_AGAIN, clean=True)
+CASES = TableSpec("cases", Case, key="case_id", hint=START_AGAIN, clean=True)
 SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=RUN_AGAIN, clean=True)
 ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=RUN_AGAIN, clean=True)
 _PLAN, POLICY = "plan.json", "policy.json"
@@ -94,7 +93,8 @@ class Plan(Stored):
     def write(self, run: Run) -> None:
         """Store the cases, then `plan.json`, which marks them as complete."""
         table = run[CASES]
-        table.drop(lambda _row: True)  # of an attempt that was killed
+        # Of an attempt that was killed.
+        table.drop(lambda _row: True)
         table.extend(self.cases)
         value = {"schema_version": Manifest.SCHEMA_VERSION, **self.model_dump(mode="json")}
         write_json(run.folder / _PLAN, value)
@@ -109,8 +109,8 @@ class Plan(Stored):
         path = run.folder / _PLAN
         if not path.exists():
             return None
-        value = Manifest.read_versioned(path, hint=_START_AGAIN)
-        return cls.checked(value, where=str(path), hint=_START_AGAIN)
+        value = Manifest.read_versioned(path, hint=START_AGAIN)
+        return cls.checked(value, where=str(path), hint=START_AGAIN)
 
     @classmethod
     def read(cls, run: Run) -> Plan:
@@ -126,7 +126,7 @@ class Plan(Stored):
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
             where = str(CASES.path(run.folder))
-            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
+            raise InputError("cases are missing", where=where, hint=START_AGAIN)
         return plan
 
 
