@@ -218,26 +218,19 @@ class Table:
         return cls.from_columns(name, [line for line, _ in pairs], made, **options)
 
     @classmethod
-    def of_text(
-        cls,
-        columns: Sequence[str],
-        lines: Sequence[Sequence[str | int]],
-        *,
-        notes: tuple[Text, ...] = (),
-    ) -> Table:
+    def of_text(cls, columns: Sequence[str], lines: Sequence[Sequence[str | int]]) -> Table:
         """Make a table of prose and counts.
 
         Args:
             columns: all headings, that of the first column included.
             lines: a text per column; an `int` is set as a number.
-            notes: see the class.
         """
         cells = [
             [Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest]
             for _, *rest in lines
         ]
         made = tuple(Line(str(line[0]), tuple(c)) for line, c in zip(lines, cells, strict=True))
-        return cls(columns[0], tuple(columns[1:]), made, notes=notes)
+        return cls(columns[0], tuple(columns[1:]), made)
 
     @classmethod
     def of_figures(
