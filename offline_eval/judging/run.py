@@ -192,8 +192,7 @@ class _Judging:
         async with AsyncExitStack() as opened:
             asked = chain.from_iterable(map(self._round, range(self._rounds)))
             if pool is not None and any(one.key not in table.done for one in asked):
-                workers = pool.size.open(make, address=pool.address, timeout=limits.timeout)
-                self._ask = await opened.enter_async_context(workers)
+                self._ask = await opened.enter_async_context(pool.open(make, limits))
                 limits = pool.limits(limits)
             calls = Calls[_Asked](
                 lambda asked: asked.key, self._failed, limits, on_progress, stage=whole.stage

@@ -11,6 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
@@ -441,6 +442,22 @@ class RayPool:
             stop_on=(*limits.stop_on, NoWorkersLeftError),
         )
 
+    def open(
+        self, factory: Callable[[], Callable[[Any], Awaitable[Any]]], limits: CallLimits
+    ) -> AbstractAsyncContextManager[Callable[[Any], Awaitable[Any]]]:
+        """Start the workers, and end them at the end; gives what asks one of them.
+
+        Args:
+            factory: makes the call in each worker; takes nothing and must be picklable.
+            limits: of the calls; a timeout counts from when a worker has got the item.
+
+        Raises:
+            MissingDependencyError: Ray is not installed.
+            WorkerStartError: the workers could not be started.
+            InputError: there is no cluster at the address.
+        """
+        return self.size.open(factory, address=self.address, timeout=limits.timeout)
+
     async def run(
         self,
         calls: Calls[Item],
@@ -476,8 +493,7 @@ class RayPool:
         here = replace(calls, limits=self.limits(calls.limits))
         if all(calls.key(item) in table.done for item in items):
             return await here.run(items, _never_called, table)
-        timeout = calls.limits.timeout
-        async with self.size.open(factory, address=self.address, timeout=timeout) as ask:
+        async with self.open(factory, calls.limits) as ask:
             return await here.run(items, lambda item: ask(send(item)), table)
 
 
