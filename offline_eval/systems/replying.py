@@ -39,31 +39,6 @@ def context_id(retrieval: str, case_id: str) -> str:
     return f"{retrieval}/{case_id}"
 
 
-class Shared:
-    """Values that several replies need and that are made once; a failure is not kept."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[object, asyncio.Future[Any]] = {}
-
-    async def get(self, key: object, make: Callable[[], Awaitable[_Value]]) -> tuple[_Value, bool]:
-        """The value under `key`, and whether it was made for this caller.
-
-        Raises:
-            Exception: whatever making it raised; the next caller tries again.
-        """
-        mine = key not in self._tasks
-        if mine:
-            self._tasks[key] = asyncio.ensure_future(make())
-        task = self._tasks[key]
-        try:
-            # Given up by one caller at its deadline, it still serves the others.
-            return await asyncio.shield(task), mine
-        except BaseException:
-            if task.done() and self._tasks.get(key) is task:
-                del self._tasks[key]
-            raise
-
-
 class Shown(NamedTuple):
     """Passages as they stand in a prompt: by reference, and their texts by id; cut ones as cut."""
 
@@ -138,7 +113,8 @@ class Replier:
         self._paid_by = {live.retrieval: live.system_id for live in reversed(systems.live)}
         self._scorer_of = scorer_loader(systems.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
-        self._decisions, self._said = Shared(), Shared()
+        # Decisions and replies that several systems share; the keys of both differ in length.
+        self._shared: dict[object, asyncio.Future[Any]] = {}
         # By reply, over all attempts: what failed was spent as well.
         self._meters: dict[str, CallMeter] = {}
         self._replies = Replies()
@@ -184,6 +160,26 @@ class Replier:
         shown = None if found.context is None else self.shown(found.context, item.base)
         return _row(item, shown, meter=meter, error=found.error or reason)
 
+    async def _once(
+        self, key: object, make: Callable[[], Awaitable[_Value]]
+    ) -> tuple[_Value, bool]:
+        """Return a value that several replies need, and whether it was made for this one.
+
+        Raises:
+            Exception: whatever making it raised; the next caller tries again.
+        """
+        mine = key not in self._shared
+        if mine:
+            self._shared[key] = asyncio.ensure_future(make())
+        task = self._shared[key]
+        try:
+            # Given up by one caller at its deadline, it still serves the others.
+            return await asyncio.shield(task), mine
+        except BaseException:
+            if task.done() and self._shared.get(key) is task:
+                del self._shared[key]
+            raise
+
     def _meter(self, item: Asked) -> CallMeter:
         if item.reply_id in self._meters:
             return self._meters[item.reply_id]
@@ -226,9 +222,8 @@ class Replier:
         messages = [HumanMessage(text)]
         if not repeats_itself(model):
             return await ask(model, messages, meter), False
-        said, mine = await self._said.get(
-            (name, sha256_of(text)), lambda: ask(model, messages, meter)
-        )
+        key = name, sha256_of(text)
+        said, mine = await self._once(key, lambda: ask(model, messages, meter))
         return said, not mine
 
     # -- the guard ----------------------------------------------------------------
@@ -240,9 +235,8 @@ class Replier:
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
         key = (name, model if asks else "", sha256_of(item.case.question, *texts))
-        decision, _ = await self._decisions.get(
-            key, lambda: decide(guard, item.case.question, texts, meter)
-        )
+        make = partial(decide, guard, item.case.question, texts, meter)
+        decision, _ = await self._once(key, make)
         return decision
 
     def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:

@@ -201,14 +201,14 @@ class PassageJudge:
         return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
 
     def _verdict(self, criterion: CriterionName, reply: _Reply) -> Check:
-        error, found = NoVerdictError(criterion, calls=1), None
-        if isinstance(reply, list):
-            found = Criterion.parse_tag(reply[0].text, criterion, _OUTCOMES[criterion])
-        if found is None:
-            note = RowError.of(error if isinstance(reply, list) else reply)
-            return Check(judge=self.name, criterion=criterion, error=note)
-        outcome, reasoning = found.outcome, found.reasoning
-        return Check(judge=self.name, criterion=criterion, outcome=outcome, reasoning=reasoning)
+        told: dict[str, Any]
+        if isinstance(reply, KnowgateError):
+            told = {"error": RowError.of(reply)}
+        elif found := Criterion.parse_tag(reply[0].text, criterion, _OUTCOMES[criterion]):
+            told = {"outcome": found.outcome, "reasoning": found.reasoning}
+        else:
+            told = {"error": RowError.of(NoVerdictError(criterion, calls=1))}
+        return Check(judge=self.name, criterion=criterion, **told)
 
 
 def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
