@@ -46,6 +46,7 @@ class ScoredCase:
         passes: whether the context passes, by the policy or, for costs where nothing was held
             out, by the threshold that the other questions give; None without a policy.
         counted: whether the rates are about it; False without a policy.
+        review: what a person said of it.
         elsewhere: review found it answered by another passage: it counts in no rate.
         in_kb: the knowledge base was whole.
         found: it was, and its own passage was retrieved.
@@ -61,7 +62,9 @@ class ScoredCase:
         self.relevance: float | None = None
         self.passes: bool | None = None
         self.counted = False
-        calibration, self.elsewhere = run.calibration, run.answered_elsewhere(row)
+        said, calibration = run.reviews.get(row.case_id), run.calibration
+        self.review = None if said is None else said.verdict
+        self.elsewhere = self.review is Review.Verdict.ANSWERED
         self.in_kb = row.kind is CaseKind.IN_KB
         self.found = self.in_kb and not row.retrieval_miss
         self.missed = self.in_kb and row.retrieval_miss
