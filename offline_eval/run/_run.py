@@ -40,7 +40,8 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
     pd = optional_import("pandas")
     schema = model.model_json_schema()
     for name in [name for name, field in model.model_fields.items() if field.exclude]:
-        del schema["properties"][name]  # of no stored row
+        # Of no stored row.
+        del schema["properties"][name]
     columns = list(_columns(schema, schema.get("$defs", {})))
     values = [row.model_dump(mode="json") for row in rows]
     return pd.DataFrame(

@@ -354,7 +354,8 @@ class SourceSearch:
                 raise InputError(
                     f"asked the first question, it failed: {error}", where=self._chain.name
                 ) from error
-            return  # its cases become rows with an error
+            # Its cases become rows with an error.
+            return
         self.served = max(self.served, len(served))
         self._keep(name, wide)
 

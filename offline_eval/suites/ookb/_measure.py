@@ -304,7 +304,8 @@ def _question_rows(
             text = base.passages[own]
         row = {**asdict(one.record), "passage": text, "passage_id": own}
         if not one.record.made_by:
-            del row["made_by"]  # as in runs of before
+            # As in runs of before.
+            del row["made_by"]
         if one.unit not in ("", own):
             row["unit"] = one.unit
         yield row
