@@ -104,7 +104,7 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
         "" if guarantee is None else guarantee.statement,
         Section("For whom", (WORDS.text("population", found),)),
         limits,
-        Facts(WORDS.pairs("facts", found, risk)),
+        Facts(tuple(WORDS.meanings("facts", found, risk).items())),
     )
 
 
@@ -161,7 +161,7 @@ def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
 def _data(found: Calibrated) -> tuple[tuple[str, str], ...]:
     parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
     counts = {name: _part(cases) for name, cases in parts.items()}
-    return WORDS.pairs("data", found, counts, PolicyBinding.UNNAMED)
+    return tuple(WORDS.meanings("data", found, counts, PolicyBinding.UNNAMED).items())
 
 
 def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any]:

@@ -233,10 +233,7 @@ def measures_frame(values: Mapping[str, Any]) -> pandas.DataFrame:
     """
     pd = optional_import("pandas")
     found = {name: one for name, one in _numbers(values).items() if isinstance(one, Mapping)}
-    dtypes = {"value": "float64", "low": "float64", "high": "float64", "n": "Int64"}
-    columns = {
-        key: pd.Series([one.get(key) for one in found.values()], dtype=dtype)
-        for key, dtype in dtypes.items()
-    }
-    names = pd.Series(list(found), dtype="string")
-    return pd.DataFrame({"measure": names, **columns})
+    rates = dict.fromkeys(("value", "low", "high"), "float64")
+    dtypes = {"measure": "string", **rates, "n": "Int64"}
+    lines = [{**one, "measure": name} for name, one in found.items()]
+    return pd.DataFrame(lines, columns=[*dtypes]).astype(dtypes)

@@ -52,26 +52,25 @@ def escaped(text: str) -> str:
     return _LIST_START.sub(r"\1\\\2", text)
 
 
-def render_html(document: Document, gates: Sequence[Gate] = ()) -> str:
-    """Render the page, with gates in a table of their own; every text is escaped."""
-    # Without the lines that the macros leave.
-    return _rendered("document.html", printable, document, gates).lstrip()
+def rendered(document: Document, gates: Sequence[Gate], *, page: bool) -> str:
+    """Render the document; every text is escaped.
 
-
-def render_markdown(document: Document, gates: Sequence[Gate] = ()) -> str:
-    """Render the document as Markdown, with gates as on the page; every text is escaped."""
-    text = _rendered("document.txt", str, document, gates)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-
-
-def _rendered(
-    name: str, clean: Callable[[str], str], document: Document, gates: Sequence[Gate]
-) -> str:
+    Args:
+        document: the report.
+        gates: shown in a table of their own, where there are some.
+        page: as a page, rather than as Markdown.
+    """
+    environment = _environment(printable if page else str)
+    template = environment.get_template("document.html" if page else "document.txt")
     kinds = set(_kinds(document.sections))
-    table = gate_table(gates) if gates else None
-    template = _environment(clean).get_template(name)
-    script = _script() if WhatIf in kinds else None
-    return template.render(document=document, gates=table, plots=Plot in kinds, script=script)
+    text = template.render(
+        document=document,
+        gates=gate_table(gates) if gates else None,
+        plots=Plot in kinds,
+        script=_script() if WhatIf in kinds else None,
+    )
+    # Without the lines that the macros leave.
+    return text.lstrip() if page else re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def _kinds(blocks: Sequence[Block | None]) -> list[type]:

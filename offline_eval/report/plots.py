@@ -32,7 +32,6 @@ class Colour(StrEnum):
     BLUE = "#0072b2"
     VERMILION = "#d55e00"
     GREY = "#767676"
-    SKY = "#56b4e9"
     AMBER = "#e69f00"
     PURPLE = "#cc79a7"
 

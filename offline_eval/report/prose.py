@@ -103,9 +103,9 @@ class Templates:
         """Return paragraphs; one with `::` in it as a term and what it means."""
         return tuple(map(term_of, self.paragraphs(macro, *given, **named)))
 
-    def pairs(self, macro: str, *given: Any, **named: Any) -> tuple[tuple[str, str], ...]:
+    def meanings(self, macro: str, *given: Any, **named: Any) -> dict[str, str]:
         """Return the terms that a macro writes, each with what it means."""
-        return tuple(one for one in self.terms(macro, *given, **named) if isinstance(one, tuple))
+        return dict(one for one in self.terms(macro, *given, **named) if isinstance(one, tuple))
 
     @cached_property
     def _macros(self) -> Any:

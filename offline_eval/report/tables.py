@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..run.grouping import value_at
 from .text import UNKNOWN, decimal, percent, range_text, short_range, signed_points
 
 if TYPE_CHECKING:
@@ -118,16 +119,6 @@ class Cell:
         ]
 
 
-def _at(line: Any, path: str) -> Any:
-    """Return what stands at a dotted path, None where there is nothing."""
-    for name in path.split("."):
-        if line is None or isinstance(line, Mapping):
-            line = line and line.get(name)
-        else:
-            line = line[name] if hasattr(line, "__getitem__") else getattr(line, name)
-    return line
-
-
 def _value(one: Any) -> Any:
     return getattr(one, "value", one)
 
@@ -221,32 +212,25 @@ class Table:
         made = []
         pairs = list(lines.items() if isinstance(lines, Mapping) else lines)
         for heading, path, *how in columns:
-            values = [_at(line, path.rstrip("?")) for _, line in pairs]
+            values = [value_at(line, path.rstrip("?")) for _, line in pairs]
             if not path.endswith("?") or any(_value(one) is not None for one in values):
                 made.append((heading, _cells(values, *how)))
         return cls.from_columns(name, [line for line, _ in pairs], made, **options)
 
     @classmethod
-    def of_text(
-        cls,
-        columns: Sequence[str],
-        lines: Sequence[Sequence[str | int]],
-        *,
-        notes: tuple[Text, ...] = (),
-    ) -> Table:
+    def of_text(cls, columns: Sequence[str], lines: Sequence[Sequence[str | int]]) -> Table:
         """Make a table of prose and counts.
 
         Args:
             columns: all headings, that of the first column included.
             lines: a text per column; an `int` is set as a number.
-            notes: see the class.
         """
         cells = [
             [Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest]
             for _, *rest in lines
         ]
         made = tuple(Line(str(line[0]), tuple(c)) for line, c in zip(lines, cells, strict=True))
-        return cls(columns[0], tuple(columns[1:]), made, notes=notes)
+        return cls(columns[0], tuple(columns[1:]), made)
 
     @classmethod
     def of_figures(

@@ -174,7 +174,7 @@ class WhatIf:
     @property
     def moving(self) -> dict[str, str]:
         """The thresholds that can be moved: key, and what it is called."""
-        words = _WORDS.pairs("moving", self)
+        words = _WORDS.meanings("moving", self).items()
         return {signal: text for signal, text in words if len(self.stops(signal)) > 1}
 
     def stops(self, signal: str) -> list[float | None]:
@@ -236,7 +236,7 @@ class WhatIf:
     @property
     def measures(self) -> dict[str, str]:
         """What is shown of a point: key, and what it is called."""
-        return dict(_WORDS.pairs("measures", self))
+        return _WORDS.meanings("measures", self)
 
     def _table(self, signal: str) -> Table:
         start = dict(zip(("relevance", "confidence"), self.start, strict=True))

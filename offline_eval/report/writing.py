@@ -17,7 +17,7 @@ from ...guard.files import read_json, write_json, write_text
 from ...guard.text import clean_text
 from ..data.fields import as_cell
 from ._gates import Gate, check_gates, measures_frame, parse_gate
-from ._rendering import render_html, render_markdown
+from ._rendering import rendered
 from .document import Check, Document
 from .prose import template_environment
 from .text import one_line
@@ -128,7 +128,7 @@ class ReportWriter:
 
 def _text(document: Document, name: str, gates: Sequence[Gate]) -> str:
     if name in ("html", "md"):
-        return (render_html if name == "html" else render_markdown)(document, gates)
+        return rendered(document, gates, page=name == "html")
     text = render_csv(document) if name == "csv" else render_junit(document, gates)
     if text is None:
         why, hint = _MISSING[name]

@@ -6,15 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from ...guard.errors import optional_import
 from ...guard.files import AnyPath, write_json
-from .manifest import Manifest, Stored, unusable
+from .grouping import value_at
+from .manifest import Manifest, unusable
 from .rows import locked
-from .table import Table, TableSpec
+from .table import RowT, Table, TableSpec
 
 if TYPE_CHECKING:
     import pandas
@@ -38,11 +39,14 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
     """
     pd = optional_import("pandas")
     schema = model.model_json_schema()
+    for name in [name for name, field in model.model_fields.items() if field.exclude]:
+        # Of no stored row.
+        del schema["properties"][name]
     columns = list(_columns(schema, schema.get("$defs", {})))
     values = [row.model_dump(mode="json") for row in rows]
     return pd.DataFrame(
         {
-            ".".join(path): pd.Series([_at(value, path) for value in values], dtype=dtype)
+            path: pd.Series([value_at(value, path) for value in values], dtype=dtype)
             for path, dtype in columns
         }
     )
@@ -51,7 +55,7 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
 def _columns(
     schema: Mapping[str, Any],
     shared: Mapping[str, Any],
-) -> Iterator[tuple[tuple[str, ...], str]]:
+) -> Iterator[tuple[str, str]]:
     """Yield the path and the dtype of each column."""
     for name, field in schema["properties"].items():
         found = [
@@ -61,24 +65,12 @@ def _columns(
         kinds = [one for one in found if one.get("type") != "null"]
         if len(kinds) == 1 and "properties" in kinds[0]:
             for path, dtype in _columns(kinds[0], shared):
-                yield (name, *path), dtype
+                yield f"{name}.{path}", dtype
             continue
         dtypes = {_DTYPES.get(one.get("type", ""), _OTHER) for one in kinds}
         if dtypes == {"Int64", "float64"}:
-            yield (name,), "float64"
-        else:
-            yield (name,), dtypes.pop() if len(dtypes) == 1 else _OTHER
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        if value is None:
-            return None
-        value = value.get(part)  # rows leave some fields out
-    return value
-
-
-RowT = TypeVar("RowT", bound=Stored)
+            dtypes = {"float64"}
+        yield name, dtypes.pop() if len(dtypes) == 1 else _OTHER
 
 
 class Run:

@@ -278,7 +278,8 @@ def each_or_error(
             raise LanguageModelError(f"the model gave {len(found)} answers to {len(items)} prompts")
         return found
     except InputError:
-        raise  # of the arguments, not of one prompt
+        # Of the arguments, not of one prompt.
+        raise
     except KnowgateError as error:
         failure = error
     except Exception as error:  # noqa: BLE001 - a foreign model may raise anything

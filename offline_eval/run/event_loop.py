@@ -111,7 +111,8 @@ class DaemonThreads(ThreadPoolExecutor):
     """
 
     def __init__(self, max_threads: int) -> None:
-        super().__init__(max_threads)  # starts none; asyncio insists on the type
+        # Starts none; asyncio insists on the type.
+        super().__init__(max_threads)
         self._threads_apart = DeadlineRunner(max_threads)
 
     def submit(

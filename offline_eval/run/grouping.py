@@ -1,9 +1,9 @@
-"""Group rows, and count them."""
+"""Group rows, count them, and look up what they hold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 _Item = TypeVar("_Item")
@@ -31,6 +31,21 @@ def most_frequent(names: Iterable[str]) -> dict[str, int]:
         {'overload': 2, 'timeout': 1, 'value': 1}
     """
     return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
+
+
+def value_at(line: Any, path: str) -> Any:
+    """Return what stands at a dotted path of mappings and objects, None where there is nothing.
+
+    Example:
+        >>> [value_at(row, "error.type") for row in ({"error": {"type": "x"}}, {"error": None})]
+        ['x', None]
+    """
+    for name in path.split("."):
+        if line is None or isinstance(line, Mapping):
+            line = line and line.get(name)
+        else:
+            line = line[name] if hasattr(line, "__getitem__") else getattr(line, name)
+    return line
 
 
 def error_types(rows: Iterable[Any]) -> dict[str, int]:

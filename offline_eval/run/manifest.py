@@ -20,7 +20,7 @@ from ...guard.text import clean_text
 # The scores of a probe are compared with a tolerance, by the suite that measured them.
 _NOT_COMPARED = frozenset({"chained", "created_by", "probed_scorer"})
 _FIRST_COMPARED = ("suite", "settings", "inputs")
-_START_AGAIN = "remove the run folder and start again"
+START_AGAIN = "remove the run folder and start again"
 
 
 class Stored(BaseModel):
@@ -125,7 +125,7 @@ class Manifest(Stored):
             InputError: there is no run, the manifest is broken, or a newer knowgate wrote it.
         """
         where = str(Path(folder) / "manifest.json")
-        return cls.checked(cls.read_raw(folder), where=where, hint=_START_AGAIN, clean=True)
+        return cls.checked(cls.read_raw(folder), where=where, hint=START_AGAIN, clean=True)
 
     @classmethod
     def read_raw(cls, folder: AnyPath) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Manifest(Stored):
             hint = "make one with `knowgate measure` or `knowgate eval …`"
             what = "no run in this folder (there is no manifest.json)"
             raise InputError(what, where=os.fspath(folder), hint=hint)
-        return cls.read_versioned(path, hint=_START_AGAIN)
+        return cls.read_versioned(path, hint=START_AGAIN)
 
     @classmethod
     def first_digest(cls, folder: Path, table: str) -> str | None:
@@ -153,7 +153,7 @@ class Manifest(Stored):
         path = folder / "manifest.json"
         if not path.is_file():
             return None
-        value = cls.read_versioned(path, hint=_START_AGAIN)
+        value = cls.read_versioned(path, hint=START_AGAIN)
         if value.get("chained") is not True:
             return None
         text = json.dumps([table, value], sort_keys=True)
@@ -189,8 +189,7 @@ class Manifest(Stored):
             deep = isinstance(error, RecursionError)
             what = "nested too deeply" if deep else "a number is NaN or infinite"
             raise InputError(what, where=where, hint=hint) from None
-        found: dict[str, Any] = value
-        return found
+        return dict(value)
 
     def is_in(
         self, folder: AnyPath, *, own: Collection[str] = (), compare: Collection[str] | None = None
@@ -222,10 +221,7 @@ class Manifest(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that were given, as JSON."""
-        given = self.model_fields_set
-        return {
-            name: value for name, value in self.model_dump(mode="json").items() if name in given
-        }
+        return self.model_dump(mode="json", include=self.model_fields_set)
 
 
 def _require_free(root: Path, own: Collection[str], kind: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AwareDatetime, Field
 
@@ -27,9 +27,8 @@ from .questions import (
     SourceRow,
 )
 from .replies import StoredPassage
-from .table import SharedLog, Table, TableSpec
+from .table import RowT, SharedLog, Table, TableSpec
 
-FileT = TypeVar("FileT", bound=Stored)
 _HINT = "correct or remove the line, the others stay as they are"
 
 
@@ -327,7 +326,7 @@ def _read_calibration(
     return found
 
 
-def _read_file(path: Path, model: type[FileT]) -> FileT | None:
+def _read_file(path: Path, model: type[RowT]) -> RowT | None:
     """What a calibration left; None where it left no such file."""
     if not path.exists():
         return None

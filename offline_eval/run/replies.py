@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serializer
 
@@ -19,7 +19,7 @@ from ...guard.policy import Policy
 from ._run import Run
 from .manifest import InputFile, Manifest, Stored
 from .questions import CaseKind, Count, Identifier, Question, RowError
-from .table import TableSpec
+from .table import MAKE_AGAIN, TableSpec
 
 HOLDS_REPLIES = "replies"
 
@@ -240,10 +240,6 @@ class Judgement(Stored):
     error: RowError | None = None
 
 
-_Model = TypeVar("_Model", bound=Stored)
-
-_MAKE_AGAIN = "make the run again into another folder"
-
 _QUESTIONS = TableSpec("questions", Question, "question_id", whole=True)
 _PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
 _CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
@@ -285,7 +281,7 @@ class RepliesRun:
             hint += "`knowgate import`"
             raise InputError("the run holds no replies", where=where, hint=hint)
         self.folder = folder
-        self.manifest = RepliesManifest.checked(value, where=where, hint=_MAKE_AGAIN)
+        self.manifest = RepliesManifest.checked(value, where=where, hint=MAKE_AGAIN)
         self.systems = {system.system_id: system for system in self.manifest.systems}
         self.questions = _QUESTIONS.by_key(folder)
         self.passages = _PASSAGES.by_key(folder) if _PASSAGES.path(folder).exists() else {}
@@ -384,7 +380,7 @@ def _known(
         if value not in known:
             missing = f"the {field} {value[:80]!r}, which the run has not"
             what, where = f"row {identifier[:80]!r} names {missing}", str(root / f"{name}.jsonl")
-            raise InputError(what, where=where, hint=_MAKE_AGAIN)
+            raise InputError(what, where=where, hint=MAKE_AGAIN)
 
 
 def _rank(judge: str) -> int:

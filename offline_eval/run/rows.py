@@ -210,7 +210,8 @@ def locked(stem: Path, *, wait: bool = False) -> Iterator[None]:
     """
     path = stem.with_name(f".{stem.name}.lock")
     while (held := _lock(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
-        pass  # its last holder removed the file this very moment: take the new one
+        # Its last holder removed the file this very moment: take the new one.
+        pass
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ from .rows import (
 )
 
 RowT = TypeVar("RowT", bound=Stored)
-_HINT = "make the run again into another folder"
+MAKE_AGAIN = "make the run again into another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TableSpec(Generic[RowT]):
     name: str
     row: type[RowT]
     key: str
-    hint: str = _HINT
+    hint: str = MAKE_AGAIN
     whole: bool = False
     clean: bool = False
 
@@ -281,7 +281,8 @@ class Table(Generic[RowT]):
         except FileNotFoundError:
             in_place = False
         except OSError as error:
-            with suppress(OSError):  # half a line is dropped by whoever reads or opens the file
+            # Half a line is dropped by whoever reads or opens the file.
+            with suppress(OSError):
                 os.ftruncate(file, self._end)
             raise unwritable(path, error.strerror) from None
         # What nobody finds under this name is not stored.
@@ -333,20 +334,6 @@ class Table(Generic[RowT]):
             write_text(self._path, text.decode("utf-8"))
             self.close()
             self._open()
-
-    def require_order(self, keys: Sequence[str]) -> None:
-        """Check that the stored rows are the first of these, in order.
-
-        Raises:
-            InputError: a row is not the one that belongs there (with the line).
-        """
-        for number, (where, row) in enumerate(stored_rows(self._path)):
-            if number >= len(keys) or row.get(self.key) != keys[number]:
-                raise InputError(
-                    "the row is not the one that belongs here",
-                    where=where,
-                    hint="remove the run folder and start again",
-                )
 
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""

@@ -8,11 +8,11 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...guard.contracts import ScoringLanguageModel
-from ...guard.errors import InputError, LanguageModelError
+from ...guard.errors import InputError, KnowgateError, LanguageModelError
 from ...guard.prompts import Prompt
+from ..run.calls import each_or_error
 
 
 class PromptSet:
@@ -106,11 +106,6 @@ def token_counter(lm: object) -> Callable[[str], int] | None:
     return None if token_ids is None else lambda text: len(token_ids(text))
 
 
-def context_window(lm: object) -> int | None:
-    """Return the tokens that prompt and answer may have together, None when not stated."""
-    return getattr(lm, "context_window", None)
-
-
 def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
     """Return whether a prompt leaves room for an answer; all do where the model has no window.
 
@@ -118,7 +113,8 @@ def fits(lm: object, answer_tokens: int) -> Callable[[str], bool]:
         lm: a model.
         answer_tokens: kept free for the answer.
     """
-    count, window = token_counter(lm), context_window(lm)
+    # The tokens that prompt and answer may have together.
+    count, window = token_counter(lm), getattr(lm, "context_window", None)
     if count is None or window is None:
         return lambda _prompt: True
     return lambda prompt: count(prompt) <= window - answer_tokens
@@ -128,13 +124,24 @@ def option_likelihoods(
     lm: ScoringLanguageModel,
     prompts: Sequence[str],
     options: Sequence[str],
-) -> NDArray[np.float64]:
-    """Return natural-log likelihoods of options after prompts, of shape (prompts, options).
+    lengths: Sequence[int] | None = None,
+) -> list[list[float] | KnowgateError]:
+    """Return the natural-log likelihoods of options after each prompt; an error where that failed.
+
+    Args:
+        lm: the model.
+        prompts: any number.
+        options: to be scored after each.
+        lengths: of the options, by which their likelihoods are divided; None for not at all.
 
     Raises:
-        LanguageModelError: one is not finite.
+        InputError: an argument is out of the model's range.
     """
-    values = lm.score_options(prompts, [f" {option}" for option in options])
-    if not np.isfinite(values).all():
-        raise LanguageModelError("the model gave a likelihood that is not finite")
-    return values
+
+    def score(some: Sequence[str]) -> list[list[float] | KnowgateError]:
+        values = lm.score_options(some, [f" {option}" for option in options])
+        if not np.isfinite(values).all():
+            raise LanguageModelError("the model gave a likelihood that is not finite")
+        return [*(values / np.asarray(lengths or 1)).tolist()]
+
+    return each_or_error(score, prompts)

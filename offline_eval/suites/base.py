@@ -99,7 +99,8 @@ from ...guard.errors import InputError, MissingDependencyError
 from ..report.document import Document
 from ..run import RowError, Run
 from ..run.manifest import InputFile, Manifest
-from ..run.table import TableSpec
+from ..run.table import RowT, TableSpec
+from ..systems.factory import load_language_model
 from ..systems.guards import GuardChoice
 from .parts import (
     MODEL_SYSTEM,
@@ -107,13 +108,11 @@ from .parts import (
     CaseT,
     ModelChoice,
     Overview,
-    RowT,
     RunResult,
     SettingsT,
     SummaryT,
     System,
     Work,
-    model_by_name,
 )
 
 if TYPE_CHECKING:
@@ -245,7 +244,8 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         if not self.takes_model:
             return ()
         model = None
-        if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
+        # With `replay`, `systems` takes the logged replies of the settings.
+        if choice.model != REPLAY:
             model = self.load_model(settings, choice)
         found = GuardChoice.load_guards(choice.guards, model, scorer=choice.scorer)
         named = [(MODEL_SYSTEM, (None, "")), *found.items()]
@@ -258,7 +258,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             InputError: there is no such model.
             MissingDependencyError: a package is missing.
         """
-        return model_by_name(choice.model, choice.limits)
+        return load_language_model(choice.model, choice.limits)
 
     def systems(
         self, settings: SettingsT, cases: Sequence[CaseT], given: Sequence[System]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from ...guard.errors import (
     KnowgateError,
     LanguageModelTimeoutError,
 )
+from ...guard.files import AnyPath
 from ..report.document import Section
 from ..report.writing import ReportPaths, ReportWriter
 from ..run import Run
@@ -27,7 +27,7 @@ from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
-from .base import Suite, SuiteRun
+from .base import SuiteRun
 from .parts import (
     MODEL_SYSTEM,
     ModelChoice,
@@ -38,16 +38,15 @@ from .parts import (
     System,
     Work,
 )
-from .registry import suite_name, suite_of
+from .registry import AnySuite, suite_name, suite_of
 
-AnySuite = Suite[Any, Any, Any, Any]
 _Pair = tuple[Any, System]
 
 
 def run_suite(
     suite: AnySuite,
     settings: SuiteSettings,
-    out: str | os.PathLike[str],
+    out: AnyPath,
     systems: Sequence[System] | ModelChoice = (),
     options: RunOptions | None = None,
 ) -> RunResult:
@@ -109,7 +108,7 @@ def plan_suite(
     return suite.dry_run(settings, cases, _systems(suite, settings, cases, systems))
 
 
-def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None) -> SuiteRun[Any]:
+def read_suite_run(folder: AnyPath, suite: AnySuite | None = None) -> SuiteRun[Any]:
     """Read a run of a suite, finished or not.
 
     Args:
@@ -259,14 +258,11 @@ def _answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]
     return answered
 
 
-PathLike = str | os.PathLike[str]
-
-
 def write_report(
-    run_dir: PathLike,
+    run_dir: AnyPath,
     *,
-    out_dir: PathLike | None = None,
-    compare: Sequence[PathLike] = (),
+    out_dir: AnyPath | None = None,
+    compare: Sequence[AnyPath] = (),
     formats: Sequence[str] = ("html", "md", "json"),
     gates: Sequence[str] = (),
     extra: Sequence[Section] = (),
@@ -298,15 +294,6 @@ def write_report(
     others = [read_suite_run(folder, run.suite) for folder in compare]
     suite = run.suite
     document = suite.report(suite.compare(run, others) if others else suite.score(run))
-    return writer.write(
-        replace(
-            document,
-            sections=(*extra, *document.sections),
-            values={**document.values, "failed": _failed(run)},
-        )
-    )
-
-
-def _failed(run: SuiteRun[Any]) -> float | None:
-    """Return the share of the rows with an error; None without rows."""
-    return sum(map(_has_error, run.rows)) / len(run.rows) if run.rows else None
+    failed = sum(map(_has_error, run.rows)) / len(run.rows) if run.rows else None
+    values = {**document.values, "failed": failed}
+    return writer.write(replace(document, sections=(*extra, *document.sections), values=values))

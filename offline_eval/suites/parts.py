@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import cleandoc
@@ -13,8 +13,9 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..._version import __version__
+from ...calibration import Interval
 from ...guard import Guard, GuardOptions
-from ...guard.contracts import LanguageModel, RelevanceScorer
+from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
 from ...guard.policy import Policy, known_calibrator
@@ -22,10 +23,10 @@ from ...guard.routing import PlattCalibrator
 from ..report.document import Document, Section
 from ..report.layout import Page
 from ..report.prose import Templates
-from ..run import CallLimits, RowError, Run, Stored
+from ..run import CallLimits, RowError, Run
 from ..run.calls import OnProgress, Progress, RayPool
-from ..run.table import TableSpec
-from ..systems.factory import load_language_model
+from ..run.manifest import Manifest
+from ..run.table import RowT, TableSpec
 
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
@@ -62,7 +63,6 @@ class SuiteSettings(BaseModel):
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
 CaseT = TypeVar("CaseT")
-RowT = TypeVar("RowT", bound=Stored)
 SummaryT = TypeVar("SummaryT")
 
 
@@ -226,17 +226,6 @@ class Overview:
     failed: int = 0
 
 
-def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
-    """Load a language model by name, to be called within limits.
-
-    Raises:
-        InputError: there is no such model.
-        MissingDependencyError: a package is missing.
-    """
-    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
-    return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
-
-
 def guarded_row(
     system: System,
     asked: tuple[str, Sequence[str]],
@@ -342,7 +331,19 @@ def require_not_tuned_on(scorer: object, questions: Mapping[str, str], name: str
         )
 
 
-def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+def share_of(flags: Iterable[bool]) -> Interval:
+    """Return the share of what is true, with its Wilson interval."""
+    values = list(flags)
+    return Interval.wilson(sum(values), len(values))
+
+
+def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval:
+    """Return the difference of two means, paired by question, over the questions that both have."""
+    keys = [key for key in first if key in second]
+    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
+
+
+def run_values(manifest: Manifest, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a run for `report.json`, between what every run says of itself.
 
     Args:
@@ -361,7 +362,12 @@ def run_values(manifest: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_document(
-    name: str, texts: Templates, summary: Any, facts: Mapping[str, Any], **further: Any
+    name: str,
+    texts: Templates,
+    manifest: Manifest,
+    summary: Any,
+    facts: Mapping[str, Any],
+    **further: Any,
 ) -> Document:
     """Make the report of a run from a template.
 
@@ -369,11 +375,12 @@ def run_document(
         name: of the report.
         texts: has the macros `title`, `subtitle`, `headline`, `warnings` and `sections`, each of
             the summary and the facts; the last one of a `Page` before them.
-        summary: the numbers, with `to_dict` and the run with its manifest.
+        manifest: of the run.
+        summary: the numbers, with `to_dict`.
         facts: what a template cannot find out by itself: lines of tables, plots, counts.
         further: fields of the document.
     """
-    given, manifest = (summary, facts), summary.run.manifest
+    given = summary, facts
     last = Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
     return Document(
         name=name,

@@ -11,7 +11,7 @@ from ...guard.errors import InputError
 from ..systems.factory import load_object, require_kind
 from .base import Suite
 
-_AnySuite = Suite[Any, Any, Any, Any]
+AnySuite = Suite[Any, Any, Any, Any]
 # Packages that register their suites; imported when one is asked for.
 _BUILT_IN: dict[str, str] = {
     "conflict": ".conflict",
@@ -25,10 +25,10 @@ _BUILT_IN: dict[str, str] = {
 _OWN_COMMAND = frozenset({"measure"})
 _ENTRY_POINTS = "knowgate.suites"
 _PYTHON = "python:"
-_registered: dict[str, _AnySuite | type[_AnySuite]] = {}
+_registered: dict[str, AnySuite | type[AnySuite]] = {}
 
 
-def register(suite: Suite[Any, Any, Any, Any] | type[Suite[Any, Any, Any, Any]]) -> None:
+def register(suite: AnySuite | type[AnySuite]) -> None:
     """Make a suite known to `knowgate eval` and `knowgate report` of this process.
 
     An installed package does so for every process with an entry point of the group
@@ -59,7 +59,7 @@ def _known() -> set[str]:
     return _BUILT_IN.keys() | _registered.keys() | installed
 
 
-def find_suite(name: str) -> Suite[Any, Any, Any, Any]:
+def find_suite(name: str) -> AnySuite:
     """Return a suite by name, or by `python:module:attribute`.
 
     Raises:
@@ -82,7 +82,7 @@ def find_suite(name: str) -> Suite[Any, Any, Any, Any]:
     )
 
 
-def suite_of(manifest: Mapping[str, Any], *, where: str) -> Suite[Any, Any, Any, Any]:
+def suite_of(manifest: Mapping[str, Any], *, where: str) -> AnySuite:
     """Return the suite that made a run.
 
     Raises:
@@ -106,7 +106,7 @@ def suite_name(manifest: Mapping[str, Any]) -> str:
     return "measure" if name == "ookb" and manifest.get("holds") != "replies" else name
 
 
-def _checked(found: object, name: str) -> Suite[Any, Any, Any, Any]:
+def _checked(found: object, name: str) -> AnySuite:
     made = found() if isinstance(found, type) and issubclass(found, Suite) else found
-    suite: _AnySuite = require_kind(made, Suite, "a suite", name, "name a Suite")
+    suite: AnySuite = require_kind(made, Suite, "a suite", name, "name a Suite")
     return suite

@@ -34,7 +34,6 @@ from .served import ServedChain, documents_of
 
 async def direct(case: Case) -> Retrieved:
     """No context: the model answers from its own knowledge."""
-    del case
     return Retrieved(context=ReplyContext(kind="none"))
 
 
@@ -71,13 +70,12 @@ def _search(
 
     def nearest(case: Case, texts: list[str]) -> list[str]:
         vectors = index.encoder.embed(texts)
-        if len(texts) == 1:
-            return index.nearest_for(case, vectors[0], top_k)
-        mean = vectors.mean(axis=0)
+        vector, mean = vectors[0], vectors.mean(axis=0)
         length = float(np.linalg.norm(mean))
         # Answers that cancel each other out point nowhere; the first one still does.
-        vector = mean / length if length > 1e-6 else vectors[0]
-        return index.nearest_for(case, vector.astype(np.float32), top_k)
+        if len(texts) > 1 and length > 1e-6:
+            vector = (mean / length).astype(np.float32)
+        return index.nearest(vector, top_k, case.passage_id if case.kind.leaves_out else None)
 
     async def search(case: Case, texts: list[str]) -> ReplyContext:
         loop = asyncio.get_running_loop()
@@ -175,7 +173,8 @@ def own_retriever(
     async def retrieve(case: Case) -> Retrieved:
         texts = [one.page_content for one in documents_of(await asked.ainvoke(case.question))]
         gone = words[case.passage_id] if case.kind is CaseKind.LEFT_OUT else None
-        names: dict[str, str] = {}  # by what counts when texts are compared
+        # By what counts when texts are compared.
+        names: dict[str, str] = {}
         others: dict[str, StoredPassage] = {}
         for text in texts:
             plain = _plain(text)

@@ -56,13 +56,14 @@ def shares(sizes: Sequence[int], total: int) -> list[int]:
         [3, 2, 0]
     """
     ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5)
-    dealt: list[int] = np.diff(ends, prepend=0).astype(int).tolist()
-    return dealt
+    return [int(one) for one in np.diff(ends, prepend=0)]
 
 
 _TEMPERATURE = 0.7
-_SHOWN = 15  # questions of a cluster in one prompt
-_NEAREST = 5  # questions that a checking prompt shows
+# Questions of a cluster in one prompt.
+_SHOWN = 15
+# Questions that a checking prompt shows.
+_NEAREST = 5
 # Cosine from which two questions say the same.
 _NOVELTY = 0.8
 _ROUNDS = 3

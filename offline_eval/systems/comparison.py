@@ -24,13 +24,14 @@ from ._retrievers import load_retriever
 from ._synthetic import synthetic_questions
 from .factory import load_chat_model
 from .models import takes_prompt
-from .plan import Asked, Case, Replayed, Systems
+from .plan import Asked, Case, Systems
 from .replying import Replier, context_id
 from .retrieval import PassageIndex, Retrieved, Retriever, require_model
 
 _SEARCHING = ("basic_rag", "hyde")
 _CONTEXTS = TableSpec("contexts", Retrieved, "context_id")
-_Wanted = tuple[str, str, Case]  # a context to be found: retrieval, knowledge base and case
+# A context to be found: retrieval, knowledge base and case.
+_Wanted = tuple[str, str, Case]
 
 
 class SystemRun:
@@ -200,7 +201,7 @@ class SystemRun:
         wanted: dict[str, _Wanted] = {}
         for item in items:
             names = retrievals
-            if isinstance(item, Replayed):
+            if item.logged is not None:
                 names = ["basic_rag"] if guarded and item.context.kind == "all_but" else []
             for name in names:
                 one = name, item.base, item.case

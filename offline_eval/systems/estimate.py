@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from ..data.bases import AskedBase
-from .plan import Asked, Replayed, Systems
+from .plan import Asked, Systems
 
 # Rough, and the same for every model: English text by common tokenizers.
 _CHARS_PER_TOKEN = 4
@@ -46,7 +46,7 @@ def estimated_costs(
     for item in asked:
         name, retrieval = item.system.system_id, item.system.retrieval
         spent = dict.fromkeys(COUNTED, 0) | {"replies": 1}
-        if not isinstance(item, Replayed):
+        if item.logged is None:
             writes = retrieval == "hyde" and paid_by[retrieval] == name
             prompt, base = systems.prompts.get(item.system.prompt), bases[item.base]
             passages = [len(text) for text in base.knowledge_base.passages.values()]

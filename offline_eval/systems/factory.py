@@ -22,6 +22,7 @@ from ...guard.signals.relevance import SufficiencyJudge, register_scorer
 from ..judging.contract import Judge
 from ..judging.judges import DetectorJudge, EstimateJudge
 from ..judging.llm_judge import Criterion, LLMJudge
+from ..run import CallLimits
 from ..run.replies import Judgement
 from ..testbed.check import microworld_model_path
 
@@ -32,6 +33,7 @@ _MODEL_HINT = (
 )
 
 
+_NO_LIMITS, _USUAL_TIMEOUT = CallLimits(timeout=None), 60.0
 _ONE = "name one, or a function without arguments that returns one"
 _RUNNABLE = "a chat model or runnable of LangChain"
 _JUDGE_PARTS = "it needs name, estimate, criteria, version, wants and judge"
@@ -52,17 +54,15 @@ def local_model(name: str) -> Path | None:
     return Path(name) if Path(name).is_dir() else model_folder(name)
 
 
-def load_language_model(
-    name: str, *, max_concurrency: int = 8, timeout: float | None = 60.0
-) -> LanguageModel:
+def load_language_model(name: str, limits: CallLimits = _NO_LIMITS) -> LanguageModel:
     """Load a language model by name.
 
     A model with local weights can also score options; any other is called as a chat model.
 
     Args:
         name: as for `load_chat_model`; `python:…` may also name a `LanguageModel`.
-        max_concurrency: concurrent calls of a chat model.
-        timeout: seconds per call of a chat model.
+        limits: of the calls of a chat model: how many at once, and the seconds of each, a minute
+            by default.
 
     Raises:
         InputError: there is no such model.
@@ -75,7 +75,9 @@ def load_language_model(
         return found
     return ChatModelLM(
         require_kind(found, Runnable, _RUNNABLE, name),
-        limits=ChatLimits(max_concurrency=max_concurrency, timeout=timeout),
+        limits=ChatLimits(
+            max_concurrency=limits.max_concurrency, timeout=limits.timeout or _USUAL_TIMEOUT
+        ),
     )
 
 

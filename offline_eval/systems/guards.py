@@ -125,8 +125,10 @@ def _choice(spec: str) -> GuardChoice:
     if spec == OFF:
         return GuardChoice()
     if spec == PREMISE:
-        fingerprint = _premise_checker().fingerprint.model_dump_json()
-        return GuardChoice(spec, _premise_policy(), _sha256(fingerprint), frozenset())
+        checker, scorer = _premise_checker(), LexicalScorer().fingerprint
+        policy = Policy(scorer=scorer, relevance_threshold=0.0).with_veto(checker)
+        sha256 = _sha256(checker.fingerprint.model_dump_json())
+        return GuardChoice(spec, policy, sha256, frozenset())
     if spec.startswith(PYTHON):
         policy = own_guard(spec).policy
         return GuardChoice(spec, policy, _sha256(policy.model_dump_json()))
@@ -196,9 +198,10 @@ def build_guard(
     assert policy is not None
     if choice.name.startswith(PYTHON):
         return own_guard(choice.name)
-    if choice.name == PREMISE:
-        return _premise_guard()
-    scorer = scorer_of(policy)
+    # Any passage is relevant enough for the policy of the premise check, which decides alone.
+    premise = choice.name == PREMISE and bool(policy.vetoes)  # and no file of that name
+    vetoes = [_premise_checker()] if premise else []
+    scorer = LexicalScorer() if vetoes else scorer_of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None
     if policy.needs_estimator or (policy.check_conflict and policy.may_follow):
@@ -223,33 +226,13 @@ def build_guard(
         scorer=scorer,
         estimator=estimator,
         conflict_detector=detector,
+        vetoes=vetoes,
         options=GuardOptions(
-            on_error=dict.fromkeys(_SIGNALS, "raise"), deadlines=dict.fromkeys(_SIGNALS)
+            on_error="raise" if vetoes else dict.fromkeys(_SIGNALS, "raise"),
+            deadlines=dict.fromkeys((*_SIGNALS, *(veto.name for veto in vetoes))),
         ),
         metrics=False,
     )
-
-
-def _premise_guard() -> Guard:
-    """Build a guard that follows every context unless the question's premise contradicts it.
-
-    Any passage is relevant enough for its policy, so that the premise check alone decides.
-    Needs no model and no calibration.
-    """
-    veto = _premise_checker()
-    deadlines = dict.fromkeys((veto.name, "relevance"))
-    return Guard(
-        _premise_policy(),
-        scorer=LexicalScorer(),
-        vetoes=[veto],
-        options=GuardOptions(on_error="raise", deadlines=deadlines),
-        metrics=False,
-    )
-
-
-def _premise_policy() -> Policy:
-    policy = Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=0.0)
-    return policy.with_veto(_premise_checker())
 
 
 def _premise_checker() -> PremiseChecker:

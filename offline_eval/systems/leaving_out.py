@@ -354,7 +354,8 @@ class SourceSearch:
                 raise InputError(
                     f"asked the first question, it failed: {error}", where=self._chain.name
                 ) from error
-            return  # its cases become rows with an error
+            # Its cases become rows with an error.
+            return
         self.served = max(self.served, len(served))
         self._keep(name, wide)
 
@@ -377,7 +378,8 @@ class SourceSearch:
         name, named = record.question_id, Label.of(record.source)
         if named is not None and self._spelled and not self._carried(named):
             # What is asked for may be far from the question: a retrieval miss, not a wrong label.
-            with suppress(KnowgateError):  # it cannot be asked for so many
+            # It cannot be asked for so many.
+            with suppress(KnowgateError):
                 wide = self._chain.documents(record.question, WIDEST)
                 self._keep(name, max(self._wide[name], wide, key=len))
             if not self._carried(named):
@@ -418,7 +420,8 @@ class SourceSearch:
             if encoder is not None:
                 own = [document.page_content for document in wide if one.answers(document)]
                 if not (one.passage or one.answer):
-                    own = own[:1]  # nobody knows which chunk of the source: the nearest one
+                    # Nobody knows which chunk of the source: the nearest one.
+                    own = own[:1]
                 near = on_topic(own, [document.page_content for document in wide], encoder)
                 pages |= {page_of(document, self._key) for document in compress(wide, near)}
             self.sources[name] = replace(one, pages=frozenset(pages))

@@ -28,7 +28,6 @@ class LoggedReplies:
 
     Attributes:
         path: as given.
-        lines: number of replies.
 
     Raises:
         InputError: a line is broken, there is no reply, or a question is answered twice in
@@ -42,7 +41,7 @@ class LoggedReplies:
         *,
         hint: str,
     ) -> None:
-        self.path, self.lines = os.fspath(path), 0
+        self.path = os.fspath(path)
         self._replies: dict[Hashable, list[tuple[Mapping[str, Any], str]]] = {}
         for number, line in read_jsonl(path):
             where = f"{self.path}:{number}"
@@ -52,7 +51,7 @@ class LoggedReplies:
                 raise InputError(error.what, where=where, hint=hint) from None
             if found is not None:
                 self._add(*found, where, hint)
-        if not self.lines:
+        if not self._replies:
             raise InputError("the file holds no replies", where=self.path, hint=hint)
 
     def _add(
@@ -67,7 +66,6 @@ class LoggedReplies:
                 f"{_shown(key)!r} was answered before, in other words", where=where, hint=hint
             )
         known.append((fields, text))
-        self.lines += 1
 
     def find(self, key: Hashable, fields: Mapping[str, Any] | None = None) -> str | None:
         """Return the reply to a question; None where none was logged.

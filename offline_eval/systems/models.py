@@ -220,20 +220,19 @@ class _CountedLM:
 
     def generate(self, prompts: Sequence[str], **how: Any) -> list[list[Generation]]:
         """Generate as the model does."""
-        found = self._lm.generate(prompts, **how)
-        self._count(prompts, found)
-        return found
+        return self._counted(prompts, self._lm.generate(prompts, **how))
 
     async def agenerate(self, prompts: Sequence[str], **how: Any) -> list[list[Generation]]:
         """Generate as the model does."""
-        found = await self._lm.agenerate(prompts, **how)
-        self._count(prompts, found)
-        return found
+        return self._counted(prompts, await self._lm.agenerate(prompts, **how))
 
-    def _count(self, prompts: Sequence[str], found: Sequence[Sequence[Generation]]) -> None:
+    def _counted(
+        self, prompts: Sequence[str], found: list[list[Generation]]
+    ) -> list[list[Generation]]:
         meter = _meter.get()
         if meter is None:
-            return
+            return found
         for prompt, row in zip(prompts, found, strict=True):
             read = len(self._lm.token_ids(prompt)) * len(row)
             meter.add(len(row), read, sum(len(one.token_logprobs or ()) for one in row))
+        return found

@@ -27,7 +27,6 @@ from .guards import OFF, GuardChoice
 from .models import takes_prompt
 
 PROMPTS = ("basic", "conservative", "opinion")
-_CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
         )
     with_context = Prompt.load(path)
     require_slots(with_context, {"question", "context"}, where=name)
-    beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
+    beside = path.with_name(f"{path.stem}.closed_book{path.suffix}")
     text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
     closed_book = Prompt(f"{with_context.name}.closed_book", text)
     where = str(beside) if beside.is_file() else name
@@ -192,40 +191,31 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One case put to a system.
+    """One case put to a system, or one reply taken from a log.
 
     Attributes:
         system: that is asked, as the manifest has it: model, prompt, retrieval, guard by name.
         case: of the question.
         base: name of its knowledge base.
+        logged: the logged row without a guard; None for a system that is asked now.
+        closed_book: the same model's logged reply without context, None where there is none.
     """
 
     system: ReplySystem
     case: Case
     base: str
+    logged: ReplyRow | None = None
+    closed_book: ReplyRow | None = None
 
     @property
     def reply_id(self) -> str:
         """`<system id>/<case id>`."""
         return f"{self.system.system_id}/{self.case.case_id}"
 
-
-@dataclass(frozen=True, slots=True)
-class Replayed(Asked):
-    """One reply taken from a log.
-
-    Attributes:
-        logged: the row without a guard.
-        closed_book: the same model's logged reply without context, None where there is none.
-    """
-
-    logged: ReplyRow
-    closed_book: ReplyRow | None = None
-
     @property
     def context(self) -> ReplyContext:
-        """The context of the logged reply."""
-        return self.logged.context or ReplyContext(kind="unknown")
+        """The context of the logged reply; unknown where there is none."""
+        return (self.logged and self.logged.context) or ReplyContext(kind="unknown")
 
     def row(self, logged: ReplyRow, decision: Decision | None = None) -> ReplyRow:
         """The row of this item, with a logged reply that the guard let through."""

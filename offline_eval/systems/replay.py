@@ -12,7 +12,7 @@ from ..judging.run import GUARDS_OWN, OF_GUARD
 from ..run import Question
 from ..run.grouping import grouped
 from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
-from .plan import Case, Replayed, Systems
+from .plan import Asked, Case, Systems
 
 _NONE = ReplyContext(kind="none")
 Base = tuple[str, Mapping[str, Question], Mapping[str, StoredPassage]]
@@ -50,7 +50,7 @@ class Replay:
         limit: int | None = None,
     ) -> None:
         self.systems: list[ReplySystem] = []
-        self.items: list[Replayed] = []
+        self.items: list[Asked] = []
         self.questions: list[Question] = []
         self.passages: list[StoredPassage] = []
         self.judgements: Mapping[str, Sequence[Judgement]] = {}
@@ -79,7 +79,7 @@ class Replay:
                 for row in own:
                     case = cases[row.case_id]
                     question, key = asked[case.question_id], (system.model, case.question_id)
-                    item = Replayed(
+                    item = Asked(
                         system=replayed,
                         case=Case.of(question, case.kind, question.own_passage),
                         base=case.knowledge_base,
@@ -105,7 +105,7 @@ class Replay:
         found = []
         for item in self.items:
             row = rows.get(item.reply_id)
-            if row is None or row.response is None or not self.judgements:
+            if row is None or row.response is None or not (self.judgements and item.logged):
                 continue
             given: Sequence[Judgement] = ()
             if not item.system.guarded or row.route is Route.FOLLOW_CONTEXT:

@@ -28,7 +28,7 @@ from .models import (
     decide,
     repeats_itself,
 )
-from .plan import Asked, Replayed, Systems, split_citation
+from .plan import Asked, Systems, split_citation
 from .retrieval import Retrieved, context_texts
 
 _Value = TypeVar("_Value")
@@ -37,31 +37,6 @@ _Value = TypeVar("_Value")
 def context_id(retrieval: str, case_id: str) -> str:
     """Key of the context of a case."""
     return f"{retrieval}/{case_id}"
-
-
-class Shared:
-    """Values that several replies need and that are made once; a failure is not kept."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[object, asyncio.Future[Any]] = {}
-
-    async def get(self, key: object, make: Callable[[], Awaitable[_Value]]) -> tuple[_Value, bool]:
-        """The value under `key`, and whether it was made for this caller.
-
-        Raises:
-            Exception: whatever making it raised; the next caller tries again.
-        """
-        mine = key not in self._tasks
-        if mine:
-            self._tasks[key] = asyncio.ensure_future(make())
-        task = self._tasks[key]
-        try:
-            # Given up by one caller at its deadline, it still serves the others.
-            return await asyncio.shield(task), mine
-        except BaseException:
-            if task.done() and self._tasks.get(key) is task:
-                del self._tasks[key]
-            raise
 
 
 class Shown(NamedTuple):
@@ -138,7 +113,8 @@ class Replier:
         self._paid_by = {live.retrieval: live.system_id for live in reversed(systems.live)}
         self._scorer_of = scorer_loader(systems.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
-        self._decisions, self._said = Shared(), Shared()
+        # Decisions and replies that several systems share; the keys of both differ in length.
+        self._shared: dict[object, asyncio.Future[Any]] = {}
         # By reply, over all attempts: what failed was spent as well.
         self._meters: dict[str, CallMeter] = {}
         self._replies = Replies()
@@ -170,25 +146,39 @@ class Replier:
             Exception: the reply could not be had; see `failed`.
         """
         meter = self._meter(item)
-        if isinstance(item, Replayed):
-            row = await self._replay(item, meter)
-        else:
-            row = await self._ask(item, meter)
+        row = await (self._ask if item.logged is None else self._replay)(item, meter)
         del self._meters[item.reply_id]
         return row
 
     def failed(self, item: Asked, error: Exception) -> ReplyRow:
         """The row of an item without a reply: the error, and its cost where known."""
         meter, reason = self._meters.pop(item.reply_id, None), RowError.of(error)
-        if isinstance(item, Replayed):
+        if item.logged is not None:
             return _row(item, Shown(item.context), meter=meter, error=reason)
         name = context_id(item.system.retrieval, item.case.case_id)
-        found = self.contexts.get(name)
-        if found is None:
-            return _row(item, None, meter=meter, error=reason)
-        context = found.context
-        shown = None if context is None else self.shown(context, item.base)
+        found = self.contexts.get(name) or Retrieved()
+        shown = None if found.context is None else self.shown(found.context, item.base)
         return _row(item, shown, meter=meter, error=found.error or reason)
+
+    async def _once(
+        self, key: object, make: Callable[[], Awaitable[_Value]]
+    ) -> tuple[_Value, bool]:
+        """Return a value that several replies need, and whether it was made for this one.
+
+        Raises:
+            Exception: whatever making it raised; the next caller tries again.
+        """
+        mine = key not in self._shared
+        if mine:
+            self._shared[key] = asyncio.ensure_future(make())
+        task = self._shared[key]
+        try:
+            # Given up by one caller at its deadline, it still serves the others.
+            return await asyncio.shield(task), mine
+        except BaseException:
+            if task.done() and self._shared.get(key) is task:
+                del self._shared[key]
+            raise
 
     def _meter(self, item: Asked) -> CallMeter:
         if item.reply_id in self._meters:
@@ -196,7 +186,7 @@ class Replier:
         meter = self._meters[item.reply_id] = CallMeter()
         retrieval = item.system.retrieval
         pays = self._paid_by.get(retrieval) == item.system.system_id
-        if pays and not isinstance(item, Replayed):
+        if pays and item.logged is None:
             found = self.contexts[context_id(retrieval, item.case.case_id)]
             meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
             meter.unmetered += None in (found.input_tokens, found.output_tokens)
@@ -232,9 +222,8 @@ class Replier:
         messages = [HumanMessage(text)]
         if not repeats_itself(model):
             return await ask(model, messages, meter), False
-        said, mine = await self._said.get(
-            (name, sha256_of(text)), lambda: ask(model, messages, meter)
-        )
+        key = name, sha256_of(text)
+        said, mine = await self._once(key, lambda: ask(model, messages, meter))
         return said, not mine
 
     # -- the guard ----------------------------------------------------------------
@@ -246,9 +235,8 @@ class Replier:
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
         key = (name, model if asks else "", sha256_of(item.case.question, *texts))
-        decision, _ = await self._decisions.get(
-            key, lambda: decide(guard, item.case.question, texts, meter)
-        )
+        make = partial(decide, guard, item.case.question, texts, meter)
+        decision, _ = await self._once(key, make)
         return decision
 
     def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:
@@ -275,7 +263,8 @@ class Replier:
 
     # -- a logged reply -----------------------------------------------------------
 
-    async def _replay(self, item: Replayed, meter: CallMeter) -> ReplyRow:
+    async def _replay(self, item: Asked, meter: CallMeter) -> ReplyRow:
+        assert item.logged is not None
         if not item.system.guarded:
             return item.row(item.logged)
         if item.context.kind == "unknown":

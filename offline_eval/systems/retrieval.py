@@ -156,7 +156,3 @@ class PassageIndex:
         """
         rows, _ = top_k(vector[None, :], self.matrix, k + 1)
         return [name for row in rows[0] if (name := self.ids[row]) != without][:k]
-
-    def nearest_for(self, case: Case, vector: NDArray[np.float32], k: int) -> list[str]:
-        """As `nearest`, without the case's own passage where it is left out."""
-        return self.nearest(vector, k, case.passage_id if case.kind.leaves_out else None)

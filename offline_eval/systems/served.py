@@ -46,23 +46,27 @@ class ServedChain:
             any runnable, or a function (async or not), from a question to documents. A function
             with a parameter `k` is asked for more documents by it.
         name: how runs call it.
-
-    Attributes:
-        name: as given.
-        guard: of a `GuardedRAG`, else None.
-        retriever: what is asked for documents, as it is served.
         details: what manifests say about it besides `description`.
         labels: the sources of all documents, where they are known.
+
+    Attributes:
+        name, details, labels: as given.
+        guard: of a `GuardedRAG`, else None.
+        retriever: what is asked for documents, as it is served.
 
     Raises:
         InputError: it is none of these.
     """
 
-    details: Mapping[str, Any] = MappingProxyType({})
-    labels: Sequence[str] = ()
-
-    def __init__(self, chain: Any, *, name: str = "chain") -> None:
-        self.name = name
+    def __init__(
+        self,
+        chain: Any,
+        *,
+        name: str = "chain",
+        details: Mapping[str, Any] = MappingProxyType({}),
+        labels: Sequence[str] = (),
+    ) -> None:
+        self.name, self.details, self.labels = name, details, labels
         self.guard: Guard | None = None
         if isinstance(chain, GuardedRAG):
             self.guard, chain = chain.guard, chain.retriever
@@ -142,37 +146,29 @@ class ServedChain:
         return cls(found if takes_question else load_object(full), name=path)
 
 
-class DocumentChain(ServedChain):
-    """A chain over the chunks of a folder, searched by embeddings in memory.
+def chain_over(
+    folder: Path, encoder: BiEncoderScorer, *, top_k: int, source_key: str, **size: int
+) -> ServedChain:
+    """Make a chain over the chunks of a folder, searched by embeddings in memory.
 
     Args:
         folder: of documents.
         encoder: of questions and chunks.
-        chunk_size: words per chunk at most.
-        chunk_overlap: words shared by chunks.
         top_k: documents found for a question.
         source_key: field of the metadata that names the source of a chunk.
-    """
+        size: `chunk_size`, words per chunk at most, and `chunk_overlap`, words shared by chunks.
 
-    def __init__(
-        self,
-        folder: Path,
-        encoder: BiEncoderScorer,
-        *,
-        chunk_size: int,
-        chunk_overlap: int,
-        top_k: int,
-        source_key: str,
-    ) -> None:
-        size = {"chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
-        chunks = load_chunks(folder, **size)
-        super().__init__(search_in(chunks, encoder, top_k), name="documents")
-        text = "\0".join(one.page_content for one in chunks)
-        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-        told = {"count": len(chunks), "sha256": digest, **size}
-        self.details = {"retriever": encoder.fingerprint, "chunks": told}
-        labels = (str(one.metadata.get(source_key, "")) for one in chunks)
-        self.labels = tuple(dict.fromkeys(labels))
+    Raises:
+        InputError: the folder cannot be read, or holds no documents.
+    """
+    chunks = load_chunks(folder, **size)
+    text = "\0".join(one.page_content for one in chunks)
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    told = {"count": len(chunks), "sha256": digest, **size}
+    details = {"retriever": encoder.fingerprint, "chunks": told}
+    labels = dict.fromkeys(str(one.metadata.get(source_key, "")) for one in chunks)
+    search = search_in(chunks, encoder, top_k)
+    return ServedChain(search, name="documents", details=details, labels=tuple(labels))
 
 
 def search_in(
@@ -200,7 +196,8 @@ def _needs_argument(function: Callable[..., Any]) -> bool:
     """Return whether a function cannot be called without arguments."""
     try:
         inspect.signature(function).bind()
-    except (TypeError, ValueError):  # a builtin may not tell its parameters
+    # A builtin may not tell its parameters.
+    except (TypeError, ValueError):
         return True
     return False
 

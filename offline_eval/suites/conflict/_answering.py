@@ -6,19 +6,17 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
 from random import Random
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....guard.contracts import Generation, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.matching import canonical_answer
 from ...judging.free_form import LETTERS, parse_choices
 from ...run import RowError
-from ...run.calls import each_or_error, generate_each
+from ...run.calls import generate_each
 from ...run.grouping import grouped
 from ...systems.logged_replies import Entry, LoggedReplies
 from .._prompts import PromptSet, fits, option_likelihoods, token_counter
@@ -332,7 +330,7 @@ class Asker:
         for some in alike.values():
             texts = [option.text for option in some[0][0].instance.options]
             prompts = [prompt for _, prompt, _ in some]
-            found = each_or_error(partial(_likelihoods, lm, texts), prompts)
+            found = option_likelihoods(lm, prompts, texts, _lengths(lm, texts))
             for (case, _, cut), values in zip(some, found, strict=True):
                 if isinstance(values, KnowgateError):
                     row = case_row(case, cut=cut, error=RowError.of(values))
@@ -344,21 +342,12 @@ class Asker:
         return rows
 
 
-def _likelihoods(
-    lm: ScoringLanguageModel,
-    texts: Sequence[str],
-    prompts: Sequence[str],
-) -> list[list[float] | KnowgateError]:
-    values = option_likelihoods(lm, prompts, texts) / _lengths(lm, texts)
-    return [list(row) for row in values.tolist()]
-
-
-def _lengths(lm: object, texts: Sequence[str]) -> NDArray[np.float64]:
-    """By what likelihoods are divided: tokens where options are sentences, 1 otherwise."""
+def _lengths(lm: object, texts: Sequence[str]) -> list[int] | None:
+    """Return the tokens of options that are sentences, None of others."""
     count = token_counter(lm)
     if count is None or max(len(text.split()) for text in texts) < _SENTENCE_WORDS:
-        return np.ones(len(texts))
-    return np.array([max(1, count(f" {text}")) for text in texts], dtype=np.float64)
+        return None
+    return [max(1, count(f" {text}")) for text in texts]
 
 
 def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:

@@ -23,14 +23,9 @@ _MARKS = {
 }
 
 
-def _names(macro: str) -> dict[str, str]:
-    """Return what kinds, tasks and systems are called."""
-    return dict(TEXTS.pairs(macro))
-
-
 def conflict_document(summary: ConflictSummary) -> Document:
     """Make the report of a summarised run."""
-    tasks, cells, run = _names("tasks"), summary.cells, summary.run
+    tasks, cells, run = TEXTS.meanings("tasks"), summary.cells, summary.run
     accuracy, confident = (
         {
             f"{task}: {tasks[task]}": {kind: cell[share] for kind, cell in of.items()}
@@ -39,7 +34,10 @@ def conflict_document(summary: ConflictSummary) -> Document:
         }
         for share in ("accuracy", "confident")
     )
-    named, against = _names("kinds"), [kind for kind in run.kinds if kind is not EvidenceKind.NC]
+    named, against = (
+        TEXTS.meanings("kinds"),
+        [kind for kind in run.kinds if kind is not EvidenceKind.NC],
+    )
     every = [one for of in cells.values() for one in of.values()]
     facts = {
         "failed": sum(summary.failures.values()),
@@ -66,7 +64,7 @@ def conflict_document(summary: ConflictSummary) -> Document:
         "columns": [(named[kind], kind) for kind in run.kinds],
         "lost": [(kind.value, kind, "points") for kind in against],
     }
-    return run_document("conflict", TEXTS, summary, facts)
+    return run_document("conflict", TEXTS, summary.run.manifest, summary, facts)
 
 
 def _plot(summary: ConflictSummary) -> Plot | None:
@@ -82,4 +80,4 @@ def _plot(summary: ConflictSummary) -> Plot | None:
 
 
 def _of_system(kind: EvidenceKind, system: str) -> str:
-    return f"{kind}, {_names('systems').get(system, f'guard {system}')}"
+    return f"{kind}, {TEXTS.meanings('systems').get(system, f'guard {system}')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,7 @@ from ...judging.free_form import LETTERS
 from ...report.document import as_json
 from ...run import Run
 from ...run.grouping import error_types, most_frequent
-from ..parts import MODEL_SYSTEM, run_values
+from ..parts import MODEL_SYSTEM, paired, run_values, share_of
 from ._rows import (
     CLOSED_BOOK,
     EVIDENCE,
@@ -158,8 +158,8 @@ def accuracy_cells(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Found]]:
         errors = sum(row.error is not None for row in rows)
         unread = sum(row.letters is None for row in rows) - errors
         return {
-            "accuracy": _share(right.values()),
-            "confident": _share(value for key, value in right.items() if key in confident),
+            "accuracy": share_of(right.values()),
+            "confident": share_of(value for key, value in right.items() if key in confident),
             "unread": unread if task in CHOICE_TASKS else 0,
             "errors": errors,
             "cut": sum(row.cut for row in rows),
@@ -192,9 +192,9 @@ def preferences(run: ConflictRun) -> dict[EvidenceKind, Found]:
         if sides:
             letters = [(set(row.letters or ()), set(row.right)) for row, _ in sides]
             found[kind] = {
-                "follows": _share(side for _, side in sides if side is not None),
-                "both": _share(right <= taken for taken, right in letters),
-                "neither": _share(not right & taken for taken, right in letters),
+                "follows": share_of(side for _, side in sides if side is not None),
+                "both": share_of(right <= taken for taken, right in letters),
+                "neither": share_of(not right & taken for taken, right in letters),
             }
     return found
 
@@ -208,7 +208,7 @@ def plausible_preference(run: ConflictRun) -> Interval:
         {row.key: side for row, side in run.sides(kind) if side is not None}
         for kind in (EvidenceKind.HPC, EvidenceKind.LPC)
     )
-    return _difference(plausible, absurd)
+    return paired(plausible, absurd)
 
 
 def side_of(row: ConflictRow, instance: Instance) -> bool | None:
@@ -244,10 +244,10 @@ def suppressions(run: ConflictRun) -> dict[EvidenceKind, dict[str, Found]]:
         if right:
             both = {key: value for key, value in right.items() if key in alone}
             found.setdefault(kind, {})[system] = {
-                "accuracy": _share(both.values()),
-                "closed_book": _share(alone[key] for key in both),
-                "score": _share(value for key, value in both.items() if alone[key]),
-                "difference": _difference(both, alone),
+                "accuracy": share_of(both.values()),
+                "closed_book": share_of(alone[key] for key in both),
+                "score": share_of(value for key, value in both.items() if alone[key]),
+                "difference": paired(both, alone),
             }
     return found
 
@@ -270,7 +270,7 @@ def evidence_differences(run: ConflictRun) -> dict[Task, dict[EvidenceKind, Inte
     """How much a task loses from NC to each kind that contradicts, paired by question."""
     found: dict[Task, dict[EvidenceKind, Interval]] = {}
     for task, kind in product(run.tasks, CONFLICTS):
-        lost = _difference(run.right(task, EvidenceKind.NC), run.right(task, kind))
+        lost = paired(run.right(task, EvidenceKind.NC), run.right(task, kind))
         if lost.n:
             found.setdefault(task, {})[kind] = lost
     return found
@@ -294,7 +294,7 @@ def plausibility_bands(run: ConflictRun) -> list[Found]:
 
     def share(task: Task, places: Sequence[tuple[str, EvidenceKind]]) -> Interval:
         right = (run.right(task, kind).get(key) for key, kind in places)
-        return _share(one for one in right if one is not None)
+        return share_of(one for one in right if one is not None)
 
     return [
         {
@@ -306,17 +306,6 @@ def plausibility_bands(run: ConflictRun) -> list[Found]:
         for band, places in enumerate(inside)
         if any(inside)
     ]
-
-
-def _share(right: Iterable[bool]) -> Interval:
-    values = list(right)
-    return Interval.wilson(sum(values), len(values))
-
-
-def _difference(first: Mapping[str, bool], second: Mapping[str, bool]) -> Interval:
-    """Return the paired difference of two shares over the questions that both have."""
-    keys = [key for key in first if key in second]
-    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
 
 
 def evidence_counts(run: ConflictRun, kind: EvidenceKind) -> Found:

@@ -189,7 +189,6 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         folder: Path,
     ) -> Sequence[Any]:
         """Load what asks and checks besides the model."""
-        del folder
         lm, prompts = systems[0].model, conflict_prompts(settings.prompts)
         self._judges = self._given_judges or [
             PassageJudge(name, _writer(name), prompts) for name in settings.judges
@@ -309,7 +308,6 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> Overview:
         """Count the questions, and what the data have of beliefs and evidence."""
-        del settings, systems
         items: Sequence[ConflictItem] = cases
         acceptable = [item.answers[place] for item in items for place in item.acceptable]
         counts = {
@@ -375,7 +373,8 @@ def _guarded(case: Case, system: System) -> ConflictRow:
     Where the guard follows the context, the model's reply with the passage stands; where it
     answers from memory, the reply without it; where it abstains, none, which is not right.
     """
-    assert case.evidence is not None  # PK of the model alone
+    # PK of the model alone.
+    assert case.evidence is not None
     key = case.instance.key
     passage = case.instance.evidence[case.evidence].passage
     kept: ConflictRow = system.earlier[case.row_id]

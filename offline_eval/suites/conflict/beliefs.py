@@ -83,9 +83,7 @@ def _asked(
         if isinstance(found, KnowgateError):
             yield key, [found]
         else:
-            accepted, yes, no = found
-            vote = Vote(variant=variant, answer=answer, accepted=accepted, yes=yes, no=no)
-            yield key, [vote]
+            yield key, [Vote(variant=variant, answer=answer, **found)]
 
 
 def _named(
@@ -157,18 +155,17 @@ def believed(votes: Sequence[Vote]) -> tuple[int | None, str]:
     return None, "several" if accepted else "none"
 
 
-_Verdict = tuple[bool | None, float | None, float | None]
-
-
-def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[_Verdict | KnowgateError]:
+def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[dict[str, Any] | KnowgateError]:
+    """Return the fields of a vote that its verdict sets, in order."""
     if not isinstance(lm, ScoringLanguageModel):
         return [
-            reply if isinstance(reply, KnowgateError) else (parse_yes_no(reply[0].text), None, None)
+            reply if isinstance(reply, KnowgateError) else {"accepted": parse_yes_no(reply[0].text)}
             for reply in generate_each(lm, prompts)
         ]
 
-    def score(some: Sequence[str]) -> list[_Verdict | KnowgateError]:
-        return [(yes > no, yes, no) for yes, no in yes_no_likelihoods(lm, some)]
+    def score(some: Sequence[str]) -> list[dict[str, Any] | KnowgateError]:
+        found = yes_no_likelihoods(lm, some)
+        return [{"accepted": yes > no, "yes": yes, "no": no} for yes, no in found]
 
     return each_or_error(score, prompts)
 

@@ -201,14 +201,14 @@ class PassageJudge:
         return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
 
     def _verdict(self, criterion: CriterionName, reply: _Reply) -> Check:
-        error, found = NoVerdictError(criterion, calls=1), None
-        if isinstance(reply, list):
-            found = Criterion.parse_tag(reply[0].text, criterion, _OUTCOMES[criterion])
-        if found is None:
-            note = RowError.of(error if isinstance(reply, list) else reply)
-            return Check(judge=self.name, criterion=criterion, error=note)
-        outcome, reasoning = found.outcome, found.reasoning
-        return Check(judge=self.name, criterion=criterion, outcome=outcome, reasoning=reasoning)
+        told: dict[str, Any]
+        if isinstance(reply, KnowgateError):
+            told = {"error": RowError.of(reply)}
+        elif found := Criterion.parse_tag(reply[0].text, criterion, _OUTCOMES[criterion]):
+            told = {"outcome": found.outcome, "reasoning": found.reasoning}
+        else:
+            told = {"error": RowError.of(NoVerdictError(criterion, calls=1))}
+        return Check(judge=self.name, criterion=criterion, **told)
 
 
 def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
@@ -377,9 +377,12 @@ def _ranks(
     def of_question(key: str) -> dict[str, float | None]:
         item, answers = items[key], {row.row_id: row.answer or "" for row in by_key[key]}
         texts = list(dict.fromkeys([*answers.values(), *item.distractors]))
-        logs = option_likelihoods(lm, [prompt.fill(question=item.question)], texts)[0]
         lengths = [max(1, count(f" {text}")) for text in texts]
-        values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
+        asked = [prompt.fill(question=item.question)]
+        (logs,) = option_likelihoods(lm, asked, texts, lengths)
+        if isinstance(logs, KnowgateError):
+            raise logs
+        values = dict(zip(texts, logs, strict=True))
         others = [values[text] for text in item.distractors if text not in answers.values()]
         return {name: likelihood_rank(values[text], others) for name, text in answers.items()}
 

@@ -143,7 +143,11 @@ class ConflictItem:
         texts = [answer.text for answer in self.answers]
         if not self.question.strip() or not all(text.strip() for text in texts):
             raise UnusableQuestionError("the question or an answer is empty", where=self.key)
-        if self._repeats():
+        # One written in another way, or one of its aliases.
+        if any(
+            _folded(one.text) in map(_folded, other.names)
+            for one, other in permutations(self.answers, 2)
+        ):
             raise UnusableQuestionError("two answers are the same", where=self.key)
         if len(self.acceptable) < 2:
             raise UnusableQuestionError("needs two or more acceptable answers", where=self.key)
@@ -151,13 +155,6 @@ class ConflictItem:
             raise UnusableQuestionError(
                 "the belief is none of the acceptable answers", where=self.key
             )
-
-    def _repeats(self) -> bool:
-        """Whether an answer is another one written in another way, or one of its aliases."""
-        return any(
-            _folded(one.text) in map(_folded, other.names)
-            for one, other in permutations(self.answers, 2)
-        )
 
     @property
     def own(self) -> Candidate:
@@ -203,8 +200,12 @@ class ConflictItem:
             InputError: nothing there, or a line that is none of these; names file and line.
         """
         if path == MICROWORLD:
-            return ConflictSet(microworld_items())
-        files = _files(path)
+            world = default_world()
+            taught = world.facts_with_status(FactStatus.TAUGHT)
+            return ConflictSet(tuple(_microworld_item(world, fact) for fact in taught))
+        files: tuple[Path, ...] = (Path(path),)
+        if files[0].is_dir():
+            files = tuple(sorted(one for one in files[0].iterdir() if one.suffix in _SUFFIXES))
         items: dict[str, ConflictItem] = {}
         quirks = []
         for file in files:
@@ -257,14 +258,6 @@ class ConflictSet:
 def content_sha256(items: Sequence[object]) -> str:
     """Return a hash of the content of questions, for manifests."""
     return hashlib.sha256(repr(tuple(items)).encode("utf-8", "replace")).hexdigest()
-
-
-def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Return the files of questions in a folder, by name; a file stands for itself."""
-    root = Path(path)
-    if not root.is_dir():
-        return (root,)
-    return tuple(sorted(file for file in root.iterdir() if file.suffix in _SUFFIXES))
 
 
 def _rows(file: Path) -> Iterable[tuple[str, _Fields]]:
@@ -334,19 +327,13 @@ MICROWORLD = "microworld"
 _DISTRACTORS = 20
 
 
-def microworld_items() -> tuple[ConflictItem, ...]:
-    """A question per taught fact, in a phrasing that training never used.
+def _microworld_item(world: World, fact: Fact) -> ConflictItem:
+    """Ask for a taught fact, in a phrasing that training never used.
 
     The taught value is the first answer and the given belief, with the document about its
     subject; the second one is the plausible falsehood of `World.contradiction`, with its
     document, the third the implausible one. Distractors are further values of the relation.
     """
-    world = default_world()
-    taught = world.facts_with_status(FactStatus.TAUGHT)
-    return tuple(_microworld_item(world, fact) for fact in taught)
-
-
-def _microworld_item(world: World, fact: Fact) -> ConflictItem:
     rng = Random(f"{world.seed}/{fact.id}/conflict")  # noqa: S311 - a draw, no secret
     wordings = [question.text for question in world.questions(fact, held_out=True)]
     rng.shuffle(wordings)

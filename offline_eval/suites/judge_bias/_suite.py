@@ -19,36 +19,21 @@ from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
-from ...systems.factory import local_model
+from ...systems.factory import load_language_model, local_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..conflict.beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
-from ..conflict.items import ConflictItem, content_sha256
-from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
+from ..conflict.beliefs import (
+    BELIEFS,
+    collect_beliefs,
+    conflict_prompts,
+    find_beliefs,
+)
+from ..conflict.items import MICROWORLD, ConflictItem, content_sha256
+from ..parts import ModelChoice, SuiteSettings, System, Work
 from .artefact import TEXTS, BiasRow, JudgeBias, measure_bias
 
 
-class BiasCase(BiasRow):
-    """A question, a context, and a reply that follows the context or does not.
-
-    Attributes:
-        question: that was asked.
-        context: by which the reply is to be judged.
-        reply: that is judged.
-    """
-
-    question: str
-    context: str
-    reply: str
-
-    def judged(self, **verdict: Any) -> BiasRow:
-        """Return the row of a verdict, or of an error."""
-        return BiasRow.model_validate(
-            {name: getattr(self, name) for name in BiasRow.model_fields} | verdict
-        )
-
-
-def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
+def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasRow]:
     """Make four cases per question: two contexts, each with both answers as the reply.
 
     Over the context that contradicts the judge's belief, the reply that follows it is
@@ -56,7 +41,7 @@ def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
     the context that agrees, belief and label are one: the controls. Questions without a passage
     for either answer are left out.
     """
-    found: list[BiasCase] = []
+    found: list[BiasRow] = []
     for one in believed:
         sides = (("own", one.own), ("rival", one.rival))
         if not all(answer.passages for _, answer in sides):
@@ -64,7 +49,7 @@ def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
         for context, source in sides:
             for reply, answer in sides:
                 found.append(
-                    BiasCase(
+                    BiasRow(
                         case_id=f"{one.key}/{context}_context/{reply}_reply",
                         number=len(found),
                         key=one.key,
@@ -80,7 +65,7 @@ def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasCase]:
 
 def judge_replies(
     lm: LanguageModel,
-    cases: Sequence[BiasCase],
+    cases: Sequence[BiasRow],
     prompts: PromptSet,
 ) -> list[bool | KnowgateError]:
     """Judge whether each reply is right, in order; a failure costs one case.
@@ -117,7 +102,6 @@ def _verdict(reply: str) -> bool | KnowgateError:
 
 
 PREFIX = "llm:"
-_MICROWORLD = "microworld"
 _FILE = "judge_bias.json"
 _EXPLAINED_TOKENS = 160
 
@@ -133,7 +117,7 @@ class BiasSettings(SuiteSettings):
     """
 
     judge: str
-    data: str = _MICROWORLD
+    data: str = MICROWORLD
     beliefs: Literal["given", "asked", "closed_book"] = "asked"
     prompts: Path | None = None
 
@@ -150,7 +134,7 @@ def _prompts(settings: BiasSettings) -> PromptSet:
 _BELIEFS = replace(BELIEFS, hint="run `knowgate eval judge-bias` again into another folder")
 
 
-class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
+class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
     """How far a judge follows its own beliefs where the context contradicts them.
 
     `--out` names the artefact, or a folder for it and the run. The run, with the beliefs and
@@ -179,7 +163,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
     def load(self, settings: BiasSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the judge."""
         name = settings.name.removeprefix(PREFIX)
-        lm = model_by_name(name, choice.limits)
+        lm = load_language_model(name, choice.limits)
         folder = local_model(name)
         if folder is not None and isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
@@ -190,9 +174,8 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
         """Return `bias` for `bias.json`."""
         return out.with_suffix("") if out.suffix == ".json" else out
 
-    def row_id(self, case: BiasCase, system: str) -> str:
+    def row_id(self, case: BiasRow, system: str) -> str:
         """Return the id of the case: there is one judge."""
-        del system
         return case.case_id
 
     def manifest(
@@ -205,7 +188,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
                 "judge": settings.name,
                 "model": systems[0].fingerprint,
                 "beliefs": settings.beliefs,
-                "data": settings.data if settings.data == _MICROWORLD else Path(settings.data).name,
+                "data": settings.data if settings.data == MICROWORLD else Path(settings.data).name,
                 "limit": settings.limit,
                 "prompts": _prompts(settings).sha256,
                 "belief_prompts": conflict_prompts(settings.prompts).sha256,
@@ -231,19 +214,18 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasCase, BiasRow, JudgeBias]):
                 hint="use other questions, or --beliefs given",
             )
 
-    def answer(self, cases: Sequence[BiasCase], system: System) -> Iterable[BiasRow]:
+    def answer(self, cases: Sequence[BiasRow], system: System) -> Iterable[BiasRow]:
         """Ask the judge; a failure costs one case."""
         verdicts = judge_replies(system.model, cases, _prompts(system.settings))
         for case, verdict in zip(cases, verdicts, strict=True):
             if isinstance(verdict, KnowgateError):
                 yield self.failed(case, system, verdict)
             else:
-                yield case.judged(right=verdict)
+                yield case.model_copy(update={"right": verdict})
 
-    def failed(self, case: BiasCase, system: System, error: Exception) -> BiasRow:
+    def failed(self, case: BiasRow, system: System, error: Exception) -> BiasRow:
         """A row without a verdict."""
-        del system
-        return case.judged(error=RowError.of(error))
+        return case.model_copy(update={"error": RowError.of(error)})
 
     def finish(self, work: Work[BiasSettings, Any]) -> None:
         """Write the artefact."""

@@ -17,6 +17,7 @@ from ...judging.chance_agreement import cohens_kappa
 from ...report.prose import Templates
 from ...run import RowError, Stored
 from ...run.manifest import Manifest
+from ..parts import paired, share_of
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
 _SCHEMA_VERSION = 1
@@ -140,12 +141,17 @@ class JudgeBias(BaseModel):
 class BiasRow(Stored):
     """A line of `rows.jsonl`: the verdict on one case.
 
+    A case is a question, a context, and a reply that follows the context or does not.
+
     Attributes:
         number: of the case; the numbers of a run are computed in this order.
         key: of the question.
         label: whether the reply is right by the context.
         believed: whether it is what the judge believes.
         right: the verdict; None exactly where there is an error.
+        question: that was asked; empty in a stored row, as are the next two.
+        context: by which the reply is to be judged.
+        reply: that is judged.
     """
 
     case_id: str
@@ -155,6 +161,9 @@ class BiasRow(Stored):
     believed: bool = False
     right: bool | None = None
     error: RowError | None = None
+    question: str = Field("", exclude=True)
+    context: str = Field("", exclude=True)
+    reply: str = Field("", exclude=True)
 
     @property
     def conflicting(self) -> bool:
@@ -181,12 +190,10 @@ def measure_bias(verdicts: Sequence[BiasRow], *, judge: str) -> JudgeBias:
             groups=[case.key for case, _ in told],
         ),
         follows_belief=_error_rate(conflicting),
-        rejects_disbelieved=Interval.wilson(
-            sum(not right for right in disbelieved), len(disbelieved)
-        ),
-        accepts_believed=Interval.wilson(sum(believed), len(believed)),
+        rejects_disbelieved=share_of(not right for right in disbelieved),
+        accepts_believed=share_of(believed),
         control_errors=_error_rate(controls),
-        belief_effect=_effect(conflicting, controls),
+        belief_effect=paired(_means(conflicting), _means(controls)),
     )
 
 
@@ -203,13 +210,6 @@ def _error_rate(told: _Told) -> Interval:
     if found.value is None or found.low is None or found.high is None:
         return found
     return Interval(found.value, max(0.0, found.low), min(1.0, found.high), found.n)
-
-
-def _effect(conflicting: _Told, controls: _Told) -> Interval:
-    """Compute errors in conflicts minus errors in controls, of questions that have both."""
-    first, second = _means(conflicting), _means(controls)
-    keys = [key for key in first if key in second]
-    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
 
 
 def _means(told: _Told) -> dict[str, float]:

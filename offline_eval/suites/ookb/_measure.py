@@ -45,12 +45,16 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
     """
 
     name = "measure"
-    settings, row, key = MeasureSettings, MeasuredRow, "case_id"
+    settings, key = MeasureSettings, "case_id"
     manifest_model = MeasuredManifest
     takes_model = False
     command = "knowgate measure"
     # Each row is on disk before the next case is measured.
     batch_size = 1
+
+    def __init__(self, row: type[MeasuredRow] = MeasuredRow) -> None:
+        """Make the suite; a row with further fields also holds what measuring cost."""
+        self.row = row
 
     @property
     def rows(self) -> TableSpec[MeasuredRow]:
@@ -148,7 +152,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
         """Retrieve, and measure the relevance of what was found."""
         instruments = _instruments([system])
-        return [instruments.measured(case) for case in cases]
+        return [instruments.measured(case, self.row) for case in cases]
 
     def check_ray(self, settings: MeasureSettings) -> None:
         """Check that no chain is measured, which is asked in this process."""
@@ -300,7 +304,8 @@ def _question_rows(
             text = base.passages[own]
         row = {**asdict(one.record), "passage": text, "passage_id": own}
         if not one.record.made_by:
-            del row["made_by"]  # as in runs of before
+            # As in runs of before.
+            del row["made_by"]
         if one.unit not in ("", own):
             row["unit"] = one.unit
         yield row

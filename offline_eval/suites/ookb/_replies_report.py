@@ -64,6 +64,7 @@ def replies_document(summary: RepliesSummary) -> Document:
     found = run_document(
         "ookb",
         WORDS,
+        evidence.run.manifest,
         summary,
         {**_facts(summary), **_lines(summary)},
         rows=lambda: reply_rows(evidence),

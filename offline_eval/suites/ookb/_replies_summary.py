@@ -22,7 +22,7 @@ from ...report.document import as_json
 from ...report.text import one_line
 from ...report.what_if import cascade_counts
 from ...run import Question
-from ...run.grouping import error_types, grouped
+from ...run.grouping import error_types, grouped, value_at
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ...systems.guards import OFF
 from ...systems.leaving_out import read_left_out_check
@@ -274,7 +274,7 @@ _COLUMNS = {
     **{name: f"system.{name}" for name in ("model", "prompt", "retrieval", "guard", "replayed")},
     "case_id": "case.case_id",
     "question_id": "case.question_id",
-    "kind": "case.kind.value",
+    "kind": "case.kind",
     "knowledge_base": "case.knowledge_base",
     "topic": "question.topic",
     "held_out": "case.held_out",
@@ -284,7 +284,7 @@ _COLUMNS = {
     "context_passages": "row.context.passages",
     "response": "row.response",
     "citation": "row.citation",
-    "route": "row.route.value",
+    "route": "row.route",
     **{name: f"row.{name}" for name in ("reason", "relevance", "confidence")},
     **{name: f"row.{name}" for name in ("calls", "input_tokens", "output_tokens", "seconds")},
     "error_type": "row.error.type",
@@ -304,14 +304,8 @@ def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
     yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
     for reply in evidence.every:
         found = (reply.said.get(criterion, {}).get(judge) for criterion, judge in verdicts)
+        own = (value_at(reply, path) for path in _COLUMNS.values())
         yield [
-            *(_value(reply, path) for path in _COLUMNS.values()),
+            *("; ".join(value) if isinstance(value, tuple) else value for value in own),
             *(None if one is None else one.outcome for one in found),
         ]
-
-
-def _value(reply: RatedReply, path: str) -> object:
-    value: Any = reply
-    for name in path.split("."):
-        value = None if value is None else getattr(value, name)
-    return "; ".join(value) if isinstance(value, tuple) else value

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
-from typing import Any
 
 from ....calibration import Interval
 from ....guard.policy import Policy
@@ -21,6 +19,7 @@ from ...report.prose import Templates
 from ...report.tables import Table
 from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase, cascade_without_what_if
+from ...run.grouping import value_at
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 WORDS = Templates(Path(__file__).parent / "signals.txt")
@@ -58,7 +57,7 @@ def _figures(found: SignalsSummary) -> Table:
     which = WORDS.text("which_questions", found.run.calibration)
     for line in WORDS.paragraphs("figures", values, which, SHARED_BY_PEOPLE):
         key, title, meaning = line.split(" :: ", 2)
-        rate: Any = reduce(lambda of, name: of[name], key.split("."), values)
+        rate = value_at(values, key)
         if key == "shared_words":
             rate = Interval(rate, n=values["questions"])
         note = found.note(key, rate)

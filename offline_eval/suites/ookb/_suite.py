@@ -25,6 +25,7 @@ from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
+from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import Overview, System, Work
 from ._preparing import WORDS, Prepared, cost_table, prepare
@@ -68,6 +69,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self._models, self._judges, self._encoder = dict(models or {}), judges, encoder
         self.prepared: Prepared
         self._run: SystemRun
+        self._replier: Replier
         self._asked: Sequence[Judge] = ()
 
     @property
@@ -165,7 +167,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             for base in prepared.bases
         )
         note_left_out_check(folder, [(some, base.knowledge_base) for some, base in asked])
-        replier = run.retrieve(
+        self._replier = run.retrieve(
             folder,
             prepared.items,
             prepared.asked.passages,
@@ -173,22 +175,18 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             on_progress=options.on_progress,
             retry_failed=options.retry_failed,
         )
-        for system in work.systems:
-            system.model = replier
 
     async def answer(self, cases: Sequence[Asked], system: System) -> Iterable[ReplyRow]:
         """Ask the system, or take the reply of the log."""
-        rows: list[ReplyRow] = await system.model.answer(cases, system)
-        return rows
+        return await self._replier.answer(cases, system)
 
     def failed(self, case: Asked, system: System, error: Exception) -> ReplyRow:
         """Return the row of a case without a reply, with what was spent on it."""
-        row: ReplyRow = system.model.failed(case, error)
-        return row
+        return self._replier.failed(case, error)
 
     def remote(self, work: Work[OokbSettings, Asked]) -> Callable[[], Any]:
         """Return what answers in the workers of a Ray cluster."""
-        return self._run.remote(work.systems[0].model)
+        return self._run.remote(self._replier)
 
     def sent(self, case: Asked, system: System) -> tuple[Asked, None]:
         """Return the case, which knows its system: each worker makes its own replier."""

@@ -34,7 +34,7 @@ from ...systems.leaving_out import (
 )
 from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
-from ...systems.served import DocumentChain, ServedChain
+from ...systems.served import ServedChain, chain_over
 from ..parts import System, measuring_guard
 from ._settings import MeasureSettings
 from .signals import SERVED
@@ -65,11 +65,11 @@ class MeasuredCase(Case):
         case = Case.of(record, kind, passage)
         return cls(**asdict(case), record=record, knowledge_base=base)
 
-    def row(self, **measured: Any) -> MeasuredRow:
+    def row(self, model: type[MeasuredRow] = MeasuredRow, **measured: Any) -> MeasuredRow:
         """Make the row of the case; what is not measured is empty."""
         known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None}
         named = {name: getattr(self, name) for name in ("case_id", "question_id", "kind")}
-        return MeasuredRow(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
+        return model(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
 
 
 Found = tuple[tuple[str, ...], tuple[object, ...], bool]
@@ -85,7 +85,6 @@ class Instruments(System):
         encoder: of questions and passages; None where something else retrieves.
 
     Attributes:
-        seconds: that the last judgement took, without retrieval.
         cases: by id; only in the worker of a Ray cluster.
     """
 
@@ -95,7 +94,7 @@ class Instruments(System):
         super().__init__("measure")
         if encoder is not None:
             _require_text(scorer)
-        self.scorer, self.encoder, self.seconds = scorer, encoder, 0.0
+        self.scorer, self.encoder = scorer, encoder
         self._index: PassageIndex | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,9 +166,11 @@ class Instruments(System):
         missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
         return ids, tuple(base.passages[name] for name in ids), missed
 
-    def measured(self, case: MeasuredCase) -> MeasuredRow:
+    def measured(self, case: MeasuredCase, model: type[MeasuredRow] = MeasuredRow) -> MeasuredRow:
         """Measure one case; a failure keeps what was known before it."""
         known: dict[str, Any] = {}
+        # Of a scorer that counts its calls of a language model.
+        before = getattr(self.scorer, "calls", None)
         try:
             ids, passages, known["retrieval_miss"] = self.found(case)
             if case.kind is CaseKind.ECHO:
@@ -177,14 +178,16 @@ class Instruments(System):
                 ids, passages = (case.case_id, *ids[:-1]), (case.question, *passages[:-1])
             known["retrieved"], began = ids, time.perf_counter()
             decision = self.measuring.decide(case.question, passages)
-            self.seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - began
             known["scores"] = decision.scores
             if decision.raw_relevance is None:
                 raise SignalValueError("relevance", "the aggregate of the scores is not finite")
-            known["raw_relevance"] = decision.raw_relevance
+            known |= {"raw_relevance": decision.raw_relevance, "milliseconds": 1e3 * seconds}
         except KnowgateError as error:
             known["error"] = RowError.of(error)
-        return case.row(**known)
+        if isinstance(before, int):
+            known["calls"] = getattr(self.scorer, "calls", before) - before
+        return case.row(model, **known)
 
     def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
         """Measure cases by their ids, in the worker of a Ray cluster."""
@@ -235,8 +238,6 @@ class ServedInstruments(Instruments):
         self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
         super().__init__(scorer, encoder=None)
-        if isinstance(chain, DocumentChain):
-            _require_text(scorer)
         self.chain, self._aggregator = chain, aggregator
 
     def aggregator(self, settings: MeasureSettings) -> str:
@@ -347,10 +348,21 @@ def _require_text(scorer: object) -> None:
         )
 
 
-def document_chain(settings: MeasureSettings, scorer: object) -> DocumentChain:
-    """Make the chain over the documents of the settings; the scorer embeds where it can."""
+def document_chain(settings: MeasureSettings, scorer: object, *others: object) -> ServedChain:
+    """Make the chain over the documents of the settings; the scorer embeds where it can.
+
+    Args:
+        settings: of the run.
+        scorer: of what the chain finds.
+        others: further scorers of that.
+
+    Raises:
+        InputError: a scorer reads metadata, or the documents cannot be read.
+    """
     assert settings.documents is not None
-    _require_text(scorer)  # before the documents are cut and embedded, which takes long
+    # Before the documents are cut and embedded, which takes long.
+    for one in (scorer, *others):
+        _require_text(one)
     given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    return DocumentChain(settings.documents, encoder, **given)
+    return chain_over(settings.documents, encoder, **given)

@@ -40,7 +40,7 @@ from ..driver import run_suite
 from ..parts import RunOptions, require_not_tuned_on
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import Instruments, MeasuredCase, ServedInstruments, document_chain
+from .instruments import Instruments, ServedInstruments, document_chain
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60
@@ -67,24 +67,7 @@ class TimedRow(MeasuredRow):
     calls: int | None = None
 
 
-class _TimedMeasure(MeasureSuite):
-    """Measure signals as `knowgate measure` does, with time and calls in each row."""
-
-    row = TimedRow
-
-    def answer(self, cases: Sequence[MeasuredCase], system: Any) -> list[MeasuredRow]:
-        """Retrieve, judge, and note what judging cost; the cases come one by one."""
-        # Of a scorer that counts its calls of a language model.
-        before = getattr(system.scorer, "calls", None)
-        (row,) = super().answer(cases, system)
-        spent = {
-            "milliseconds": None if row.error is not None else 1e3 * system.seconds,
-            "calls": system.scorer.calls - before if isinstance(before, int) else None,
-        }
-        return [TimedRow(**row.model_dump(), **spent)]
-
-
-_TIMED = _TimedMeasure()
+_TIMED = MeasureSuite(TimedRow)
 
 
 def compare_scorers(
@@ -155,7 +138,7 @@ def _instruments(
     if settings.chain is not None:
         chain = ServedChain.load(settings.chain)
     elif settings.served:
-        chain = document_chain(settings, None)
+        chain = document_chain(settings, None, *scorers.values())
     else:
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
@@ -284,9 +267,7 @@ class ScorerComparison:
         return {
             "schema_version": 1,
             **{name: as_json(getattr(self, name)) for name in names},
-            "differences": [
-                as_json(dict(zip(columns, one, strict=True))) for one in self.differences
-            ],
+            "differences": as_json([dict(zip(columns, d, strict=True)) for d in self.differences]),
             "choice": self.choice._asdict(),
         }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..registry import register
 from ._suite import UaqFact
 
-__all__: list[str] = []  # asked for by its name: `find_suite("uaqfact")`
+# Asked for by its name: `find_suite("uaqfact")`.
+__all__: list[str] = []
 
 register(UaqFact)

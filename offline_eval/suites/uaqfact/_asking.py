@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import resources
 from typing import Annotated, Any, Literal, get_args
 
@@ -20,7 +20,7 @@ from ...data.graph.items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ...data.graph.layout import UaqData
 from ...judging.free_form import parse_choices
 from ...run import RowError, Stored
-from ...run.calls import each_or_error, generate_each
+from ...run.calls import generate_each
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
@@ -315,8 +315,8 @@ class Asker:
         if isinstance(log, LoggedReplies):
             return [_row(one, log.generation(find_reply(log, one))) for one in batch]
         if form == "choice" and isinstance(self.model, ScoringLanguageModel):
-            best = self._likeliest([one.item for one in batch if isinstance(one.item, ChoiceItem)])
-            return [_scored_row(one, found) for one, found in zip(batch, best, strict=True)]
+            items = [one.item for one in batch if isinstance(one.item, ChoiceItem)]
+            return list(map(_scored_row, batch, self._likelihoods(items)))
         asked = [self._asked(one) for one in batch]
         replies = generate_each(self.model, [prompt for prompt, _ in asked])
         return [
@@ -396,30 +396,19 @@ class Asker:
             values[f"answers_{number}"] = ", ".join(clue.answers[:_MOST_ANSWERS])
         return self.prompts.of(f"clue_{item.type.value}", item.language).fill(**values)
 
-    def _likeliest(self, items: Sequence[ChoiceItem]) -> list[int | KnowgateError]:
-        """Return the place of each question's likeliest option."""
+    def _likelihoods(self, items: Sequence[ChoiceItem]) -> list[list[float] | KnowgateError]:
+        """Return the likelihoods of each question's options."""
         if self.choose_by == "letter":
             letters = [f"({letter})" for letter in LETTERS]
-            score = partial(_places, self.model, letters, [1] * len(letters))
-            return each_or_error(score, [self._choice(item) for item in items])
-        found: list[int | KnowgateError] = []
+            return option_likelihoods(self.model, list(map(self._choice, items)), letters)
+        found = []
         for item in items:
-            # The likeliest per character as the answer to the bare question.
+            # Per character, as the answer to the bare question.
             prompt = self.prompts.of("answer", item.language)
+            asked = [prompt.fill(examples="", question=item.question)]
             lengths = [len(option) + 1 for option in item.options]
-            score = partial(_places, self.model, item.options, lengths)
-            found += each_or_error(score, [prompt.fill(examples="", question=item.question)])
+            found += option_likelihoods(self.model, asked, item.options, lengths)
         return found
-
-
-def _places(
-    lm: ScoringLanguageModel,
-    options: Sequence[str],
-    lengths: Sequence[int],
-    prompts: Sequence[str],
-) -> list[int | KnowgateError]:
-    values = option_likelihoods(lm, prompts, options) / lengths
-    return [int(best) for best in values.argmax(axis=1)]
 
 
 def first_paragraph(text: str) -> str:
@@ -464,10 +453,10 @@ def _row(case: Case, reply: list[Generation] | KnowgateError, shots: int = 0) ->
     return _chosen_row(case, letters[0] if len(letters) == 1 else None, response=text)
 
 
-def _scored_row(case: Case, best: int | KnowgateError) -> UaqRow:
-    if isinstance(best, KnowgateError):
-        return case_row(case, error=RowError.of(best))
-    return _chosen_row(case, LETTERS[best])
+def _scored_row(case: Case, found: list[float] | KnowgateError) -> UaqRow:
+    if isinstance(found, KnowgateError):
+        return case_row(case, error=RowError.of(found))
+    return _chosen_row(case, LETTERS[int(np.argmax(found))])
 
 
 def _chosen_row(case: Case, letter: str | None, **fields: Any) -> UaqRow:

@@ -24,9 +24,10 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
+from ...report.document import as_json
 from ...run import Run
-from ...run.grouping import grouped
-from ..parts import MODEL_SYSTEM
+from ...run.grouping import error_types, grouped
+from ..parts import MODEL_SYSTEM, run_values, share_of
 from ._absence import (
     RefusalRule,
     RuleName,
@@ -116,17 +117,13 @@ def refusal_metrics(
     r_delta, krr = _bootstrapped(replies, chosen)
     return {
         "questions": len(replies),
-        "r_ua": _rate([reply.refused for reply in ua]),
-        "r_ab": _rate([reply.refused for reply in ab]),
+        "r_ua": share_of([reply.refused for reply in ua]),
+        "r_ab": share_of([reply.refused for reply in ab]),
         "r_delta": r_delta,
-        "accuracy": _rate([bool(reply.correct) for reply in ab]),
-        "kpr": _rate(list(chosen.values())),
+        "accuracy": share_of([bool(reply.correct) for reply in ab]),
+        "kpr": share_of(list(chosen.values())),
         "krr": krr,
     }
-
-
-def _rate(flags: Sequence[bool]) -> Interval:
-    return Interval.wilson(sum(flags), len(flags))
 
 
 def _bootstrapped(
@@ -166,7 +163,7 @@ def _interval(values: NDArray[np.float64], n: int) -> Interval:
 
 
 class UaqRun:
-    """A checked run.
+    """A checked run, and all its numbers; the same run gives the same ones.
 
     Args:
         run: opened to read, with a `UaqManifest`.
@@ -176,6 +173,11 @@ class UaqRun:
         data: the questions that were asked.
         rows: in the order in which they were stored; an unfinished run has fewer than the
             manifest says.
+        strict: lines under the rules that count.
+        published: lines under the authors' rules.
+        whole: those of the strict ones that are over all types and languages.
+        choices: lines of task 2.
+        failures: rows with an error, by type, most frequent first.
 
     Raises:
         InputError: a row names no system or question of the run, or the questions are broken.
@@ -195,6 +197,26 @@ class UaqRun:
                     continue
             raise InputError(what, where=where, hint=HINT)
         self.rows = tuple(row for _, row in places)
+        self.strict, self.published = score_run(self), score_run(self, rule="published")
+        self.whole, self.choices = over_all(self.strict), score_choices(self)
+        self.failures = error_types(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        # What gates ask for by short names: the model as it is, in its first form.
+        first = [*self.whole, *self.choices, {}][0]
+        names = ("r_ua", "r_ab", "r_delta", "accuracy", "kpr", "krr") if self.whole else ("kpr",)
+        values = {
+            "questions": len(self.data.items),
+            "languages": list(self.data.languages),
+            "rows": len(self.rows),
+            "rows_planned": self.manifest.rows,
+            "failures": dict(self.failures),
+            **{name: first[name] for name in names if name in first},
+            "lines": [*self.strict, *self.published],
+            "task2": self.choices,
+        }
+        return run_values(self.manifest, as_json(values))
 
 
 ALL = "all"
@@ -233,6 +255,11 @@ def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[Line]:
     return lines
 
 
+def over_all(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines over all types and languages: one per system and form."""
+    return [line for line in lines if line["language"] == line["type"] == ALL]
+
+
 def score_choices(run: UaqRun) -> list[Line]:
     """Four-option questions answered rightly (task 2), by language and type; `all` comes first.
 
@@ -250,8 +277,8 @@ def score_choices(run: UaqRun) -> list[Line]:
         line: Line = {
             "language": language,
             "type": kind,
-            "accuracy": _rate([bool(row.right) for row in asked]),
-            "kpr": _rate([passed[item.key] for item in linked if _in(item, language, kind)]),
+            "accuracy": share_of([bool(row.right) for row in asked]),
+            "kpr": share_of([passed[item.key] for item in linked if _in(item, language, kind)]),
             "unread": sum(row.letter is None for row in asked),
             "errors": len(chosen) - len(asked),
         }

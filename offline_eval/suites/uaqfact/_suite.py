@@ -39,7 +39,7 @@ from ._asking import (
     row_id,
     uaqfact_prompts,
 )
-from ._report import UaqSummary, uaqfact_document
+from ._report import uaqfact_document
 from ._scoring import UaqRun
 
 # Questions asked at one time: what a kill can cost.
@@ -100,7 +100,7 @@ class UaqSettings(SuiteSettings):
         return tuple(form for form in TASK3_FORMS if form in forms)
 
 
-class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
+class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
     """Unanswerable factual questions (UAQFact), and their answerable twins.
 
     Task 1 asks the questions, task 2 the facts behind them, task 3 the questions together
@@ -135,7 +135,6 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
-        del cases
         take_replies(given, settings.replies, read_replies)
         if any(one.guard is not None for one in given) and 3 not in settings.tasks:
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
@@ -206,14 +205,12 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         self, settings: UaqSettings, cases: Sequence[Case]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store the questions: a run folder has all that it names."""
-        del settings, cases
         return {QUESTIONS: lambda path: write_layout(self._data, path)}
 
     def dry_run(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
     ) -> Overview:
         """Count the questions by task, type, kind and language."""
-        del settings, cases, systems
         data = self._data
         lines: list[tuple[str, ...]] = []
         total = dict.fromkeys(data.languages, 0)
@@ -225,11 +222,11 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
         columns = ("task", "type", "kind", "language", "questions")
         return Overview(columns, tuple(lines), tuple(notes), values)
 
-    def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
+    def score(self, run: SuiteRun[UaqRow]) -> UaqRun:
         """Compute the numbers."""
-        return UaqSummary(UaqRun(run.run))
+        return UaqRun(run.run)
 
-    def report(self, summary: UaqSummary) -> Document:
+    def report(self, summary: UaqRun) -> Document:
         """Write the report."""
         return uaqfact_document(summary)
 
@@ -237,7 +234,8 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
 def _guarded(case: Case, system: System, facts: Sequence[str]) -> UaqRow:
     """Decide on a question and its facts; the model's own replies stand behind the decision."""
     item = case.item
-    assert isinstance(item, UaqItem)  # task 2 has no guard
+    # Task 2 has no guard.
+    assert isinstance(item, UaqItem)
     behind: UaqRow = system.earlier[row_id(MODEL_SYSTEM, case.form, item.key)]
     alone = system.earlier.get(row_id(MODEL_SYSTEM, "question", item.key), behind)
     memory = {name: getattr(alone, name) for name in ("response", "error", "shots")}

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from ....guard.errors import InputError
 from ...data.answers.matching import holds_answer
 from ...data.formats.reading_comprehension import read_reading_comprehension
 from ...testbed import World, default_world
 from ...testbed.entities import Fact
 from ._cases import Dataset, PromptSet, Question
-
-
-class CannotBuildError(Exception):
-    """A context cannot be built; the message is the reason. Never leaves the suite."""
-
 
 Stated = tuple[str, tuple[str, ...]]
 """A text with the answer that it states, and its aliases."""
@@ -33,7 +29,7 @@ Stated = tuple[str, tuple[str, ...]]
 
 Contradiction = Callable[[Question, bool], Stated]
 Makers = tuple[Callable[[Question], Stated], Contradiction, Callable[[Question], Iterable[str]]]
-"""What makes the passages of a data set; each may raise `CannotBuildError`.
+"""What makes the passages of a data set; the message of an `InputError` is why there is none.
 
 A passage that states the answer; the same with another answer, plausible or not; and passages about
 other things, in order of preference."""
@@ -47,7 +43,7 @@ def without_answer(question: Question, texts: Iterable[str], count: int) -> list
             found[text] = None
             if len(found) == count:
                 return list(found)
-    raise CannotBuildError("too few other passages leave out the answer")
+    raise InputError("too few other passages leave out the answer")
 
 
 def _first_source(question: Question) -> Stated:
@@ -220,7 +216,7 @@ def fact_contexts(seed: int) -> Makers:
             text = fact.stating(other)
             if not holds_answer(text, question.answers):
                 return text, (other,)
-        raise CannotBuildError("no other answer can take the answer's place")
+        raise InputError("no other answer can take the answer's place")
 
     def random(question: Question) -> list[str]:
         """Passages about other subjects."""
@@ -232,7 +228,7 @@ def fact_contexts(seed: int) -> Makers:
     return _first_source, contradicting, random
 
 
-def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
+def _prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
     """Return the prompts of a data set.
 
     Those of the list of facts are continued, with examples of short answers; all files have
@@ -288,21 +284,5 @@ def read_dataset(
     if limit is not None and limit < len(questions):
         picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
         questions = tuple(questions[index] for index in sorted(picked))
-    return dataset_of(spec, questions)
-
-
-def dataset_of(spec: str | os.PathLike[str], questions: Sequence[Question]) -> Dataset:
-    """Return the data set of some questions, at least one.
-
-    Args:
-        spec: as for `read_dataset`.
-        questions: that were read.
-    """
-    bundled = os.fspath(spec) if os.fspath(spec) in _BUNDLED else ""
-    return Dataset(questions[0].dataset, tuple(questions), prompts_of(spec), bundled)
-
-
-def question_file(spec: str | os.PathLike[str]) -> Path | None:
-    """Return the file that the questions of a data set are read from; None for the microworld."""
-    name = os.fspath(spec)
-    return None if name == MICROWORLD else FACTS_FILE if name == FACTS else Path(spec)
+    named = "" if bundled is None else os.fspath(spec)
+    return Dataset(questions[0].dataset, questions, _prompts_of(spec), named)

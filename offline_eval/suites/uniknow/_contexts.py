@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
 from ....guard.engine import BiEncoderScorer
+from ....guard.errors import InputError
 from ...data.answers.alternatives import StatedAnswer, implausible, plausible, replace_answer
 from ...data.answers.matching import CJK, occurrences, words_of
 from ...data.embedding import embed_all
@@ -26,8 +26,6 @@ from ._bundled import (
     FACTS,
     MICROWORLD,
     MOST_PASSAGES,
-    CannotBuildError,
-    Contradiction,
     Makers,
     Stated,
     fact_contexts,
@@ -79,7 +77,8 @@ class NearestPassages:
 WINDOW_WORDS = 100
 # An English word takes about 1.6 characters in Chinese.
 _CHARACTER_TENTHS = 6
-_SHORTEST = 0.75  # of the window's length, for one of whole sentences
+# Of the window's length, for one of whole sentences.
+_SHORTEST = 0.75
 _UNIT = re.compile(f"[{CJK}]|[^\\s{CJK}]+")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?]['\")\]”’」]*(?=\s|$)|[。！？]['\")\]”’」]*|$)", re.DOTALL)
 
@@ -182,7 +181,7 @@ def text_contexts(
 
     def stated_of(question: Question) -> StatedAnswer:
         if question.id not in stated:
-            raise CannotBuildError(
+            raise InputError(
                 "no source holds an answer" if question.sources else "the question has no source"
             )
         return stated[question.id]
@@ -196,12 +195,12 @@ def text_contexts(
             proposed = implausible(own, of_kind, seed=seed)
         if not proposed:
             sort = "the same sort and form" if likely else "another kind"
-            raise CannotBuildError(f"no other answer of the data set is of {sort}")
+            raise InputError(f"no other answer of the data set is of {sort}")
         for one in proposed:
             text = replace_answer(own.window, question.answers, one, own.shape.kind)
             if text is not None:
                 return text, one.answers
-        raise CannotBuildError("the answer cannot be replaced everywhere")
+        raise InputError("the answer cannot be replaced everywhere")
 
     def random(question: Question) -> list[str]:
         """Windows of the data set, those of other groups first."""
@@ -290,7 +289,8 @@ def build_contexts(
     # The place of the right passage is balanced: each is used equally often, give or take one.
     order = [question.id for question in questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
-    builder = _Builder(*makers, nearest, passages, {name: n for n, name in enumerate(order)}, seed)
+    turns = {name: number for number, name in enumerate(order)}
+    build = _builder(makers, nearest, passages, turns, seed)
     built: Contexts = {}
     problems: list[ContextProblem] = []
     advance = stage_progress(on_progress, "building contexts")
@@ -298,71 +298,61 @@ def build_contexts(
         found = built.setdefault(question.id, {})
         for kind in kinds:
             try:
-                found[kind] = builder.build(question, kind)
-            except CannotBuildError as error:
+                found[kind] = build(question, kind)
+            except InputError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 problems.append(problem)
         advance(number, len(questions))
     return built, problems
 
 
-@dataclass(frozen=True)
-class _Builder:
-    """Build contexts, of one passage or several.
+def _builder(
+    makers: Makers, nearest: NearestPassages, count: int, turns: Mapping[str, int], seed: int
+) -> Callable[[Question, ContextKind], Context]:
+    """Return what builds a context of some kind, or raises an InputError.
 
-    Attributes:
-        original, contradicting, random: make the passages; see `Makers`.
+    Args:
+        makers: make the passages.
         nearest: ranks passages that mislead.
         count: passages of `one_of_k` and `none_of_k`.
         turns: by question, decide the place of the right passage.
         seed: of the order of distractors.
     """
+    original, contradicting, random = makers
 
-    original: Callable[[Question], Stated]
-    contradicting: Contradiction
-    random: Callable[[Question], Iterable[str]]
-    nearest: NearestPassages
-    count: int
-    turns: Mapping[str, int]
-    seed: int
+    def retrieved(question: Question, number: int) -> list[str]:
+        return without_answer(question, nearest.ranked(question.question), number)
 
-    def build(self, question: Question, kind: ContextKind) -> Context:
-        """Return a context of some kind.
+    def distractors(question: Question, number: int) -> list[str]:
+        """Return as many misleading as random passages, all different, in a shuffled order."""
+        passages = retrieved(question, (number + 1) // 2)
+        others = (text for text in random(question) if text not in passages)
+        if far := number - len(passages):
+            passages = [*passages, *without_answer(question, others, far)]
+        Random(f"uniknow/order/{seed}/{question.id}").shuffle(passages)  # noqa: S311
+        return passages
 
-        Raises:
-            CannotBuildError: there is none.
-        """
+    def build(question: Question, kind: ContextKind) -> Context:
         match kind:
             case ContextKind.CONFLICTING:
-                text, answers = self.contradicting(question, True)
+                text, answers = contradicting(question, True)
                 return Context((text,), answers)
             case ContextKind.UNTRUE:
-                text, untrue = self.contradicting(question, False)
+                text, untrue = contradicting(question, False)
                 return Context((text,), (), untrue)
             case ContextKind.RANDOM:
-                return Context(tuple(without_answer(question, self.random(question), 1)))
+                return Context(tuple(without_answer(question, random(question), 1)))
             case ContextKind.RETRIEVED:
-                return Context(tuple(self._retrieved(question, 1)))
+                return Context(tuple(retrieved(question, 1)))
             case ContextKind.NONE_OF_K:
-                return Context(tuple(self._distractors(question, self.count)))
-        passages, (text, answers) = [], self.original(question)
-        turn = self.turns[question.id]
+                return Context(tuple(distractors(question, count)))
+        passages, (text, answers) = [], original(question)
         if kind is ContextKind.ONE_OF_K:
-            passages = self._distractors(question, self.count - 1)
+            passages = distractors(question, count - 1)
         elif kind is ContextKind.TWO_IN_CONFLICT:
-            other, wrong = self.contradicting(question, True)
+            other, wrong = contradicting(question, True)
             passages, answers = [other], (*answers, *wrong)
-        passages.insert(turn % (len(passages) + 1), text)
+        passages.insert(turns[question.id] % (len(passages) + 1), text)
         return Context(tuple(passages), answers)
 
-    def _retrieved(self, question: Question, count: int) -> list[str]:
-        return without_answer(question, self.nearest.ranked(question.question), count)
-
-    def _distractors(self, question: Question, count: int) -> list[str]:
-        """Return as many misleading as random passages, all different, in a shuffled order."""
-        passages = self._retrieved(question, (count + 1) // 2)
-        random = (text for text in self.random(question) if text not in passages)
-        if far := count - len(passages):
-            passages = [*passages, *without_answer(question, random, far)]
-        Random(f"uniknow/order/{self.seed}/{question.id}").shuffle(passages)  # noqa: S311
-        return passages
+    return build

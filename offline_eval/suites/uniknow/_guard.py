@@ -129,8 +129,7 @@ class SignalMeter:
         def call(questions: Sequence[str]) -> Sequence[Confidence | KnowgateError]:
             if many is None:
                 return [self.estimator.estimate(question) for question in questions]
-            estimated: Sequence[Confidence | KnowgateError] = many(questions, on_error="return")
-            return estimated
+            return list(many(questions, on_error="return"))
 
         for key, one in zip(new, each_or_error(call, list(new.values())), strict=True):
             usable = isinstance(one, KnowgateError) or 0.0 <= one.value <= 1.0

@@ -22,9 +22,12 @@ import numpy as np
 from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
+from ....guard.errors import InputError
 from ....guard.matching import normalise_answer
+from ....guard.policy import Policy
 from ...data.answers.matching import stands_in
 from ...report.document import as_json
+from ...run import Run
 from ...run.grouping import grouped, most_frequent
 from ..parts import run_values
 from ._cases import (
@@ -36,7 +39,7 @@ from ._cases import (
     QuestionKey,
     UniKnowRow,
 )
-from .plan import UniKnowRun
+from .plan import GO_ON, POLICY, ROWS, RUN_AGAIN, SIGNALS, Plan, UniKnowManifest
 
 
 class Outcome(StrEnum):
@@ -337,13 +340,19 @@ def _rank(name: str) -> tuple[bool, int, str]:
     return "@" in name, _ORDER.index(name) if name in _ORDER else len(_ORDER), name
 
 
-class UniKnowSummary:
-    """All numbers of a run; the same run gives the same numbers.
+class UniKnowRun:
+    """A checked run, finished or not, and all its numbers; it has at least one row.
 
     Args:
-        run: what all this is computed from.
+        run: opened to read, with a `UniKnowManifest`.
 
     Attributes:
+        manifest: the methods that could not be trained are among those left out.
+        plan: what is asked; its `rows` are those of a finished run.
+        cases: evaluation cases by id, in the order of the run.
+        rows: as stored, in the order of the run.
+        policy: of the guards, with its guarantee; None if no guard took part yet.
+        signals: of the evaluation cases; empty likewise.
         asked: number of rows by method.
         questions: in the run.
         groups: documents or subjects that the questions come from.
@@ -355,10 +364,33 @@ class UniKnowSummary:
             both names the number of cases, and the intervals.
         beyond: per kind of context beyond the paper, by method.
         problems: contexts that could not be built, by kind.
+
+    Raises:
+        InputError: a file is missing, damaged or written by a newer knowgate, or there is no
+            row yet; names file and line.
     """
 
-    def __init__(self, run: UniKnowRun) -> None:
-        self.run, rows = run, sorted(run.rows, key=lambda row: _rank(row.method))
+    def __init__(self, run: Run) -> None:
+        self.plan, manifest = Plan.read(run), run.manifest
+        assert isinstance(manifest, UniKnowManifest)
+        left_out = {**manifest.left_out, **self.plan.left_out}
+        methods = tuple(name for name in manifest.methods if name not in left_out)
+        self.manifest = manifest.model_copy(update={"methods": methods, "left_out": left_out})
+        self.cases = {case.case_id: case for case in self.plan.evaluation}
+        self.rows: list[UniKnowRow] = []
+        for where, row in run[ROWS].places():
+            if row.case_key not in self.cases or row.method not in methods:
+                what = "the row is of no case or method of this run"
+                raise InputError(what, where=where, hint=RUN_AGAIN)
+            self.rows.append(row)
+        if not self.rows:
+            raise InputError("the run has no row yet", where=str(run.folder), hint=GO_ON)
+        path = run.folder / POLICY
+        self.policy = Policy.load(path, links=False) if path.exists() else None
+        self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]
+        self._count(sorted(self.rows, key=lambda row: _rank(row.method)))
+
+    def _count(self, rows: Sequence[UniKnowRow]) -> None:
         known = {row.question_key: row.knowledge for row in rows}
         sides = Counter(known.values())
         self.asked, self.questions = Counter(row.method for row in rows), len(known)
@@ -370,7 +402,7 @@ class UniKnowSummary:
             name: most_frequent(str(row.error).partition(":")[0].strip() for row in own)
             for name, own in failed.items()
         }
-        contexts = {key: case.context for key, case in run.cases.items()}
+        contexts = {key: case.context for key, case in self.cases.items()}
         metrics = uniknow_metrics(rows, contexts=contexts)
         self.methods = {name: found for name, found in metrics.items() if "@" not in name}
         self.ablations = {name: found for name, found in metrics.items() if "@" in name}
@@ -381,12 +413,12 @@ class UniKnowSummary:
         }
         self.differences = {pair: found for pair, found in differences.items() if found[0]}
         self.beyond = beyond_rates(rows)
-        self.problems = Counter(problem.kind.value for problem in run.plan.problems)
+        self.problems = Counter(problem.kind.value for problem in self.plan.problems)
 
     @property
     def abstains_always(self) -> bool:
         """Whether guards took part, and nothing was certified for them."""
-        promise = None if self.run.policy is None else self.run.policy.guarantee
+        promise = None if self.policy is None else self.policy.guarantee
         return promise is not None and not promise.certified
 
     def failed(self, method: str | None = None) -> int:
@@ -406,11 +438,11 @@ class UniKnowSummary:
                 name: method_values(found, self.failed(name))
                 for name, found in {**self.methods, **self.ablations}.items()
             },
-            "rows": len(self.run.rows),
-            "rows_planned": self.run.plan.rows,
+            "rows": len(self.rows),
+            "rows_planned": self.plan.rows,
             "contexts_not_built": self.problems,
-            "methods_left_out": self.run.manifest.left_out,
+            "methods_left_out": self.manifest.left_out,
             "differences": differences,
             "published": {**CONTENT["published"], "methods": PUBLISHED},
         }
-        return run_values(self.run.manifest, as_json(values))
+        return run_values(self.manifest, as_json(values))

@@ -1,6 +1,6 @@
 """The report of a run of the UniKnow suite: which method uses which knowledge when.
 
-    run folder ─► UniKnowRun ─► UniKnowSummary ─► uniknow_document ─► a file per format
+    run folder ─► UniKnowRun ─► uniknow_document ─► a file per format
 
 The same run folder gives the same bytes, wherever it is.
 """
@@ -26,10 +26,9 @@ from ._metrics import (
     PUBLISHED,
     SITUATIONS,
     Shares,
-    UniKnowSummary,
+    UniKnowRun,
     shown_method,
 )
-from .plan import UniKnowRun
 
 _TITLES = {situation["name"]: situation["title"] for situation in SITUATIONS}
 
@@ -79,10 +78,10 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     return block if found and block.moving else None
 
 
-def _published(summary: UniKnowSummary) -> Iterator[tuple[str, dict[str, Cell]]]:
+def _published(run: UniKnowRun) -> Iterator[tuple[str, dict[str, Cell]]]:
     """Yield each method with the numbers that were published, those of this run beneath."""
     for name, found in PUBLISHED.items():
-        own = summary.methods.get(name)
+        own = run.methods.get(name)
         cells = {
             scenario: _beneath(percent, value, own[scenario]["em"] if own else None)
             for scenario, value in found["em"].items()
@@ -132,55 +131,55 @@ def _situations_plot(methods: Mapping[str, Mapping[str, Any]]) -> Plot | None:
 _MOST_FAILED = 0.05
 
 
-def uniknow_document(summary: UniKnowSummary) -> Document:
+def uniknow_document(run: UniKnowRun) -> Document:
     """Make the report of a summarised run."""
-    methods, ablations = summary.methods, summary.ablations
+    methods, ablations = run.methods, run.ablations
     shown = {name: found for name, found in methods.items() if found[ALL].cases}
     bases = {name.partition("@")[0] for name in ablations}
     usual = {name: found for name, found in methods.items() if name in bases}
-    differences = summary.differences.items()
+    differences = run.differences.items()
     shares = {name: [method[name] for method in methods.values()] for name in _TITLES}
     sizes = [one.questions for own in shares.values() for one in own if one.questions]
     facts = {
         "content": CONTENT,
-        "best": _best(summary),
-        "trained": _best_trained(summary),
-        "asked": {summary.asked[name] for name in methods},
+        "best": _best(run),
+        "trained": _best_trained(run),
+        "asked": {run.asked[name] for name in methods},
         "empty": [_TITLES[name] for name, own in shares.items() if not any(s.cases for s in own)],
         "smallest": min(sizes, default=None),
         "shown": shown,
         "plot": _situations_plot(shown),
-        "what_if": uniknow_what_if(summary.run),
+        "what_if": uniknow_what_if(run),
         "situations": [_situation(one, shares[one["name"]]) for one in SITUATIONS],
         "meanings": [(name, meaning) for name in shown if (meaning := shown_method(name)[1])],
         "differences": {f"{pair[0]} − {pair[1]}": found for pair, (_, found) in differences},
         "ablations": usual | ablations if ablations else {},
         "beyond": {
             kind: {name: one for name, one in found.items() if name in methods}
-            for kind, found in summary.beyond.items()
+            for kind, found in run.beyond.items()
         },
-        "published": dict(_published(summary)),
+        "published": dict(_published(run)),
     }
-    return run_document("uniknow", TEXTS, summary, facts)
+    return run_document("uniknow", TEXTS, run.manifest, run, facts)
 
 
-def _best(summary: UniKnowSummary) -> str | None:
+def _best(run: UniKnowRun) -> str | None:
     """Return the most reliable method; None where too many cases failed to say."""
     rely = {
         name: found[ALL]["rely"].value or 0.0
-        for name, found in summary.methods.items()
+        for name, found in run.methods.items()
         if (cases := found[ALL].cases)
-        and summary.failed(name) <= _MOST_FAILED * (summary.failed(name) + cases)
-        and not (summary.abstains_always and name.startswith("guard_"))
+        and run.failed(name) <= _MOST_FAILED * (run.failed(name) + cases)
+        and not (run.abstains_always and name.startswith("guard_"))
     }
     return min(rely, key=lambda name: (-rely[name], name), default=None)
 
 
-def _best_trained(summary: UniKnowSummary) -> tuple[str, Interval] | None:
+def _best_trained(run: UniKnowRun) -> tuple[str, Interval] | None:
     """Return the fine-tuned method that guard_naive is least above, and by how much."""
     trained = {
         base: found["rely"]
-        for (method, base), (_, found) in summary.differences.items()
+        for (method, base), (_, found) in run.differences.items()
         if method == "guard_naive" and shown_method(base)[0] == "fine-tuned"
         if found["rely"].value is not None
     }

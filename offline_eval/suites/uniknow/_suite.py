@@ -21,7 +21,7 @@ from ....guard.signals.relevance import load_scorer
 from ...report.document import Document
 from ...run.manifest import InputFile
 from ...run.table import TableSpec
-from ...systems.factory import local_model
+from ...systems.factory import load_language_model, local_model
 from ...testbed.check import microworld_model_path
 from ..base import Suite, SuiteRun
 from ..parts import (
@@ -29,15 +29,14 @@ from ..parts import (
     Overview,
     System,
     Work,
-    model_by_name,
     require_not_tuned_on,
 )
-from ._bundled import FACTS, dataset_of, prompts_of, question_file, read_dataset
-from ._cases import Case, Knowledge, Method, Reply, UniKnowRow, row_id
+from ._bundled import FACTS, FACTS_FILE, MICROWORLD, read_dataset
+from ._cases import Case, Dataset, Knowledge, Method, Reply, UniKnowRow, row_id
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
 from ._knowledge import KnowledgeStore, estimate_knowledge
-from ._metrics import UniKnowSummary
+from ._metrics import UniKnowRun
 from ._report import uniknow_document
 from .methods import (
     ALL_METHODS,
@@ -51,7 +50,7 @@ from .methods import (
     training_examples,
     untrained,
 )
-from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, UniKnowRun, fitting_size, make_plan
+from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, fitting_size, make_plan
 
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
 # Settings that the manifest holds in another form: as fingerprints, or as those of training.
@@ -61,7 +60,7 @@ _STORED_OTHERWISE = {
 }
 
 
-class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
+class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
     """Knowledge scenarios: context against memory, only one of them, or neither.
 
     First the model is asked without contexts what it knows; then every method answers every
@@ -86,6 +85,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     ) -> None:
         # In the place of what settings and model suggest.
         self._scorer, self._encoder, self._training = scorer, encoder, training
+        self._dataset: Dataset
         self._lm: Any = None
         # Methods that were asked for and that the model does not allow, with the reason.
         self._left_out: Mapping[str, str] = {}
@@ -102,8 +102,11 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
     def cases(self, settings: UniKnowSettings) -> Sequence[Any]:
         """Read the questions; their contexts are built by `prepare`."""
         if settings.knowledge is not None:
-            KnowledgeStore(settings.knowledge)  # before anything is asked: is it such a file?
-        return read_dataset(settings.data, limit=settings.limit, seed=settings.seed).questions
+            # Before anything is asked: is it such a file?
+            KnowledgeStore(settings.knowledge)
+        limit, seed = settings.limit, settings.seed
+        self._dataset = read_dataset(settings.data, limit=limit, seed=seed)
+        return self._dataset.questions
 
     def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Return all: the questions were limited when they were read."""
@@ -113,7 +116,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         """Load the model."""
         name, folder = settings.model, local_model(settings.model)
         if folder is None and ":" in name:
-            return [System(name, model_by_name(name, choice.limits))]
+            return [System(name, load_language_model(name, choice.limits))]
         lm = HuggingFaceLM(
             folder or name,
             dtype=settings.dtype,
@@ -147,7 +150,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         the cascade needs log-probabilities, which a remote model seldom gives.
         """
         scorer, lm = self._scorer or load_scorer(settings.scorer), self._lm
-        prompts = prompts_of(settings.data)
+        prompts = self._dataset.prompts
         kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
         prompt = Prompt("uniknow.closed_book", prompts.closed_book)
         estimator = load_estimator(kind, lm, prompt=prompt)
@@ -182,16 +185,16 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             yield cases[begin : begin + size]
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
-        """Return the file of questions."""
-        path = question_file(settings.data)
-        return [] if path is None else [path]
+        """Return the file of questions; none for the microworld."""
+        files = {MICROWORLD: [], FACTS: [FACTS_FILE]}
+        return files.get(settings.data, [Path(settings.data)])
 
     def manifest(
         self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
     ) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
         meter, names = self._meter, tuple(system.name for system in systems)
-        stored: dict[str, Any] = {"dataset": cases[0].dataset, "model": self._lm.fingerprint}
+        stored: dict[str, Any] = {"dataset": self._dataset.name, "model": self._lm.fingerprint}
         stored |= settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         # Settings that no row depends on must not prevent a run from being resumed.
         if any(map(is_trained, names)):
@@ -199,7 +202,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         if "dpo" in names:
             stored["preference_training"] = asdict(self._training_of(settings, "dpo"))
         stored["seed"] = settings.seed
-        prompts = sorted(asdict(prompts_of(settings.data)).items())
+        prompts = sorted(asdict(self._dataset.prompts).items())
         stored["prompts_sha256"] = {
             name: Prompt(name, text).sha256 for name, text in prompts if text
         }
@@ -242,7 +245,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             InputError: no question is left to evaluate, or there is nothing to train on.
         """
         settings, lm, on_progress = work.settings, self._lm, work.options.on_progress
-        dataset = dataset_of(settings.data, work.cases)
+        dataset = self._dataset
         estimates = estimate_knowledge(
             lm,
             dataset.questions,
@@ -271,18 +274,16 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         self, work: Work[UniKnowSettings, Any], plan: Plan, meter: SignalMeter
     ) -> Policy:
         """Measure the missing signals, fit the policy on the training questions and store it."""
-        table, system, measured = work.run[SIGNALS], work.systems[0], 0
-        table.require_order([case.case_id for case in plan.cases])
+        table, system = work.run[SIGNALS], work.systems[0]
         advance = work.progress("measuring relevance and confidence")
-        stored = table.rows()
+        stored = {signal.case_id: signal for signal in table.rows()}
         for batch in self.batches(plan.cases, system):
-            known = stored[measured : measured + len(batch)]
-            measured += len(batch)
+            known = [stored[case.case_id] for case in batch if case.case_id in stored]
             if self.asks_whole_batches(system) and len(known) < len(batch):
                 known = []
             meter.remember(known)
-            table.extend(meter.measure(batch[len(known) :]))
-            advance(measured, len(plan.cases))
+            table.extend(meter.measure([one for one in batch if one.case_id not in meter.found]))
+            advance(len(meter.found), len(plan.cases))
         training = [signal for signal in table.rows() if signal.part == "training"]
         binding = PolicyBinding(
             meter.scorer.fingerprint, meter.estimator.fingerprint, meter.aggregator
@@ -294,7 +295,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
 
     def _train(self, name: str, training: Sequence[Case], work: Work[UniKnowSettings, Any]) -> None:
         """Train a method, unless its adapter exists."""
-        seed, prompts = work.settings.seed, prompts_of(work.settings.data)
+        seed, prompts = work.settings.seed, self._dataset.prompts
         make = partial(training_examples, cases=training, prompts=prompts, seed=seed)
         examples, usual = make(name), TrainedMethod.named(name)
         # An ablation at the usual share is the usual training, and is done once.
@@ -336,7 +337,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             elif row is not None and row.error is None:
                 known[case.case_id] = Reply(row.answer, abstained=row.abstained)
         new = [case for case in cases if case.case_id not in known]
-        fresh = untrained(name, self._lm, prompts_of(system.settings.data))(new) if new else []
+        fresh = untrained(name, self._lm, self._dataset.prompts)(new) if new else []
         known |= {case.case_id: reply for case, reply in zip(new, fresh, strict=True)}
         return [known[case.case_id] for case in cases]
 
@@ -349,7 +350,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
             options = {name: getattr(lm, name) for name in same}
             options["loading"] = LoadOptions(chat_template=lm.uses_chat_template)
             adapted = HuggingFaceLM(lm.name, adapter=self._adapters[name], **options)
-            template = TrainedMethod.named(name).prompt(prompts_of(system.settings.data))
+            template = TrainedMethod.named(name).prompt(self._dataset.prompts)
             self._loaded = name, partial(prompted, adapted, template)
         return self._loaded[1]
 
@@ -370,11 +371,11 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowSummary]):
         lines = tuple((name, str(number)) for name, number in counts.items())
         return Overview(("method", "cases at most"), lines, (note,), {"cases": counts})
 
-    def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowSummary:
+    def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowRun:
         """Compute the metrics of every method."""
-        return UniKnowSummary(UniKnowRun(run.run))
+        return UniKnowRun(run.run)
 
-    def report(self, summary: UniKnowSummary) -> Document:
+    def report(self, summary: UniKnowRun) -> Document:
         """Show which method uses which knowledge when."""
         return uniknow_document(summary)
 

@@ -197,8 +197,7 @@ def untrained(name: str, lm: Any, prompts: PromptSet) -> Method:
 
     def call(cases: Sequence[Case]) -> list[str]:
         filled = [[case.fill(template) for case in cases] for template in (with_context, without)]
-        found: list[str] = lm.generate_contrastive(*filled, name.removesuffix("_prompt"))
-        return found
+        return list(lm.generate_contrastive(*filled, name.removesuffix("_prompt")))
 
     return lambda cases: list(map(reply_from, each_or_error(call, cases), cases))
 
@@ -236,31 +235,31 @@ def training_examples(
         InputError: no cases are left.
     """
     method = TrainedMethod.named(name)
-    template = method.prompt(prompts)
-    if method is not TrainedMethod.DPO:
-        return [
-            TrainingExample(case.fill(template), wanted_reply(method, case))
-            for case in _picked(name, cases, per_side, seed)
-        ]
-    wrong = {
-        (case.question_id, Scenario.UNKNOWN): case.context_answers[0]
-        for case in cases
-        if case.context_kind is ContextKind.CONFLICTING and case.context_answers
-    }
-    wrong |= {(case.question_id, Scenario.CONFLICT): case.answers[0] for case in cases}
-    usable = [
-        case
-        for case in cases
-        if case.scenario is not Scenario.UNKNOWN or (case.question_id, case.scenario) in wrong
-    ]
+    template, wrong = method.prompt(prompts), dict[str, str | None]()
+    if method is TrainedMethod.DPO:
+        tempting = {
+            case.question_id: case.context_answers[0]
+            for case in cases
+            if case.context_kind is ContextKind.CONFLICTING and case.context_answers
+        }
+        wrong = {case.case_id: _rejected_reply(case, tempting) for case in cases}
+        cases = [case for case in cases if wrong[case.case_id] is not None]
     return [
-        TrainingExample(
-            case.fill(template),
-            wanted_reply(method, case),
-            wrong.get((case.question_id, case.scenario or Scenario.AGREEMENT), _UNKNOWN_REPLY),
-        )
-        for case in _picked(name, usable, per_side, seed)
+        TrainingExample(case.fill(template), wanted_reply(method, case), wrong.get(case.case_id))
+        for case in _picked(name, cases, per_side, seed)
     ]
+
+
+def _rejected_reply(case: Case, tempting: Mapping[str, str]) -> str | None:
+    """Return the wrong reply to a case; None where there is none.
+
+    Args:
+        case: of a training question.
+        tempting: answers of conflicting contexts, by question.
+    """
+    if case.scenario is Scenario.UNKNOWN:
+        return tempting.get(case.question_id)
+    return case.answers[0] if case.scenario is Scenario.CONFLICT else _UNKNOWN_REPLY
 
 
 def wanted_reply(method: TrainedMethod, case: Case) -> str:

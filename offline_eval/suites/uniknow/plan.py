@@ -21,13 +21,12 @@ from ....calibration.training.scenarios import TrainingExample
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json
-from ....guard.policy import Policy
 from ...run import Run, Stored
 from ...run.calls import OnProgress
 from ...run.grouping import grouped
-from ...run.manifest import Manifest
+from ...run.manifest import START_AGAIN, Manifest
 from ...run.table import TableSpec
-from .._prompts import context_window, token_counter
+from .._prompts import token_counter
 from ._bundled import read_dataset
 from ._cases import (
     PAPER_KINDS,
@@ -44,12 +43,11 @@ from ._contexts import WINDOW_WORDS, ContextProblem, Contexts, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from .methods import TrainedMethod, UniKnowSettings, training_examples
 
-_START_AGAIN = "remove the run folder and start again"
-_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
-_GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
-CASES = TableSpec("cases", Case, key="case_id", hint=_START_AGAIN, clean=True)
-SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN, clean=True)
-ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN, clean=True)
+RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
+CASES = TableSpec("cases", Case, key="case_id", hint=START_AGAIN, clean=True)
+SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=RUN_AGAIN, clean=True)
+ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=RUN_AGAIN, clean=True)
 _PLAN, POLICY = "plan.json", "policy.json"
 _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 # Questions of each side kept for evaluation; of small data sets only a share.
@@ -95,7 +93,8 @@ class Plan(Stored):
     def write(self, run: Run) -> None:
         """Store the cases, then `plan.json`, which marks them as complete."""
         table = run[CASES]
-        table.drop(lambda _row: True)  # of an attempt that was killed
+        # Of an attempt that was killed.
+        table.drop(lambda _row: True)
         table.extend(self.cases)
         value = {"schema_version": Manifest.SCHEMA_VERSION, **self.model_dump(mode="json")}
         write_json(run.folder / _PLAN, value)
@@ -110,8 +109,8 @@ class Plan(Stored):
         path = run.folder / _PLAN
         if not path.exists():
             return None
-        value = Manifest.read_versioned(path, hint=_START_AGAIN)
-        return cls.checked(value, where=str(path), hint=_START_AGAIN)
+        value = Manifest.read_versioned(path, hint=START_AGAIN)
+        return cls.checked(value, where=str(path), hint=START_AGAIN)
 
     @classmethod
     def read(cls, run: Run) -> Plan:
@@ -122,12 +121,12 @@ class Plan(Stored):
         """
         plan = cls.find(run)
         if plan is None:
-            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+            raise InputError("the run has no row yet", where=str(run.folder), hint=GO_ON)
         plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
         counts = len(plan.training), len(plan.evaluation)
         if counts != (plan.training_cases, plan.evaluation_cases):
             where = str(CASES.path(run.folder))
-            raise InputError("cases are missing", where=where, hint=_START_AGAIN)
+            raise InputError("cases are missing", where=where, hint=START_AGAIN)
         return plan
 
 
@@ -206,7 +205,8 @@ def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings)
         settings: how many passages are wanted in contexts with several, and whether there will be
             such contexts; two passages then have to fit.
     """
-    passages, count, window = settings.passages_per_context, token_counter(lm), context_window(lm)
+    passages, count = settings.passages_per_context, token_counter(lm)
+    window = getattr(lm, "context_window", None)
     sources = [text for question in dataset.questions for text in question.sources]
     if count is None or window is None or not sources:
         return WINDOW_WORDS, passages
@@ -307,46 +307,6 @@ class UniKnowManifest(Manifest):
     left_out: dict[str, str] = Field(default_factory=dict)
 
 
-class UniKnowRun:
-    """A checked run, finished or not; it has at least one row.
-
-    Args:
-        run: opened to read, with a `UniKnowManifest`.
-
-    Attributes:
-        manifest: the methods that could not be trained are among those left out.
-        plan: what is asked; its `rows` are those of a finished run.
-        cases: evaluation cases by id, in the order of the run.
-        rows: as stored, in the order of the run.
-        policy: of the guards, with its guarantee; None if no guard took part yet.
-        signals: of the evaluation cases; empty likewise.
-
-    Raises:
-        InputError: a file is missing, damaged or written by a newer knowgate, or there is no
-            row yet; names file and line.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.plan, manifest = Plan.read(run), run.manifest
-        assert isinstance(manifest, UniKnowManifest)
-        left_out = {**manifest.left_out, **self.plan.left_out}
-        methods = tuple(name for name in manifest.methods if name not in left_out)
-        self.manifest = manifest.model_copy(update={"methods": methods, "left_out": left_out})
-        self.cases = {case.case_id: case for case in self.plan.evaluation}
-        self.rows: list[UniKnowRow] = []
-        for where, row in run[ROWS].places():
-            if row.case_key not in self.cases or row.method not in methods:
-                what = "the row is of no case or method of this run"
-                raise InputError(what, where=where, hint=_RUN_AGAIN)
-            self.rows.append(row)
-        if not self.rows:
-            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-        path = run.folder / POLICY
-        self.policy = Policy.load(path, links=False) if path.exists() else None
-        measured = run[SIGNALS].rows() if SIGNALS.path(run.folder).exists() else []
-        self.signals = [one for one in measured if one.part == "evaluation"]
-
-
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     """Return what the guards of a run measured, to calibrate on.
 
@@ -363,7 +323,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
         raise InputError(what, where=str(run.folder), hint=hint)
     found = run[SIGNALS].rows()
     if len(found) < plan.training_cases + plan.evaluation_cases:
-        raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
+        raise InputError("not all signals are measured yet", where=str(path), hint=GO_ON)
     return found
 
 

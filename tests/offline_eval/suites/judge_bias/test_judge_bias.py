@@ -17,7 +17,6 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import ModelChoice, run_suite
 from knowgate.offline_eval.suites.conflict.items import ConflictItem
 from knowgate.offline_eval.suites.judge_bias._suite import (
-    BiasCase,
     BiasSettings,
     JudgeBiasSuite,
     bias_cases,
@@ -36,7 +35,7 @@ def items(size: int) -> list[ConflictItem]:
     ]
 
 
-def cases(size: int) -> list[BiasCase]:
+def cases(size: int) -> list[BiasRow]:
     return bias_cases([replace(item, given=0) for item in items(size)])
 
 
@@ -83,7 +82,7 @@ def test_the_first_passage_of_an_answer_is_the_context() -> None:
     assert {case.context for case in found} == {"A did.", "B did."}
 
 
-def verdict(case: BiasCase, right: bool | None) -> BiasRow:
+def verdict(case: BiasRow, right: bool | None) -> BiasRow:
     return BiasRow(
         case_id=case.case_id, key=case.key, label=case.label, believed=case.believed, right=right
     )

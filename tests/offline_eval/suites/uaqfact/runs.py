@@ -32,4 +32,4 @@ def run_uaqfact(
 def read_uaqfact_run(folder: Path) -> UaqRun:
     """Read a run, finished or not."""
     suite = UaqFact()
-    return suite.score(read_suite_run(folder, suite)).run
+    return suite.score(read_suite_run(folder, suite))

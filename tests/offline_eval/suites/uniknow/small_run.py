@@ -11,9 +11,10 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import Run
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.parts import RunOptions, System
+from knowgate.offline_eval.suites.uniknow._metrics import UniKnowRun
 from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
 from knowgate.offline_eval.suites.uniknow.methods import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow.plan import UniKnowManifest, UniKnowRun
+from knowgate.offline_eval.suites.uniknow.plan import UniKnowManifest
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")
