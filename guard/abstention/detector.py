@@ -25,7 +25,6 @@ from .reading import (
     Citation,
     Clause,
     Role,
-    Strength,
     is_whole_abstention,
     judged,
     opens_with_yes_or_no,
@@ -116,7 +115,7 @@ def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
         found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
     found["no_citation"] = float(citation is Citation.NONE)
     read = list(map(judged, clauses))
-    if any(clause.role is Role.REFUSAL for clause in read):
+    if any(clause.role > Role.SUBSTANCE for clause in read):
         _add_refusals(found, read)
     elif found["explicit_first"]:
         found["refusal_share"] = 1.0
@@ -128,15 +127,14 @@ def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
 
 
 def _add_refusals(found: dict[str, float], clauses: list[Clause]) -> None:
-    before = list(takewhile(lambda clause: clause.role is not Role.REFUSAL, clauses))
+    before = list(takewhile(lambda clause: clause.role <= Role.SUBSTANCE, clauses))
     after = clauses[len(before) :]
     led = not any(clause.role in _ANSWERING for clause in before)
-    first = after[0]
     if led:
-        found[f"{first.strength.name.lower()}_first"] = 1.0
+        found[f"{after[0].role.name.lower()}_first"] = 1.0
     for clause in after[1:] if led else after:
-        if clause.strength is not Strength.NONE:
-            found[f"{clause.strength.name.lower()}_later"] = 1.0
+        if clause.role > Role.SUBSTANCE:
+            found[f"{clause.role.name.lower()}_later"] = 1.0
     found["refusal_share"] = _share(before, after)
     found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].text))
 
@@ -144,15 +142,12 @@ def _add_refusals(found: dict[str, float], clauses: list[Clause]) -> None:
 def _share(before: list[Clause], after: list[Clause]) -> float:
     """Share of words in refusals among those in refusals and substance; hints count half."""
     refusing = sum(
-        clause.units / (2 if clause.strength is Strength.HINT else 1)
+        clause.units / (2 if clause.role is Role.HINT else 1)
         for clause in after
-        if clause.role is Role.REFUSAL
+        if clause.role > Role.SUBSTANCE
     )
-    hinting = sum(clause.units / 2 for clause in after if clause.strength is Strength.HINT)
-    substance = sum(clause.units for clause in before if clause.role in _ANSWERING) + sum(
-        clause.units for clause in after if clause.role is Role.SUBSTANCE
-    )
-    total = refusing + hinting + substance
+    total = sum(clause.units for clause in before if clause.role in _ANSWERING)
+    total += sum(clause.units for clause in after if clause.role >= Role.SUBSTANCE)
     return refusing / total if total else 1.0
 
 
