@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from sys import getsizeof
 
@@ -14,7 +14,10 @@ from ...language import compiled, listed, section
 from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
 MOST_CHARACTERS = 200_000
-_CACHE_BYTES, _BYTES_PER_WORD = 32 * 2**20, 500
+# Of the texts that are kept as they were read.
+_CACHE_BYTES, _BYTES_PER_WORD, _BYTES_PER_ITEM = 64 * 2**20, 500, 450
+# Words of a sentence beside another that carries it count so much.
+BESIDE = 0.9
 
 # After these a full stop ends no sentence.
 _ABBREVIATIONS = "|".join(sorted(listed("support", "abbreviations")))
@@ -77,6 +80,8 @@ class Sentence:
         items: what it tells, without words that say little.
         quotes: what it quotes, names of commands and files included, as compared.
         stems: all its words as they are compared, in order.
+        beside: what the sentences next to it tell, as it is compared.
+        units: of the numbers here and there; an empty one where a number stands alone.
     """
 
     start: int
@@ -86,6 +91,29 @@ class Sentence:
     items: tuple[Item, ...]
     quotes: tuple[str, ...]
     stems: tuple[str, ...]
+    beside: frozenset[str] = frozenset()
+    units: dict[str, set[str]] = field(default_factory=dict)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """What it tells, as it is compared."""
+        return frozenset(item.text for item in self.items)
+
+    def share(self, items: Iterable[Item]) -> float:
+        """The share of what the items weigh that stands here or beside."""
+        own, beside = self.shares(items)
+        return own + BESIDE * beside
+
+    def shares(self, items: Iterable[Item]) -> tuple[float, float]:
+        """The shares that stand in the sentence itself, and only in those next to it."""
+        total = own = beside = 0.0
+        for item in items:
+            total += item.weight
+            if item.text in self.own:
+                own += item.weight
+            elif item.text in self.beside:
+                beside += item.weight
+        return (own / total, beside / total) if total else (0.0, 0.0)
 
     @cached_property
     def facts(self) -> dict[int, str]:
@@ -105,7 +133,10 @@ class Sentence:
 _TEXTS: ByteCache[bytes, tuple[Sentence, ...]] = ByteCache(
     _CACHE_BYTES,
     lambda found: sum(
-        _BYTES_PER_WORD * len(one.reading.words) + 2 * getsizeof(one.text) for one in found
+        _BYTES_PER_WORD * len(one.reading.words)
+        + _BYTES_PER_ITEM * len(one.items)
+        + 2 * getsizeof(one.text)
+        for one in found
     ),
 )
 
@@ -122,8 +153,15 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
 
 def _sentences(text: str) -> Iterator[Sentence]:
     plain = _RULE["references"].sub(lambda one: " " * len(one.group()), text)
-    for span in sentence_spans(text):
-        yield _sentence(plain, *span)
+    read = [_sentence(plain, *span) for span in sentence_spans(text)]
+    for place, one in enumerate(read):
+        beside = read[max(0, place - 1) : place] + read[place + 1 : place + 2]
+        units: dict[str, set[str]] = {}
+        for item in (item for near in (one, *beside) for item in near.items):
+            if item.kind in ("number", "count"):
+                units.setdefault(item.text, set()).add(item.unit)
+        texts = frozenset[str]().union(*(near.own for near in beside))
+        yield replace(one, beside=texts, units=units)
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
