@@ -191,12 +191,12 @@ def fit_match_model(
         raise ValueError("the prior has other features")
     several = [one for one in examples if len(one.vectors) > 1]
     rows = [MatchModel.several_row(one.vectors, one.joined) for one in several]
-    start = None if prior is None else np.array(prior.several_weights)
+    start = None if prior is None else np.array(prior.several.flat)
     many = _fit(rows, several, ridge, start)
     # A passage alone: the first of each set, which answers in one half of the cases. Half
     # an answer does not, though the set that it is part of may.
     alone = [one for one in examples if one.whole or not one.sufficient]
-    one_start = None if prior is None else np.array(prior.single_weights)
+    one_start = None if prior is None else np.array(prior.single.flat)
     one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
     return MatchModel.of(
         one, many, features=features, length_penalty=length_penalty, told=told, fitted_on=fitted_on

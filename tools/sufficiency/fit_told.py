@@ -21,8 +21,9 @@ import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
+from knowgate.guard.signals.relevance._echo import StatedText
 from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
-from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer, beyond, told_values
 from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
 from tools.sufficiency.pairs import read_pairs
 
@@ -76,7 +77,7 @@ def main() -> None:
     scorer = SufficiencyScorer(arguments.folder, model=feature_probe(LENGTH_PENALTY))
     rows, kept = [], []
     for case in cases:
-        values = scorer.told_features(case.question, case.passage, case.others)
+        values = told_features(scorer, case)
         if values is not None:
             rows.append(values)
             kept.append(case)
@@ -84,6 +85,22 @@ def main() -> None:
     path = arguments.folder / "sufficiency.json"
     MatchModel.load(path).model_copy(update={"told": mix}).save(path)
     print(f"{len(kept)} of {len(cases)} passages with a rest: {mix}")
+
+
+def told_features(scorer: SufficiencyScorer, case: Echo) -> list[float] | None:
+    """The values that `model.told` is fitted on, of a passage beside others.
+
+    None where there is nothing to weigh: the passage has no text that asks, or tells nothing
+    after the question.
+    """
+    parts = [StatedText.of(case.question, text) for text in (case.passage, *case.others)]
+    if not parts[0].stated or parts[0].replied == "":
+        return None
+    # Only what they tell is needed, and of its own what it tells after the question.
+    told = [parts[0].texts[-1], *(one.texts[:2][-1] for one in parts[1:] if one.texts)]
+    [(tokens, matches)] = scorer.matched([case.question], [[StatedText(one, None) for one in told]])
+    own, *rest = (told_values(tokens, told) for _, told, _ in matches)
+    return beyond(own, rest)
 
 
 def knowledge_bases(faq: Path, pack: Path) -> Iterator[list[tuple[str, str]]]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import filterfalse
 
 from ...language import (
     CHINESE_DIGITS,
@@ -72,6 +72,10 @@ _VERBS_TOO = listed("dates", "months_in_other_words")
 UNITS = {name: unit for unit, names in section("units").items() for name in names.split()}
 
 
+# Kinds of words that make up numbers and dates.
+_DATED = ("number", "month", "weekday")
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of an answer.
@@ -111,23 +115,19 @@ class Reading:
     @cached_property
     def dated(self) -> frozenset[int]:
         """Positions of the words that make up numbers, months and weekdays."""
-        kinds = ("number", "month", "weekday")
-        return frozenset(place for place, word in enumerate(self.words) if word.kind in kinds)
+        return frozenset(place for place, word in enumerate(self.words) if word.kind in _DATED)
 
     @cached_property
+    def quantities(self) -> tuple[frozenset[str], ...]:
+        """Its different numbers, months and weekdays."""
+        return tuple(
+            frozenset(word.text for word in self.words if word.kind == kind) for kind in _DATED
+        )
+
+    @property
     def numbers(self) -> frozenset[str]:
         """Values of numerals, of words and of Roman numerals after a name."""
-        return self._of("number")
-
-    @cached_property
-    def months(self) -> frozenset[int]:
-        """From 1 to 12."""
-        return frozenset(int(one.removeprefix("month ")) for one in self._of("month"))
-
-    @cached_property
-    def weekdays(self) -> frozenset[str]:
-        """Their names."""
-        return self._of("weekday")
+        return self.quantities[0]
 
     @cached_property
     def units(self) -> frozenset[str]:
@@ -136,9 +136,6 @@ class Reading:
         places = (place + 1 for place in self.dated if place + 1 < len(self.words))
         beside = (self.words[place] for place in places)
         return frozenset(word.text for word in beside if word.kind == "unit")
-
-    def _of(self, kind: str) -> frozenset[str]:
-        return frozenset(word.text for word in self.words if word.kind == kind)
 
 
 def read_answer(answer: str) -> Reading:
@@ -201,15 +198,10 @@ def _quantity(text: str, words: list[Word], index: int) -> tuple[Sequence[str], 
 
 def _month(words: list[Word], index: int) -> int | None:
     word = words[index]
-    is_verb = word.text in _VERBS_TOO and not _beside_digits(words, index)
-    return None if is_verb else MONTHS.get(word.text)
-
-
-def _beside_digits(words: list[Word], index: int) -> bool:
     beside = words[max(0, index - 1) : index] + words[index + 1 : index + 2]
-    return words[index].capital and (
-        len(words) == 1 or any(word.text[:1].isdigit() for word in beside)
-    )
+    is_dated = len(words) == 1 or any(one.text[:1].isdigit() for one in beside)
+    is_verb = word.text in _VERBS_TOO and not (word.capital and is_dated)
+    return None if is_verb else MONTHS.get(word.text)
 
 
 def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
@@ -321,10 +313,9 @@ class Rule(StrEnum):
         if flips(one, other) % 2:
             return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
         alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
-        quantities = [(answer.numbers, answer.months, answer.weekdays) for answer in (one, other)]
         shares = ["percent" in answer.content for answer in (one, other)]
         swapped = len(short.words) >= _SENTENCE and sorted(short.content) == sorted(long.content)
-        unequal = alternatives[0] != alternatives[1] or quantities[0] != quantities[1]
+        unequal = alternatives[0] != alternatives[1] or one.quantities != other.quantities
         if swapped or unequal or shares[0] != shares[1]:
             return Rule.DOUBTFUL
         return Rule.OPEN
@@ -334,8 +325,8 @@ def _negates(word: str) -> bool:
     return word.replace("'", "") in NEGATORS or word.endswith("n't")
 
 
-def _negators(words: list[str]) -> int:
-    return sum(_negates(word) for word in words)
+def _negators(words: Iterable[str]) -> int:
+    return sum(map(_negates, words))
 
 
 def _yes_or_no(one: Reading, other: Reading) -> Rule | None:
@@ -353,19 +344,14 @@ def _polarity(answer: Reading) -> bool | None:
     # 不 and 是 begin other words too, as do "no one" and "right side".
     follows = answer.words[1].text if len(answer.words) > 1 else ""
     ends = not follows or follows in PRONOUNS or _breaks(answer, 1)
-    if not ends:
-        return None
-    return True if first.text in AFFIRMED else False if first.text in DENIED else None
+    said = first.text in AFFIRMED
+    return said if ends and (said or first.text in DENIED) else None
 
 
 def _quantities_clash(one: Reading, other: Reading) -> bool:
     """Whether both give numbers, months, weekdays or units that cannot be meant alike."""
-    pairs: Sequence[tuple[AbstractSet[object], AbstractSet[object]]] = (
-        (one.numbers, other.numbers),
-        (one.months, other.months),
-        (one.weekdays, other.weekdays),
-        (one.units, other.units),
-    )
+    kinds = (*one.quantities, one.units), (*other.quantities, other.units)
+    pairs = zip(*kinds, strict=True)
     return any(mine and yours and not (mine <= yours or yours <= mine) for mine, yours in pairs)
 
 
@@ -377,11 +363,8 @@ def _same_date(short: Reading, long: Reading) -> bool:
             return False
     coarse, fine = sorted((short, long), key=lambda answer: (len(answer.dated), answer.content))
     years = {n for n in coarse.numbers if n.isdigit() and len(n) == 4}
-    alike = (
-        coarse.numbers <= fine.numbers
-        and coarse.months <= fine.months
-        and coarse.weekdays <= fine.weekdays
-    )
+    pairs = zip(coarse.quantities, fine.quantities, strict=True)
+    alike = all(less <= more for less, more in pairs)
     return alike and (bool(years) or coarse.dated == fine.dated)
 
 
@@ -389,8 +372,7 @@ def _same_count(short: Reading, long: Reading) -> bool:
     """Whether one is a quantity alone, and the other the same with what is counted."""
     return (
         len(short.dated) == len(short.words) < len(long.words)
-        and (short.numbers, short.months) == (long.numbers, long.months)
-        and short.weekdays == long.weekdays
+        and short.quantities == long.quantities
         and not _negators(long.content)
         and ALTERNATIVES.isdisjoint(long.content)
         # A share is no count: 50 is not 50 %.
@@ -427,9 +409,8 @@ def _leads_in(long: Reading, start: int) -> bool:
 
 
 def _follows(long: Reading, end: int) -> bool:
-    if end == len(long.words) or _breaks(long, end):
-        return True
-    return long.words[end].text in FOLLOWERS
+    ends = end == len(long.words) or _breaks(long, end)
+    return ends or long.words[end].text in FOLLOWERS
 
 
 def _breaks(answer: Reading, index: int) -> bool:
@@ -449,7 +430,7 @@ def flips(one: Reading, other: Reading) -> int:
     pairs = _opposite_pairs(mine - yours, yours - mine)
     negators = abs(_negators(one.content) - _negators(other.content))
     counted = {word for pair in pairs for word in pair}
-    return len(pairs) + max(0, negators - sum(_negates(word) for word in counted))
+    return len(pairs) + max(0, negators - _negators(counted))
 
 
 def _opposite_pairs(mine: set[str], yours: set[str]) -> set[frozenset[str]]:
@@ -472,7 +453,6 @@ def _opposite_pairs(mine: set[str], yours: set[str]) -> set[frozenset[str]]:
 
 def _overlap(one: Reading, other: Reading) -> float:
     """Share of the shorter answer's words that are in the other, opposites counted as one."""
-    mine = {word for word in one.content if not _negates(word)}
-    yours = {word for word in other.content if not _negates(word)}
+    mine, yours = ({*filterfalse(_negates, answer.content)} for answer in (one, other))
     shared = len(mine & yours) + len(_opposite_pairs(mine - yours, yours - mine))
     return shared / max(1, min(len(mine), len(yours)))

@@ -24,9 +24,8 @@ from knowgate.guard.signals.relevance.late_interaction import best_products
 from knowgate.guard.signals.relevance.match_model import (
     FEATURES,
     EchoMix,
+    FeatureMix,
     MatchModel,
-    SeveralMix,
-    SingleMix,
     set_features,
 )
 from tests.support.tuned_folders import some_mix
@@ -35,15 +34,15 @@ TOLD = EchoMix(bias=-1.0, weights=(2.0, 0.0, 4.0, 0.0, -0.5, 1.0, 0.0, 0.0))
 MODEL = MatchModel(
     features=("cosine", "match"),
     length_penalty=0.06,
-    single=SingleMix(bias=-1.0, top=(2.0, 3.0)),
-    several=SeveralMix(bias=-2.0, top=(1.0, 4.0), margin=(0.5, 0.25), gain=(8.0, 16.0)),
+    single=FeatureMix(bias=-1.0, top=(2.0, 3.0)),
+    several=FeatureMix(bias=-2.0, top=(1.0, 4.0), margin=(0.5, 0.25), gain=(8.0, 16.0)),
     told=TOLD,
     fitted_on="by hand",
 )
 
 
 def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
-    flat = MODEL.single_weights, MODEL.several_weights
+    flat = MODEL.single.flat, MODEL.several.flat
     assert flat == ([-1.0, 2.0, 3.0], [-2.0, 1.0, 4.0, 0.5, 0.25, 8.0, 16.0])
     made = MatchModel.of(
         *flat, features=MODEL.features, length_penalty=0.06, told=TOLD, fitted_on="by hand"
