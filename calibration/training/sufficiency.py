@@ -38,14 +38,15 @@ from .cases import (
 from .encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
-    SetObjective,
     TrainableEncoder,
     learning_rate,
+    set_loss,
+    set_weights,
     similarities,
 )
 
 _CLIP = 1.0
-# Peak learning rate of the objective's own seven numbers.
+# Peak learning rate of the loss's own seven numbers.
 _MIX_RATE = 2e-2
 
 OnStep = Callable[[int, float], bool]
@@ -76,14 +77,14 @@ def train_on(
             stops early when it returns True.
     """
     torch: Any = optional_import("torch")
-    objective = SetObjective()
+    weights = set_weights()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
     groups = [
         {"params": encoder.parameters(), "peak": rate, "weight_decay": 0.01},
-        {"params": objective.parameters(), "peak": _MIX_RATE, "weight_decay": 0.0},
+        {"params": [*weights], "peak": _MIX_RATE, "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=rate)
-    trained = [*encoder.parameters(), *objective.parameters()]
+    trained = [*encoder.parameters(), *weights]
     for step in range(steps):
         share = learning_rate(step, steps, warm_up)
         for group in optimizer.param_groups:
@@ -92,7 +93,7 @@ def train_on(
         asked = encoder.encode(questions, MAX_QUESTION_PIECES)
         told = encoder.encode(passages, MAX_PASSAGE_PIECES)
         found = similarities(asked, told, table, length_penalty)
-        loss: Any = objective.loss(found, torch.from_numpy(unusable))
+        loss = set_loss(found, torch.from_numpy(unusable), *weights)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, _CLIP)
