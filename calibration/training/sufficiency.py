@@ -93,7 +93,7 @@ def train_on(
         asked = encoder.encode(questions, MAX_QUESTION_PIECES)
         told = encoder.encode(passages, MAX_PASSAGE_PIECES)
         found = similarities(asked, told, table, length_penalty)
-        loss = set_loss(found, torch.from_numpy(unusable), *weights)
+        loss: Any = set_loss(found, torch.from_numpy(unusable), *weights)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, _CLIP)

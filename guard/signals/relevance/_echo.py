@@ -100,9 +100,33 @@ class StatedText:
 
     @classmethod
     def of(cls, question: str, passage: str, strictness: float = 0.0) -> StatedText:
-        """Part a passage, see `strip_echo`."""
+        """Part a passage into what it tells and text that asks.
+
+        With strictness more sentences count as mentions of the subject, see `doubtful`, and a slip
+        in a word of the question hides none.
+
+        Example:
+            >>> StatedText.of("When do you open?", "When do you open? At nine.").stated
+            'At nine.'
+            >>> StatedText.of("When do you open?", "We open at nine.").stated is None
+            True
+        """
         check_deadline()
-        return strip_echo(question, passage, strictness) or cls(passage, None)
+        given = passage
+        if strictness:
+            passage = respelled(question, passage)
+        found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
+        asked, parts = _question(question)
+        copies = [span for part in parts for span in _copies(part, found)]
+        lists = [*_lists(asked, found), *_mentioned(question, found, strictness)]
+        if not (found.asking or copies or lists):
+            return cls(given, None)
+        kept = _without(found.text, lists) if lists else passage
+        nothing = [*found.asking, *copies, *lists]
+        stated = _without(found.text, nothing)
+        asked_at = [end for start, end in copies if not _is_quoted(found.text, start)]
+        replied = _without(found.text, [(0, min(asked_at)), *nothing]) if asked_at else stated
+        return cls(kept, stated, None if replied == stated else replied)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -118,34 +142,6 @@ class StatedText:
         if self.stated is None:
             return self.kept
         return self.kept if self.stated and share >= _MOSTLY else self.stated
-
-
-def strip_echo(question: str, passage: str, strictness: float = 0.0) -> StatedText | None:
-    """What a passage tells beside text that asks; None where it has no such text.
-
-    With strictness more sentences count as mentions of the subject, see `doubtful`, and a slip in
-    a word of the question hides none.
-
-    Example:
-        >>> strip_echo("When do you open?", "When do you open? At nine.").stated
-        'At nine.'
-        >>> strip_echo("When do you open?", "We open at nine.") is None
-        True
-    """
-    if strictness:
-        passage = respelled(question, passage)
-    found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
-    asked, parts = _question(question)
-    copies = [span for part in parts for span in _copies(part, found)]
-    lists = [*_lists(asked, found), *_mentioned(question, found, strictness)]
-    if not (found.asking or copies or lists):
-        return None
-    kept = _without(found.text, lists) if lists else passage
-    nothing = [*found.asking, *copies, *lists]
-    stated = _without(found.text, nothing)
-    asked_at = [end for start, end in copies if not _is_quoted(found.text, start)]
-    replied = _without(found.text, [(0, min(asked_at)), *nothing]) if asked_at else stated
-    return StatedText(kept, stated, None if replied == stated else replied)
 
 
 def _is_quoted(text: str, place: int) -> bool:

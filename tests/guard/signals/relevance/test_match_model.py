@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.signals.relevance._echo import strip_echo
+from knowgate.guard.signals.relevance._echo import StatedText
 from knowgate.guard.signals.relevance._mentions import (
     MENTIONS_FILE,
     Segment,
@@ -170,27 +170,26 @@ ANSWERS = (
 
 @pytest.mark.parametrize("passage", EMPTY)
 def test_a_sentence_that_only_names_the_subject_tells_nothing(passage: str) -> None:
-    found = strip_echo(QUESTION, passage)
-    assert found is not None
-    assert "plan" not in (found.stated or "").lower()
+    found = StatedText.of(QUESTION, passage)
+    assert found.stated is not None
+    assert "plan" not in found.stated.lower()
 
 
 @pytest.mark.parametrize("passage", ANSWERS)
 def test_a_sentence_that_answers_tells(passage: str) -> None:
-    found = strip_echo(QUESTION, passage)
-    assert found is None or passage in (found.stated or "")
+    found = StatedText.of(QUESTION, passage)
+    assert found.stated is None or passage in found.stated
 
 
 def test_what_stands_beside_a_mention_stays() -> None:
     heading = "Refund annual Team plan\n\nOur office is closed on Mondays."
-    found = strip_echo(QUESTION, heading)
-    assert found is not None
+    found = StatedText.of(QUESTION, heading)
     assert found.kept == found.stated == "Our office is closed on Mondays."
 
 
 def test_the_question_above_its_answer_is_no_mention() -> None:
-    found = strip_echo(QUESTION, f"{QUESTION}\nTen days.")
-    assert found is not None
+    found = StatedText.of(QUESTION, f"{QUESTION}\nTen days.")
+    assert found.stated is not None
     assert QUESTION in found.kept
 
 
