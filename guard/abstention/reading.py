@@ -91,7 +91,6 @@ _TRANSLATION = str.maketrans(
     _SPELLING["traditional"] + _QUOTES,
     _SPELLING["simplified"] + "'" * 9 + '"' * (len(_QUOTES) - 9),
 )
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKDOWN = re.compile(
     r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^[^\S\n]*(?:[-+•·]|\d{1,2}[.)])\s+",
     re.MULTILINE,
@@ -127,7 +126,7 @@ def read_reply(
 
 def plain(text: str) -> str:
     """`text` in the one spelling that the patterns expect."""
-    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_TRANSLATION))
+    text = unicodedata.normalize("NFKC", tables.INVISIBLE.sub("", text).translate(_TRANSLATION))
     # One character may have become eighteen.
     text = text[: 2 * (_HEAD + _TAIL)]
     text = _MARKDOWN.sub(" ", text.translate(_TRANSLATION).lower())

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...language import listed, section
+from ...language import by_word, listed, section, without_suffix
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"'s\b|[{CJK}]|\d+|[^\W\d_{CJK}]+")
@@ -22,10 +22,9 @@ _AT = frozenset({"where", "when"})
 _OWNED = frozenset({"whose", "its", "their"})
 _DANGLING = listed("premises", "dangling")
 # Words whose forms share too few letters, by what they have in common.
-_FAMILIES = {
-    word: family for family, forms in section("word_families").items() for word in forms.split()
-}
+_FAMILIES = by_word("word_families")
 _SHORTEST_STEM = 5
+_VERB_ENDS = ("ing", "ed", "es", "e", "s")
 
 
 @dataclass(frozen=True)
@@ -158,17 +157,11 @@ def related(first: str, second: str) -> bool:
         return False
     if longer in {shorter + end for end in ("s", "d", "ed", "es", "ing")}:
         return True
-    if min(len(first), len(second)) > 2 and _bare_verb(first) == _bare_verb(second):
+    first, second = (without_suffix(word, _VERB_ENDS, 2) for word in (first, second))
+    if first == second:
         return True
     stem = max(_SHORTEST_STEM, (7 * len(shorter) + 9) // 10)
     return len(shorter) >= stem and shorter[:stem] == longer[:stem]
-
-
-def _bare_verb(word: str) -> str:
-    for end in ("ing", "ed", "es", "e", "s"):
-        if word.endswith(end) and len(word) - len(end) > 1:
-            return word.removesuffix(end)
-    return word
 
 
 _ABOUT: dict[str, set[str]] = {}

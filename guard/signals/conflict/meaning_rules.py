@@ -22,9 +22,9 @@ from ...language import (
     NUMBERS,
     ORDINALS,
     SCALES,
+    by_word,
     chinese_number,
     listed,
-    section,
     word_list,
 )
 from ...matching import same_answer
@@ -69,7 +69,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _VERBS_TOO = listed("dates", "months_in_other_words")
 
 # Name of a unit of measurement → the form in which it is compared.
-UNITS = {name: unit for unit, names in section("units").items() for name in names.split()}
+UNITS = by_word("units")
 
 
 # Kinds of words that make up numbers and dates.

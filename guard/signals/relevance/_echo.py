@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...deadlines import check_deadline
+from ...language import without_suffix
 from ...text import clean_text
 from ._doubts import doubtful, respelled
 from ._mentions import (
@@ -40,6 +41,7 @@ from ._mentions import (
     mentions,
     repeats,
     segments_of,
+    spans_of,
     without_camel_case,
 )
 
@@ -179,7 +181,7 @@ class _Passage:
     def read(cls, passage: str) -> _Passage:
         """Read a passage."""
         text = _folded(passage)
-        (stems, spans), sentences = _words(text), tuple(_sentences(text))
+        (stems, spans), sentences = _words(text), tuple(spans_of(_SENTENCE_END, text))
         asking = (
             span
             for span in sentences
@@ -221,7 +223,7 @@ def _folded(text: str) -> str:
 @lru_cache(maxsize=1024)
 def _question(question: str) -> tuple[tuple[str, ...], tuple[_Part, ...]]:
     text = _folded(question)
-    sentences = [text[start:end] for start, end in _sentences(text)][:_MOST_SENTENCES]
+    sentences = [text[start:end] for start, end in spans_of(_SENTENCE_END, text)][:_MOST_SENTENCES]
     parts = tuple(
         (_words(one)[0][:_MOST_WORDS], len(sentences) > 1 and not one.rstrip().endswith("?"))
         for one in sentences
@@ -240,17 +242,7 @@ def _stem(word: str) -> str:
     word = word.lower().replace("’", "'")
     if word in ASIDE:
         return PRONOUNS.get(word, word)
-    word = word.removesuffix("'s")
-    for suffix in ("ing", "ies", "ed", "es", "s"):
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            return word[: -len(suffix)]
-    return word
-
-
-def _sentences(text: str) -> list[Span]:
-    ends = [found.end() for found in _SENTENCE_END.finditer(text)] + [len(text)]
-    spans = zip([0, *ends[:-1]], ends, strict=True)
-    return [(start, end) for start, end in spans if text[start:end].strip()]
+    return without_suffix(word.removesuffix("'s"), ("ing", "ies", "ed", "es", "s"), 3)
 
 
 def _weight(stem: str) -> float:

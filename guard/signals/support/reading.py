@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from sys import getsizeof
 
 from ..._byte_cache import ByteCache, content_key
-from ...language import compiled, listed, section
+from ...language import by_word, compiled, listed, without_suffix
 from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
 MOST_CHARACTERS = 200_000
@@ -30,9 +30,7 @@ _NUMBERED = re.compile(r"\bnos?\.$", re.IGNORECASE)  # No. 5
 # Blanks take the place of references, so that places stay.
 _RULE = compiled("support", "reading")
 EMPTY = listed("questions", "aside") | listed("support", "empty")
-_FAMILIES = {
-    word: family for family, words in section("word_families").items() for word in words.split()
-}
+_FAMILIES = by_word("word_families")
 _PARTICLES = listed("support", "particles")
 _SUFFIXES = (
     "ations", "ation", "ings", "ing", "ies", "ied", "ers", "er", "ed", "es", "ly", "s", "e",
@@ -253,8 +251,6 @@ def stem(word: str) -> str:
     word = unicodedata.normalize("NFKD", word)
     word = "".join(c for c in word if unicodedata.category(c) != "Mn").removesuffix("'s")
     if word in _FAMILIES:
-        return str(_FAMILIES[word])
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= _LEAST_STEM:
-            return word[: -len(suffix)].rstrip("y")
-    return word.rstrip("y") if len(word) > _LEAST_STEM else word
+        return _FAMILIES[word]
+    bare = without_suffix(word, _SUFFIXES, _LEAST_STEM)
+    return bare.rstrip("y") if len(word) > _LEAST_STEM else word
