@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -209,8 +209,8 @@ def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
         return Likeness.MAYBE
     if _is_cjk(first) != _is_cjk(second):
         # One is written in another script: it may be the same name.
-        foreign = not one_source and _nameable(left) and _nameable(right)
-        return Likeness.MAYBE if foreign else Likeness.DIFFERENT
+        is_number = any(all(map(str.isdigit, words)) for words in (left, right))
+        return Likeness.DIFFERENT if one_source or is_number else Likeness.MAYBE
     return Likeness.MAYBE if _near(left, right, first) else Likeness.DIFFERENT
 
 
@@ -248,10 +248,6 @@ def _name(text: str) -> tuple[str, ...]:
 
 def _is_cjk(text: str) -> bool:
     return _IS_CJK.search(text) is not None
-
-
-def _nameable(words: tuple[str, ...]) -> bool:
-    return any(not word.isdigit() for word in words)
 
 
 def _counted(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
@@ -464,13 +460,13 @@ class Answers:
         return self.forms == {Form.ANSWERED}
 
 
-def words_by_passage(statements: Sequence[Statement]) -> dict[int, frozenset[str]]:
+def words_by_passage(statements: Sequence[Statement]) -> list[set[str]]:
     """The words of each passage, as far as it states anything that may be of use."""
-    found: dict[int, set[str]] = {}
+    found: dict[int, set[str]] = defaultdict(set)
     for statement in statements:
         if statement.form is Form.SENTENCE and not statement.answer:
-            found.setdefault(statement.passage, set()).update(words_of(statement.text))
-    return {passage: frozenset(words) for passage, words in found.items()}
+            found[statement.passage].update(words_of(statement.text))
+    return list(found.values())
 
 
 def find_answers(

@@ -65,8 +65,7 @@ def read_bounds(
         The years before and after which nothing was, infinite where unknown, and the passages
         that tell; None where nothing does.
     """
-    starts: list[float] = []
-    ends: list[float] = []
+    found: dict[str, list[float]] = {"start": [], "end": []}
     passages = set()
     clues = [s for s in statements if s.form is Form.ANSWERED and _RULE["when"].search(s.text)]
     if len(clues) > _MOST:
@@ -81,12 +80,12 @@ def read_bounds(
         if not years:
             # Its bound is unknown, and so is whether it is wider than the others.
             return None
-        (starts if side == "start" else ends).extend(years)
+        found[side] += years
         passages.add(clue.passage)
     if not passages:
         return None
-    bounds = Period(min(starts, default=-math.inf), max(ends, default=math.inf))
-    return bounds, tuple(sorted(passages))
+    start, end = min(found["start"], default=-math.inf), max(found["end"], default=math.inf)
+    return Period(start, end), tuple(sorted(passages))
 
 
 def _side(text: str) -> str | None:

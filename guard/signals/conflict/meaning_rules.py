@@ -107,6 +107,10 @@ class Reading:
     text: str
     words: list[Word]
 
+    def shown(self, first: Word, last: Word | None = None) -> str:
+        """A word as it is written, or all from it to another one."""
+        return self.text[first.start : (last or first).end]
+
     @cached_property
     def content(self) -> list[str]:
         """The words as text."""

@@ -314,14 +314,14 @@ def _replaced(sentence: Sentence, told: Sentence, sources: _Sources) -> Iterator
         # What opens a sentence has a capital letter in any case.
         if (start, end, high - low) == (0, 1, 1) and theirs[low] in sources.proper:
             if words[0].capital and words[0].text not in EMPTY and mine[0] not in near:
-                yield f"{sentence.reading.text[words[0].start : words[0].end]} in another's place"
+                yield f"{sentence.reading.shown(words[0])} in another's place"
             continue
         here = [place for place in range(start, end) if place in facts]
         there = [place for place in range(low, high) if place in others]
         kinds = {facts[here[0]], others[there[0]]} if here and there else {"none"}
         if len(kinds - {"character"}) > 1 or "none" in kinds:
             continue
-        shown = sentence.reading.text[words[here[0]].start : words[here[-1]].end]
+        shown = sentence.reading.shown(words[here[0]], words[here[-1]])
         put = {mine[place] for place in here}
         is_number = kinds == {"number"}
         if is_number and all(_is_computed(_value(one), added, sources.sentences) for one in put):

@@ -216,28 +216,20 @@ def _items(reading: Reading) -> Iterator[Item]:
             if following is not None and _CJK.match(following.text) and following.start == word.end:
                 yield Item("character", word.text + following.text, word.text + following.text)
         elif word.text not in EMPTY and any(map(str.isalnum, word.text)):
-            is_name = word.capital and (place > 0 or _is_acronym(reading, word))
-            yield Item("name" if is_name else "word", stem(word.text), _shown(reading, word))
-
-
-def _is_acronym(reading: Reading, word: Word) -> bool:
-    shown = _shown(reading, word)
-    return len(shown) > 1 and shown.isupper()
+            shown = reading.shown(word)
+            is_name = word.capital and (place > 0 or (len(shown) > 1 and shown.isupper()))
+            yield Item("name" if is_name else "word", stem(word.text), shown)
 
 
 def _quantity(reading: Reading, word: Word, following: Word | None) -> Item:
     unit = ""
     if following is not None and following.text in UNITS.values():
         unit = following.text
-    shown = _shown(reading, word)
+    shown = reading.shown(word)
     # "The first", "two kinds", "I": what counts or orders the reply's own words.
     is_figure = unit or any(map(str.isdigit, shown)) or word.text.startswith("month ")
     small = word.text in _SMALL or len(shown) == 1
     return Item("number" if is_figure or not small else "count", word.text, shown, unit)
-
-
-def _shown(reading: Reading, word: Word) -> str:
-    return reading.text[word.start : word.end]
 
 
 @lru_cache(maxsize=50_000)
