@@ -7,13 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.matching import normalise_answer
-from ...guard.signals.relevance.match_model import EchoMix, MatchModel
+from ...guard.signals.relevance.match_model import EchoMix, MatchModel, set_features
 from ...guard.signals.relevance.sufficiency import SufficiencyScorer
 from ..calibrators import logistic_regression
 
@@ -190,7 +191,7 @@ def fit_match_model(
     if prior is not None and prior.features != tuple(features):
         raise ValueError("the prior has other features")
     several = [one for one in examples if len(one.vectors) > 1]
-    rows = [MatchModel.several_row(one.vectors, one.joined) for one in several]
+    rows = [list(chain(*set_features(one.vectors, one.joined))) for one in several]
     start = None if prior is None else np.array(prior.several.flat)
     many = _fit(rows, several, ridge, start)
     # A passage alone: the first of each set, which answers in one half of the cases. Half

@@ -246,10 +246,7 @@ class _Work:
         after: dict[str, tuple[float, float]] = {}
         best: list[int] = []
         for turn in range(_FOLDS):
-            test, held = folds[turn], folds[(turn + 1) % _FOLDS]
-            rest = [q for i, fold in enumerate(folds) for q in fold if i != turn]
-            train = [q for q in rest if q not in held]
-            steps, scores = self._fold(train, held, rest, test, untuned)
+            steps, scores = self._fold(folds, turn, untuned)
             best.append(steps)
             after |= scores
         ids = [question.id for question in self._questions]
@@ -275,14 +272,12 @@ class _Work:
         self._on_progress(self._total, self._total)
 
     def _fold(
-        self,
-        train: list[TrainingQuestion],
-        held: list[TrainingQuestion],
-        rest: list[TrainingQuestion],
-        test: list[TrainingQuestion],
-        untuned: Examples,
+        self, folds: Sequence[Sequence[TrainingQuestion]], turn: int, untuned: Examples
     ) -> tuple[int, dict[str, tuple[float, float]]]:
-        """The best number of steps by `held`, and the scores of `test` after so many."""
+        """The best number of steps by the fold after this one, and this one's scores after them."""
+        test, held = folds[turn], folds[(turn + 1) % _FOLDS]
+        rest = [q for i, fold in enumerate(folds) for q in fold if i != turn]
+        train = [q for q in rest if q not in held]
         candidates: list[tuple[float, int, dict[str, tuple[float, float]]]] = []
 
         def judge(examples: Examples, steps: int) -> None:
@@ -366,8 +361,8 @@ def _scored(
     def scores(one: MixExample) -> float:
         return mix.joint_score(one.vectors, one.joined)
 
-    pairs = {question.id: examples[question.id] for question in questions}
-    return {name: (scores(with_it), scores(without)) for name, (with_it, without) in pairs.items()}
+    pairs = ((one.id, map(scores, examples[one.id])) for one in questions)
+    return {name: (with_it, without) for name, (with_it, without) in pairs}
 
 
 def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[TrainingQuestion]]:

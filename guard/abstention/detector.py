@@ -15,10 +15,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from ..errors import InputError
-from ..fingerprint import Fingerprint
+from ..fingerprint import Artefact, Fingerprint
 from ..read_models import read_model
 from ..registry import Registry
 from .reading import (
@@ -151,10 +151,7 @@ def _share(before: list[Clause], after: list[Clause]) -> float:
     return refusing / total if total else 1.0
 
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class AbstentionModel(BaseModel):
+class AbstentionModel(Artefact, strict=True):
     """Weights per feature, and the calibration of what they add up to.
 
     probability = σ(slope · (intercept + Σ weight · feature) + offset).
@@ -169,14 +166,12 @@ class AbstentionModel(BaseModel):
         threshold: from this probability on a reply abstains.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     schema_version: Literal[1] = 1
     fitted_on: str = ""
-    intercept: _Finite
-    weights: dict[str, _Finite]
-    slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    offset: _Finite = 0.0
+    intercept: FiniteFloat
+    weights: dict[str, FiniteFloat]
+    slope: Annotated[FiniteFloat, Field(gt=0)] = 1.0
+    offset: FiniteFloat = 0.0
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     @model_validator(mode="after")
@@ -187,7 +182,7 @@ class AbstentionModel(BaseModel):
         return self
 
     @classmethod
-    def load(cls, path: str | Path | None = None) -> AbstentionModel:
+    def load(cls, path: str | os.PathLike[str] | None = None) -> AbstentionModel:
         """The model in the file `path`; by default the one that ships with the package.
 
         Raises:
@@ -202,10 +197,9 @@ class AbstentionModel(BaseModel):
         """Calibrated probability, in [0, 1], that a reply with these features abstains."""
         total = self.intercept + sum(self.weights[name] * features[name] for name in FEATURE_NAMES)
         logit = self.slope * total + self.offset
-        # Neither branch overflows.
-        if logit >= 0:
-            return 1.0 / (1.0 + math.exp(-min(logit, 700.0)))
-        return math.exp(max(logit, -700.0)) / (1.0 + math.exp(max(logit, -700.0)))
+        # At most 1, so that nothing overflows.
+        part = math.exp(-min(abs(logit), 700.0))
+        return (1.0 if logit >= 0 else part) / (1.0 + part)
 
 
 class AbstentionDetector(AbstentionRule):
@@ -232,9 +226,7 @@ class AbstentionDetector(AbstentionRule):
     """
 
     def __init__(self, model: AbstentionModel | str | os.PathLike[str] | None = None) -> None:
-        if not isinstance(model, AbstentionModel):
-            model = AbstentionModel.load(Path(model) if model is not None else None)
-        self.model = model
+        self.model = model if isinstance(model, AbstentionModel) else AbstentionModel.load(model)
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -73,14 +73,8 @@ def gives_orders(passage: str) -> bool:
 def _found(passage: str) -> bool:
     text = unicodedata.normalize("NFKC", INVISIBLE.sub("", passage))
     text = re.sub(r"\s*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text))
-    pattern = _pattern()
-    if pattern.search(text):
-        return True
     spaced = _SPACED.sub(lambda found: re.sub(r"[ .\-_]", "", found.group()), text)
-    plain = spaced.translate(_LEET)
-    return plain != text and any(
-        pattern.search(one) is not None for one in {spaced, plain} if one != text
-    )
+    return any(map(_pattern().search, {text, spaced, spaced.translate(_LEET)}))
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,9 @@ from ...language import by_word, listed, section, without_suffix
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"'s\b|[{CJK}]|\d+|[^\W\d_{CJK}]+")
-_HOLDING, _ARTICLES = listed("premises", "holding"), frozenset({"a", "an", "the"})
+_IS_CJK = re.compile(f"[{CJK}]")
+# Function words.
+HOLDING, _ARTICLES = listed("premises", "holding"), frozenset({"a", "an", "the"})
 # Kinds of answers and of names, which one text gives and another leaves out.
 _KINDS = listed("premises", "kinds")
 _HOLDING_ZH = frozenset(section("premises")["holding_chinese"])
@@ -68,9 +70,9 @@ def fold(text: str) -> str:
 _ONE_FORM = str.maketrans({"’": "'", "‘": "'", "–": "-", "—": "-", "−": "-", "‐": "-", "‑": "-"})
 
 
-def is_holding(word: str) -> bool:
-    """Whether a lower-case word is a function word."""
-    return word in _HOLDING
+def is_cjk(text: str) -> bool:
+    """Whether a text has Chinese or Japanese characters."""
+    return _IS_CJK.search(text) is not None
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ def read_phrase(text: str) -> Phrase:
         lower = word.casefold()
         # "Who" within a sentence is a name; at its beginning nobody can tell. Of articles and
         # of the kinds of places nobody can tell anywhere.
-        holds = lower in _HOLDING and (word == lower or not index)
+        holds = lower in HOLDING and (word == lower or not index)
         if holds or word == "'s" or lower in _ARTICLES or word in _KINDS or word in _HOLDING_ZH:
             continue
         if not kind and index and raw[index - 1].casefold() in _ASKING and word == lower:

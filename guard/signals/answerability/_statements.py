@@ -16,7 +16,7 @@ from enum import IntEnum, StrEnum
 from itertools import islice
 
 from ...language import compiled, listed, word_list
-from ._phrases import CJK, Phrase, fold, read_phrase, same_words, words_of
+from ._phrases import Phrase, fold, is_cjk, read_phrase, same_words, words_of
 
 _TIME = compiled("premises", "time")
 _MONTHS = (*word_list("dates", "months"), *map(str, range(1, 13)))
@@ -156,7 +156,6 @@ def _open_ended(match: re.Match[str]) -> Period:
 
 
 _RULE = compiled("premises", "statements")
-_IS_CJK = re.compile(f"[{CJK}]")
 _ROMAN = re.compile(r"[ivxlc]+")
 _ASIDE = listed("premises", "beside_names")
 # Chinese words of two letters are common ones more often than names.
@@ -207,7 +206,7 @@ def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
         return Likeness.DIFFERENT
     if set(left) <= set(right) or set(right) <= set(left) or _shortened(left, right):
         return Likeness.MAYBE
-    if _is_cjk(first) != _is_cjk(second):
+    if is_cjk(first) != is_cjk(second):
         # One is written in another script: it may be the same name.
         is_number = any(all(map(str.isdigit, words)) for words in (left, right))
         return Likeness.DIFFERENT if one_source or is_number else Likeness.MAYBE
@@ -221,7 +220,7 @@ def is_proper(name: str) -> bool:
         >>> is_proper("Bell Medal"), is_proper("the buyer"), is_proper("$100")
         (True, False, False)
     """
-    if _is_cjk(name):
+    if is_cjk(name):
         return len(words_of(name)) >= _SHORTEST_CJK and not name[0].isdigit()
     words = [word for word in _WRITTEN.findall(name) if word.casefold() not in _ASIDE]
     return any(word != word.lower() for word in words) and not _QUANTITY.match(name)
@@ -244,10 +243,6 @@ def nearest(name: str, others: Sequence[str], *, one_source: bool = False) -> Li
 def _name(text: str) -> tuple[str, ...]:
     words = words_of(text)
     return tuple(word for word in words if word not in _ASIDE) or words
-
-
-def _is_cjk(text: str) -> bool:
-    return _IS_CJK.search(text) is not None
 
 
 def _counted(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
@@ -286,7 +281,7 @@ def _abbreviates(short: str, whole: str) -> bool:
 
 
 def _near(left: tuple[str, ...], right: tuple[str, ...], first: str) -> bool:
-    if _is_cjk(first):
+    if is_cjk(first):
         shared = sum((Counter(left) & Counter(right)).values())
         return shared >= _NEAR_CJK * max(len(left), len(right))
     return SequenceMatcher(None, " ".join(left), " ".join(right), False).ratio() >= _NEAR

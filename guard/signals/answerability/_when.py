@@ -14,9 +14,9 @@ from difflib import SequenceMatcher
 from ...contracts import Answerability, Premise, PremiseFault
 from ...language import compiled, listed, section
 from ._phrases import (
-    CJK,
+    HOLDING,
     Phrase,
-    is_holding,
+    is_cjk,
     read_phrase,
     related,
     topics,
@@ -38,9 +38,8 @@ from ._statements import (
 _RULE = compiled("premises", "when")
 _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
 _RAW = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
-_IS_CJK = re.compile(f"[{CJK}]")
 # Words that every question about a time has.
-_TIMELY, _LEADS = listed("premises", "timely"), listed("premises", "before_subjects")
+_TIMELY, _LEADS = listed("premises", "timely") | HOLDING, listed("premises", "before_subjects")
 _LIGHT_ZH = frozenset(section("premises")["light_chinese"] + " ")
 _GOES_ON_ZH = frozenset(section("premises")["goes_on_chinese"])
 _LONGEST = 300
@@ -102,7 +101,7 @@ def _side(text: str) -> str | None:
 def _concerns(question: str, clue: str, *, anywhere: bool) -> bool:
     if max(len(question), len(clue)) > _LONGEST:
         return False
-    if _IS_CJK.search(question):
+    if is_cjk(question):
         return _concerns_zh(question.strip(), clue, anywhere=anywhere)
     return _concerns_en(question, clue, anywhere=anywhere)
 
@@ -121,7 +120,7 @@ def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
 def _is_name(words: list[str], at: int) -> bool:
     word = words[at]
     asks = word in ("What", "Who", "Which", "Where", "When", "s")
-    return not (asks or word.islower() or (at == 0 and is_holding(word.casefold())))
+    return not (asks or word.islower() or (at == 0 and word.casefold() in HOLDING))
 
 
 def _stands_at(names: list[str], told: list[str]) -> int | None:
@@ -153,20 +152,16 @@ def _stands_at(names: list[str], told: list[str]) -> int | None:
 def _joins(told: list[str], at: int, wanted: set[str]) -> bool:
     """Whether a word holds a name together: "of" in "Maid of Rill"."""
     following = [word.casefold() for word in told[at + 1 : at + 3]]
-    return told[at].islower() and is_holding(told[at]) and any(w in wanted for w in following)
+    return told[at].islower() and told[at] in HOLDING and any(w in wanted for w in following)
 
 
 def _same_relation(asked: list[str], told: list[str], names: list[str]) -> bool:
     named = {name.casefold() for name in names}
-    mine = [w.casefold() for w in asked if w.islower() and w not in named and not _timely(w)]
-    theirs = [w.casefold() for w in told if w.islower() and not _timely(w)]
+    mine = [w.casefold() for w in asked if w.islower() and w not in named and w not in _TIMELY]
+    theirs = [w.casefold() for w in told if w.islower() and w not in _TIMELY]
     if any(related(word, other) for word in mine for other in theirs):
         return True
     return bool(topics(" ".join(mine)) & topics(" ".join(theirs)))
-
-
-def _timely(word: str) -> bool:
-    return word in _TIMELY or is_holding(word)
 
 
 def _concerns_zh(question: str, clue: str, *, anywhere: bool) -> bool:

@@ -57,6 +57,8 @@ _DATE, _DECADE = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d\d+s")
 _ROMAN = re.compile(r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 # More digits than a float holds are compared as they are written.
 _EXACT = 15
+# "No one" and its kind are no numbers.
+_BEFORE_PRONOUNS = frozenset(["no", "any", "every", "some", "the", "this", "that", "each"])
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _COUNTS = NUMBERS | {ordinal: NUMBERS[word] for ordinal, word in ORDINALS.items()}
@@ -221,10 +223,11 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
     if word.text in _CHINESE:
         return _chinese(words, index)
     if word.text in _COUNTS:
-        if word.text == "one" and _is_a_pronoun(words, index):
+        before = words[index - 1].text if index else ""
+        following = words[index + 1].text if index + 1 < len(words) else ""
+        if word.text == "one" and (following == "of" or before in _BEFORE_PRONOUNS):
             return None, 1
         value, taken = _COUNTS[word.text], 1
-        following = words[index + 1].text if index + 1 < len(words) else ""
         if 20 <= value < 100 and 0 < _COUNTS.get(following, 0) < 10:
             value, taken = value + _COUNTS[following], 2
         return _scaled(words, index + taken, value, taken)
@@ -239,12 +242,6 @@ def _scaled(words: list[Word], index: int, value: float, taken: int) -> tuple[st
         value *= SCALES[words[index].text]
         index, taken = index + 1, taken + 1
     return _plain(value), taken
-
-
-def _is_a_pronoun(words: list[Word], index: int) -> bool:
-    before = words[index - 1].text if index else ""
-    after = words[index + 1].text if index + 1 < len(words) else ""
-    return after == "of" or before in {"no", "any", "every", "some", "the", "this", "that", "each"}
 
 
 def _roman(text: str) -> float:
@@ -392,10 +389,11 @@ def _contained(short: Reading, long: Reading) -> Rule | None:
         if words[start] != wanted[0] or words[start : start + size] != wanted:
             continue
         end = start + size
+        aside = _clause_end(long, end)
+        follows = aside == end or words[end] in FOLLOWERS
         if _negators(words[:start]):
             verdict = Rule.DIFFERENT
-        elif _leads_in(long, start) and _follows(long, end):
-            aside = _clause_end(long, end)
+        elif follows and _leads_in(long, start):
             return Rule.SAME if not _negators(words[end:aside]) else Rule.DOUBTFUL
     return verdict
 
@@ -410,11 +408,6 @@ def _leads_in(long: Reading, start: int) -> bool:
     return bool(verbs) and all(
         word in LEAD_INS or word in PARTICIPLES or word.endswith("ed") for word in between
     )
-
-
-def _follows(long: Reading, end: int) -> bool:
-    ends = end == len(long.words) or _breaks(long, end)
-    return ends or long.words[end].text in FOLLOWERS
 
 
 def _breaks(answer: Reading, index: int) -> bool:

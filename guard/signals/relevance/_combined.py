@@ -187,22 +187,6 @@ class MixScorer(CombinedScorer):
         self.scorers = tuple(parts)
         self._readers, self._rule = [SetReader.usual(one) for one in parts], rule
 
-    @staticmethod
-    def names(rest: str) -> tuple[str, ...]:
-        """The names between plus signs.
-
-        Raises:
-            InputError: there are fewer than two or more than five, or one is empty or stands twice.
-        """
-        names = tuple(rest.split("+"))
-        if not 2 <= len(names) <= MOST_PARTS or "" in names or len({*names}) < len(names):
-            raise InputError(
-                f"is no mix of two to {MOST_PARTS} different scorers",
-                where=f"{MIX}:{rest}",
-                hint="e.g. mix:sufficiency+metadata:relevance_score+ms-marco",
-            )
-        return names
-
     def weighted_as(self, wanted: Fingerprint) -> MixScorer:
         """Return the mix with the weights of a policy, where it has none itself."""
         if self._rule is not None or wanted.kind != MIX:

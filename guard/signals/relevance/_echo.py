@@ -126,7 +126,9 @@ class StatedText:
         kept = _without(found.text, lists) if lists else passage
         nothing = [*found.asking, *copies, *lists]
         stated = _without(found.text, nothing)
-        asked_at = [end for start, end in copies if not _is_quoted(found.text, start)]
+        # In a mail the answer may stand above the line that it quotes.
+        lines = ((found.text[found.text.rfind("\n", 0, a) + 1 : a + 1], b) for a, b in copies)
+        asked_at = [end for line, end in lines if not line.lstrip().startswith(">")]
         replied = _without(found.text, [(0, min(asked_at)), *nothing]) if asked_at else stated
         return cls(kept, stated, None if replied == stated else replied)
 
@@ -144,11 +146,6 @@ class StatedText:
         if self.stated is None:
             return self.kept
         return self.kept if self.stated and share >= _MOSTLY else self.stated
-
-
-def _is_quoted(text: str, place: int) -> bool:
-    """Whether a place is in a line that a mail quotes, whose answer may stand above it."""
-    return text[text.rfind("\n", 0, place) + 1 : place + 1].lstrip().startswith(">")
 
 
 # The stems of a sentence of the question, and whether it states the circumstances.

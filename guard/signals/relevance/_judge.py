@@ -111,7 +111,13 @@ class SufficiencyJudge(AwaitedScorer):
         cache_bytes: int = _CACHE_BYTES,
     ) -> None:
         self._language_model = checked_language_model(language_model)
-        self._prompt = _checked_prompt(prompt or Prompt.bundled("sufficiency"))
+        self._prompt = prompt = prompt or Prompt.bundled("sufficiency")
+        if prompt.slots != frozenset(_SLOTS):
+            raise InputError(
+                f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}",
+                where=f"prompt {prompt.name!r}",
+                hint="it needs " + ", ".join(f"{{{slot}}}" for slot in _SLOTS) + " and no other",
+            )
         self._sampling = sampling or Sampling(n=5)
         self._singly = singly
         self._limits = passage_characters, total_characters
@@ -256,7 +262,8 @@ class SufficiencyJudge(AwaitedScorer):
     def _filled(self, question: str, passages: Sequence[str]) -> str | None:
         """The prompt; None where the passages say nothing beside the question."""
         question, texts = clean_text(question), [clean_text(text) for text in passages]
-        if all(_only_asks(question, text) for text in texts):
+        read = ((text, StatedText.of(question, text).stated) for text in texts)
+        if not any((text if stated is None else stated).strip() for text, stated in read):
             return None
         texts = self._cut(texts)
         mark = _mark(question, texts)
@@ -277,21 +284,6 @@ class SufficiencyJudge(AwaitedScorer):
                 found.append(text if len(text) <= room else text[:room] + _CUT)
                 left -= min(len(text), room)
         return found
-
-
-def _checked_prompt(prompt: Prompt) -> Prompt:
-    if prompt.slots != frozenset(_SLOTS):
-        raise InputError(
-            f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}",
-            where=f"prompt {prompt.name!r}",
-            hint="it needs " + ", ".join(f"{{{slot}}}" for slot in _SLOTS) + " and no other",
-        )
-    return prompt
-
-
-def _only_asks(question: str, text: str) -> bool:
-    stated = StatedText.of(question, text).stated
-    return not (text if stated is None else stated).strip()
 
 
 def _mark(question: str, texts: Sequence[str]) -> str:

@@ -322,7 +322,8 @@ def _gives_number(words: Sequence[str]) -> bool:
 def other_words(asked: AskedWords, segment: Segment) -> list[str]:
     """The words of a segment that are not the question's; one digit for any number."""
     pairs = zip(segment.words, segment.stems, strict=True)
-    return [_digits(word) for word, stem in pairs if stem not in asked.content]
+    others = (word for word, stem in pairs if stem not in asked.content)
+    return ["7" if word.isdigit() else word for word in others]
 
 
 def features_of(
@@ -349,10 +350,6 @@ def log_odds(asked: AskedWords, segment: Segment, model: MentionModel) -> float:
     known = sum(model.words.get(word, 0.0) for word in others)
     features = features_of(asked, segment, others, model)
     return model.bias + known + sum(model.features[name] * v for name, v in features.items())
-
-
-def _digits(word: str) -> str:
-    return "7" if word.isdigit() else word
 
 
 @lru_cache(maxsize=50_000)

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
@@ -88,8 +88,6 @@ class EchoMix(Artefact):
     answer it count in full, those that repeat it and say something else as what they say.
     """
 
-    features: ClassVar[tuple[str, ...]] = TOLD_FEATURES
-
     bias: FiniteFloat
     weights: Annotated[tuple[FiniteFloat, ...], Field(min_length=_TOLD, max_length=_TOLD)]
 
@@ -103,16 +101,13 @@ class MatchModel(Artefact):
 
     Attributes:
         schema_version: of the file.
-        all_features: every name that `features` may hold.
-        features: names out of `all_features`, in the order of the weights.
+        features: names out of `FEATURES`, in the order of the weights.
         length_penalty: see the match features; at least 0.
         single: for one passage; also the score of each passage.
         several: for two passages or more.
         told: for passages that repeat the question.
         fitted_on: what the weights were fitted on, in words.
     """
-
-    all_features: ClassVar[tuple[str, ...]] = FEATURES
 
     schema_version: Annotated[int, Field(le=SCHEMA_VERSION)] = SCHEMA_VERSION
     features: tuple[str, ...]
@@ -152,11 +147,6 @@ class MatchModel(Artefact):
             told=told,
             fitted_on=fitted_on,
         )
-
-    @staticmethod
-    def several_row(vectors: Sequence[Sequence[float]], joined: Sequence[float]) -> list[float]:
-        """What the weights of `several` after the bias are multiplied with."""
-        return [value for part in set_features(vectors, joined) for value in part]
 
     def vector(self, values: Mapping[str, float]) -> list[float]:
         """The values in the order of the weights."""
