@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.matching import normalise_answer
-from ...guard.signals.relevance.match_model import EchoMix, MatchModel, set_features
+from ...guard.signals.relevance.match_model import EchoMix, FeatureMix, MatchModel, set_features
 from ...guard.signals.relevance.sufficiency import SufficiencyScorer
 from ..calibrators import logistic_regression
 
@@ -137,9 +137,6 @@ def pair_of_cases(question: TrainingQuestion, rivals: Sequence[str]) -> list[Set
     ]
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class MixExample:
     """Match features of a set of passages with its label.
@@ -192,13 +189,12 @@ def fit_match_model(
         raise ValueError("the prior has other features")
     several = [one for one in examples if len(one.vectors) > 1]
     rows = [list(chain(*set_features(one.vectors, one.joined))) for one in several]
-    start = None if prior is None else np.array(prior.several.flat)
-    many = _fit(rows, several, ridge, start)
+    many = _fit(rows, several, ridge, None if prior is None else prior.several)
     # A passage alone: the first of each set, which answers in one half of the cases. Half
     # an answer does not, though the set that it is part of may.
     alone = [one for one in examples if one.whole or not one.sufficient]
-    one_start = None if prior is None else np.array(prior.single.flat)
-    one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
+    rows = [list(example.vectors[0]) for example in alone]
+    one = _fit(rows, alone, ridge, None if prior is None else prior.single)
     return MatchModel.of(
         one, many, features=features, length_penalty=length_penalty, told=told, fitted_on=fitted_on
     )
@@ -208,7 +204,7 @@ def _fit(
     rows: Sequence[Sequence[float]],
     examples: Sequence[MixExample],
     ridge: float,
-    prior: Floats | None,
+    prior: FeatureMix | None,
 ) -> list[float]:
     """Bias and weights on the features' own scale, rounded to 5 places."""
     x = np.asarray(rows, dtype=np.float64)
@@ -216,7 +212,7 @@ def _fit(
     w = np.asarray([one.weight for one in examples], dtype=np.float64)
     if len(x) == 0 or y.min() == y.max():
         raise ValueError("both sufficient and insufficient sets are needed")
-    towards = None if prior is None else prior[1:]
+    towards = None if prior is None else np.array(prior.flat[1:])
     bias, weights = logistic_regression(
         x, y, penalty=2.0 * ridge * float(w.sum()), weights=w, towards=towards, rising=True
     )

@@ -102,15 +102,11 @@ def read_phrase(text: str) -> Phrase:
             kind_at, kind = len(words), 1
         elif kind and kind_at + kind == len(words) and raw[index - 1].casefold() == words[-1]:
             # "which noble title did": all up to the verb that follows.
-            kind += _goes_on(raw, index)
+            after = raw[index + 1].casefold() if index + 1 < len(raw) else ""
+            kind += word.islower() and word.isascii() and after in _AUXILIARIES
         words.append(lower)
         names |= set() if word.islower() else {lower}
     return Phrase(tuple(words), frozenset(names), _shape(raw, text), kind, kind_at)
-
-
-def _goes_on(raw: list[str], index: int) -> int:
-    after = raw[index + 1].casefold() if index + 1 < len(raw) else ""
-    return int(raw[index].islower() and raw[index].isascii() and after in _AUXILIARIES)
 
 
 def _shape(raw: list[str], text: str) -> frozenset[str]:

@@ -28,28 +28,21 @@ _IN_PASSAGE = (
 )
 
 
-def impossible_day(text: str) -> tuple[str, int] | None:
-    """A day that no calendar has, its month as written; None where a text has none.
+def impossible_day(text: str) -> re.Pattern[str] | None:
+    """How passages may write a day that no calendar has; None where a text has none.
 
     Example:
-        >>> impossible_day("What happened on 30 February 1990?")
-        ('february', 30)
+        >>> impossible_day("What happened on 30 February 1990?").search("On February 30th.").group()
+        'February 30th'
         >>> impossible_day("What caused the protests of May 68?")
     """
     for match in _TIME["day"].finditer(text):
         name, day = match["m1"] or match["m2"], int(match["d1"] or match["d2"] or match["d3"])
         month = name.casefold() if name else str(int(match["m3"]))
         if not 1 <= day <= _DAYS.get(month, 0):
-            return month, day
+            written = _IN_PASSAGE if name else r"(?<!\d){month} ?月 ?{day} ?[日号]"
+            return re.compile(written.format(month=month, day=day), re.IGNORECASE)
     return None
-
-
-def day_stands_in(day: tuple[str, int], text: str) -> bool:
-    """Whether a folded text mentions a day, in either order."""
-    month, number = day
-    written = r"(?<!\d){month} ?月 ?{day} ?[日号]" if month.isdigit() else _IN_PASSAGE
-    pattern = written.format(month=month, day=number)
-    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def future_year(text: str) -> int | None:

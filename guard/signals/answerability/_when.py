@@ -28,7 +28,6 @@ from ._statements import (
     Form,
     Period,
     Statement,
-    day_stands_in,
     future_year,
     impossible_day,
     read_periods,
@@ -271,7 +270,7 @@ def impossible_by_itself(question: str, passages: str) -> bool:
         return False
     day = impossible_day(question)
     if day is not None:
-        return not day_stands_in(day, passages)
+        return day.search(passages) is None
     year = future_year(question)
     if year and _RULE["past"].search(question) and not _RULE["planned"].search(question):
         return str(year) not in passages

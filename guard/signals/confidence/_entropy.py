@@ -165,8 +165,11 @@ def semantic_entropy(
         raise InputError("holds no samples", where="cluster_ids")
     if loglikelihoods is None:
         shares = [count / len(cluster_ids) for count in Counter(cluster_ids).values()]
-        return _clean(-math.fsum(share * math.log(share) for share in shares))
-    return _weighted_entropy(cluster_ids, loglikelihoods)
+        entropy = -math.fsum(share * math.log(share) for share in shares)
+    else:
+        entropy = _weighted_entropy(cluster_ids, loglikelihoods)
+    # Rounding must not make it negative, nor 0 a -0.
+    return max(0.0, entropy) + 0.0
 
 
 def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float]) -> float:
@@ -184,12 +187,7 @@ def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float]) -> fl
     if whole == -math.inf:
         raise InputError("are all zero probabilities", where="loglikelihoods")
     parts = [log - whole for log in logs if log > -math.inf]
-    return _clean(-math.fsum(math.exp(part) * part for part in parts))
-
-
-def _clean(entropy: float) -> float:
-    """Rounding must not make an entropy negative, nor 0 a -0."""
-    return max(0.0, entropy) + 0.0
+    return -math.fsum(math.exp(part) * part for part in parts)
 
 
 Variant = Literal["discrete", "likelihood"]

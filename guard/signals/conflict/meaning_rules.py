@@ -313,11 +313,12 @@ class Rule(StrEnum):
             return contained
         if flips(one, other) % 2:
             return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
-        alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
-        shares = ["percent" in answer.content for answer in (one, other)]
+        marks = [
+            (a.quantities, "percent" in a.content, ALTERNATIVES.isdisjoint(a.content))
+            for a in (one, other)
+        ]
         swapped = len(short.words) >= _SENTENCE and sorted(short.content) == sorted(long.content)
-        unequal = alternatives[0] != alternatives[1] or one.quantities != other.quantities
-        if swapped or unequal or shares[0] != shares[1]:
+        if swapped or marks[0] != marks[1]:
             return Rule.DOUBTFUL
         return Rule.OPEN
 
@@ -351,8 +352,7 @@ def _polarity(answer: Reading) -> bool | None:
 
 def _quantities_clash(one: Reading, other: Reading) -> bool:
     """Whether both give numbers, months, weekdays or units that cannot be meant alike."""
-    kinds = (*one.quantities, one.units), (*other.quantities, other.units)
-    pairs = zip(*kinds, strict=True)
+    pairs = zip((*one.quantities, one.units), (*other.quantities, other.units), strict=True)
     return any(mine and yours and not (mine <= yours or yours <= mine) for mine, yours in pairs)
 
 

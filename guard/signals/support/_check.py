@@ -19,13 +19,20 @@ from ...language import compiled, listed
 from ...text import passage_text
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
-from .reading import BESIDE, EMPTY, MOST_CHARACTERS, Item, Sentence, folded, read_sentences
+from .reading import (
+    BESIDE,
+    EMPTY,
+    MOST_CHARACTERS,
+    SAME_MATTER,
+    Item,
+    Sentence,
+    folded,
+    read_sentences,
+)
 
 # Support of a sentence with a fact that no passage has is at most this.
 _FAULT = 0.2
-# From this share of its words on a passage sentence is about the same as the reply's: only there
-# can a negation turn it round, and another name stand in the place of one.
-_SAME_MATTER = 0.6
+_NOTHING = frozenset[str]()
 # A figure must stand in a sentence that has at least this share of what the best one has.
 _NEAR = 0.25
 # From this share of equal words on a sentence is a passage's with little changed: what stands
@@ -229,7 +236,7 @@ def _claims_nothing(sentence: Sentence, share: float) -> bool:
     text = sentence.text
     if not (sentence.items or sentence.quotes) or _RULE["filler"].fullmatch(text):
         return True
-    if share >= _SAME_MATTER:
+    if share >= SAME_MATTER:
         return False
     has_figures = any(item.kind == "number" for item in sentence.items)
     leads_on = not has_figures and _RULE["leads_on"].search(text)
@@ -252,8 +259,7 @@ def _faults(sentence: Sentence, sources: _Sources, best: Sentence | None) -> Ite
     for quote in sentence.quotes:
         if quote not in sources.quotable:
             yield f"quotation {quote}"
-    own = 0.0 if best is None else best.shares(sentence.items)[0]
-    if best is not None and own >= _SAME_MATTER and _says_no_more(best, sentence):
+    if best is not None and best.says_most_of(sentence) and sentence.says_most_of(best):
         flipped = flips(sentence.reading, best.reading) % 2
         if flipped and _denies(sentence.text, best.text):
             yield "negation"
@@ -271,22 +277,12 @@ def _is_told_of_what_is_asked(sentence: Sentence, sources: _Sources) -> bool:
     if len(sentence.items) > _SHORT_ANSWER and all(item.kind == "word" for item in added):
         return True
     most = max((share for _, share in sources.about_question), default=0.0)
+    # Or a passage sentence is the answer and nothing else, as where passages are answers.
+    names = {item.text for item in added}
     return most == 0.0 or any(
-        one.share(added) * share >= _BOUND * most or _is_the_passage(one, added, sources)
+        one.share(added) * share >= _BOUND * most or _NOTHING < one.own - sources.asked <= names
         for one, share in sources.about_question
     )
-
-
-def _is_the_passage(told: Sentence, added: Sequence[Item], sources: _Sources) -> bool:
-    """Whether a passage sentence is the answer and nothing else, as where passages are answers."""
-    rest = told.own - sources.asked
-    return bool(rest) and rest <= {item.text for item in added}
-
-
-def _says_no_more(told: Sentence, sentence: Sentence) -> bool:
-    """Whether most of what a passage sentence tells stands in the reply's, too."""
-    shared = math.fsum(item.weight for item in told.items if item.text in sentence.own)
-    return shared >= _SAME_MATTER * math.fsum(item.weight for item in told.items)
 
 
 def _denies(reply: str, told: str) -> bool:
@@ -361,7 +357,7 @@ def _stands_so(
             alike = len(same) == 2 or (
                 "number" not in kinds and any(one and one not in EMPTY for one in same)
             )
-            if alike and told.shares(rest)[0] >= _SAME_MATTER:
+            if alike and told.shares(rest)[0] >= SAME_MATTER:
                 return True
     return False
 

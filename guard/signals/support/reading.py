@@ -18,6 +18,9 @@ MOST_CHARACTERS = 200_000
 _CACHE_BYTES, _BYTES_PER_WORD, _BYTES_PER_ITEM = 64 * 2**20, 500, 450
 # Words of a sentence beside another that carries it count so much.
 BESIDE = 0.9
+# From this share of its words on a passage sentence is about the same as the reply's: only there
+# can a negation turn it round, and another name stand in the place of one.
+SAME_MATTER = 0.6
 
 # After these a full stop ends no sentence.
 _ABBREVIATIONS = "|".join(sorted(listed("support", "abbreviations")))
@@ -112,6 +115,10 @@ class Sentence:
             elif item.text in self.beside:
                 beside += item.weight
         return (own / total, beside / total) if total else (0.0, 0.0)
+
+    def says_most_of(self, other: Sentence) -> bool:
+        """Whether most of what another sentence tells stands here, too."""
+        return self.shares(other.items)[0] >= SAME_MATTER
 
     @cached_property
     def facts(self) -> dict[int, str]:
