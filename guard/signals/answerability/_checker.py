@@ -23,7 +23,6 @@ from ._phrases import Phrase, read_phrase, words_of
 from ._statements import (
     LONGEST_LIST,
     Answers,
-    Form,
     Likeness,
     Statement,
     find_answers,
@@ -171,7 +170,7 @@ _QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
 def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence names what meets one condition beside what the other is about."""
     answers = [set(words_of(name)) for name in names]
-    sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
+    sentences = (set(words_of(s.text)) for s in statements if s.form == "sentence")
     return bool(half.names) and any(
         half.names <= words and any(name <= words for name in answers) for words in sentences
     )
@@ -263,7 +262,7 @@ def _tells(question: str, options: Sequence[str], answers: Answers) -> bool:
     Not a place, which may lie in another; not what goes by many words, as common things do
     ("petrol", "the buyer", 买家) and quantities; not what a sentence says by the way.
     """
-    if Form.SENTENCE in answers.forms or _asks("nested", question):
+    if "sentence" in answers.forms or _asks("nested", question):
         return False
     return all(map(is_proper, (*options, *answers.names)))
 

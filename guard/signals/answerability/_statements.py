@@ -12,8 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from itertools import islice
+from typing import Literal
 
 from ...language import compiled, listed, word_list
 from ._phrases import Phrase, fold, is_cjk, read_phrase, same_words, words_of
@@ -287,12 +288,8 @@ _SPACES = re.compile(r"[^\S\n]+")
 _EDGES = " .。,，;；:：?？!！\"“”'"
 
 
-class Form(StrEnum):
-    """How a passage states something."""
-
-    ANSWERED = "answered question"
-    TRIPLE = "triple"
-    SENTENCE = "sentence"
+# How a passage states something: by a question and its answer, in three parts, or in words.
+Form = Literal["answered", "triple", "sentence"]
 
 
 @dataclass(frozen=True)
@@ -363,7 +360,7 @@ def _answered(passage: int, line: str) -> list[Statement]:
     if not answer or not question.strip() or _RULE["nobody"].fullmatch(answer):
         return []
     asked = read_phrase(question)
-    return [Statement(passage, Form.ANSWERED, asked, answer, question)]
+    return [Statement(passage, "answered", asked, answer, question)]
 
 
 def _triple(passage: int, line: str) -> list[Statement]:
@@ -378,17 +375,17 @@ def _triple(passage: int, line: str) -> list[Statement]:
     text, bounds = plain_text(line), tuple(periods)
     known = read_phrase(f"{subject} {relation}")
     inverse = read_phrase(f"{relation} {value}")
-    to_object = Statement(passage, Form.TRIPLE, known.shaped(), value, text, bounds, True)
-    to_subject = Statement(passage, Form.TRIPLE, inverse.shaped(), subject, text, bounds, True)
+    to_object = Statement(passage, "triple", known.shaped(), value, text, bounds, True)
+    to_subject = Statement(passage, "triple", inverse.shaped(), subject, text, bounds, True)
     # "Bo — mayor of — Rill" answers who is mayor of Rill; "Ann — mother — Mary" does not
     # answer who is the mother of Mary.
     if "left open" in read_phrase(relation).shape:
         known = known.shaped("left open")
-        return [to_subject, Statement(passage, Form.TRIPLE, known, value, text, bounds)]
+        return [to_subject, Statement(passage, "triple", known, value, text, bounds)]
     return [
         to_object,
         *(
-            Statement(passage, Form.TRIPLE, inverse.shaped(shape), subject, text, bounds)
+            Statement(passage, "triple", inverse.shaped(shape), subject, text, bounds)
             for shape in ("whose", "by")
         ),
     ]
@@ -401,7 +398,7 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
     periods, timeless = read_periods(sentence)
     bounds = tuple(periods)
     timeless = timeless.strip(_EDGES)
-    yield Statement(passage, Form.SENTENCE, read_phrase(timeless), "", sentence, bounds)
+    yield Statement(passage, "sentence", read_phrase(timeless), "", sentence, bounds)
     for match in list(_RULE["copula"].finditer(timeless))[:3]:
         left, right = timeless[: match.start()], timeless[match.end() :]
         done, _, doer = right.partition(" by ")
@@ -413,7 +410,7 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
         for asked, told in readings if len(right) <= _LONGEST_ANSWER else ():
             if told:
                 phrase = read_phrase(asked).shaped()
-                yield Statement(passage, Form.SENTENCE, phrase, told, sentence, bounds)
+                yield Statement(passage, "sentence", phrase, told, sentence, bounds)
 
 
 # A list as long as this may have been cut: what it lacks may be right all the same.
@@ -445,14 +442,14 @@ class Answers:
     @property
     def one_source(self) -> bool:
         """Whether all of it comes from answered questions, which call a thing by one name."""
-        return self.forms == {Form.ANSWERED}
+        return self.forms == {"answered"}
 
 
 def words_by_passage(statements: Sequence[Statement]) -> list[set[str]]:
     """The words of each passage, as far as it states anything that may be of use."""
     found: dict[int, set[str]] = defaultdict(set)
     for statement in statements:
-        if statement.form is Form.SENTENCE and not statement.answer:
+        if statement.form == "sentence" and not statement.answer:
             found[statement.passage].update(words_of(statement.text))
     return list(found.values())
 
@@ -493,7 +490,7 @@ def find_answers(
 def _complete(half: Phrase, linked: Iterable[Statement], closed_world: bool) -> bool:
     if closed_world or _is_single(half):
         return True
-    return any(s.form is Form.ANSWERED or _RULE["complete"].search(s.text) for s in linked)
+    return any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
 
 
 def _is_single(half: Phrase) -> bool:
@@ -514,7 +511,7 @@ def _answer(half: Phrase, statement: Statement, closed_world: bool) -> str:
         return ""
     fits = same_words(half.texts, asked.texts) or same_words(half.bare, asked.texts)
     # "Which house was founded by Ann?" leaves out what else she founded.
-    among_all = closed_world and statement.form is Form.ANSWERED
+    among_all = closed_world and statement.form == "answered"
     fits = fits or (among_all and same_words(half.bare, asked.bare))
     return statement.answer if fits else ""
 

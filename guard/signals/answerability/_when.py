@@ -25,7 +25,6 @@ from ._phrases import (
 )
 from ._statements import (
     LONGEST_LIST,
-    Form,
     Period,
     Statement,
     future_year,
@@ -65,7 +64,7 @@ def read_bounds(
     """
     found: dict[str, list[float]] = {"start": [], "end": []}
     passages = set()
-    clues = [s for s in statements if s.form is Form.ANSWERED and _RULE["when"].search(s.text)]
+    clues = [s for s in statements if s.form == "answered" and _RULE["when"].search(s.text)]
     if len(clues) > _MOST:
         return None
     for clue in clues:
@@ -238,7 +237,7 @@ def check_time(
         and not _spoken_of(asked, about, statements)
     ):
         return _impossible(bounds[1])
-    found = [s for s in statements if s.form is not Form.ANSWERED and _is_about(about, s)]
+    found = [s for s in statements if s.form != "answered" and _is_about(about, s)]
     stated = [s for s in found if s.periods]
     passages = tuple(sorted({s.passage for s in stated}))
     if any(asked.within(period) for s in stated for period in s.periods):
@@ -294,14 +293,14 @@ def _impossible(passages: tuple[int, ...]) -> Answerability:
 def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence or triple mentions that time, perhaps in words not understood."""
     years = {f"{year:.0f}" for year in (asked.start, asked.end) if math.isfinite(year)}
-    told = [s for s in statements if s.form is not Form.ANSWERED]
+    told = [s for s in statements if s.form != "answered"]
     if any(
         not asked.outside(period) and about.names <= set(words_of(s.text))
         for s in told
         for period in s.periods
     ):
         return True
-    return any(year in s.text for s in told if s.form is Form.SENTENCE for year in years)
+    return any(year in s.text for s in told if s.form == "sentence" for year in years)
 
 
 def _is_about(about: Phrase, statement: Statement) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import filterfalse
+from itertools import filterfalse, pairwise
 
 from ...language import (
     CHINESE_DIGITS,
@@ -139,8 +139,7 @@ class Reading:
     def units(self) -> frozenset[str]:
         """What is counted, as far as it is a unit of measurement."""
         # "second" beside no number is no unit, nor is "day" in a name.
-        places = (place + 1 for place in self.dated if place + 1 < len(self.words))
-        beside = (self.words[place] for place in places)
+        beside = (word for one, word in pairwise(self.words) if one.kind in _DATED)
         return frozenset(word.text for word in beside if word.kind == "unit")
 
 
