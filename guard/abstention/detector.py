@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 import re
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, FiniteFloat, model_validator
 
 from ..errors import InputError
+from ..files import table_beside
 from ..fingerprint import Artefact, Fingerprint
 from ..read_models import read_model
 from ..registry import Registry
@@ -258,8 +258,7 @@ class PatternRule(AbstentionRule):
     """
 
     def __init__(self, name: str) -> None:
-        published = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
-        patterns = tomllib.loads(published)[name]
+        patterns = table_beside(__file__, "published.toml")[name]
         self._name = name
         self._pattern = re.compile(patterns["pattern"], re.IGNORECASE)
         self._lowered = re.compile(patterns.get("lowered", "(?!)"))

@@ -205,6 +205,7 @@ def _blocks(first: str, second: str) -> list[str]:
     return found
 
 
+_TIME = PremiseFault.IMPOSSIBLE_TIME
 # What ended in one year is often taken up in the next, by what no passage tells of.
 _NEXT_YEAR = 1
 
@@ -236,7 +237,7 @@ def check_time(
         and _beyond(asked, bounds[0], now)
         and not _spoken_of(asked, about, statements)
     ):
-        return _impossible(bounds[1])
+        return Answerability(Premise.UNANSWERABLE, _TIME, passages=bounds[1])
     found = [s for s in statements if s.form != "answered" and _is_about(about, s)]
     stated = [s for s in found if s.periods]
     passages = tuple(sorted({s.passage for s in stated}))
@@ -251,7 +252,7 @@ def check_time(
         # A bare sentence, without an answer, stands beside the readings of itself.
         and all(s.periods or not s.answer for s in found)
     ):
-        return _impossible(passages)
+        return Answerability(Premise.UNANSWERABLE, _TIME, passages=passages)
     return Answerability(Premise.UNDECIDED)
 
 
@@ -284,10 +285,6 @@ def _beyond(asked: Period, bounds: Period, now: int | None) -> bool:
     if asked.end < bounds.start:
         return True
     return asked.start > bounds.end + _NEXT_YEAR and (now is None or asked.end < now)
-
-
-def _impossible(passages: tuple[int, ...]) -> Answerability:
-    return Answerability(Premise.UNANSWERABLE, PremiseFault.IMPOSSIBLE_TIME, passages=passages)
 
 
 def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:

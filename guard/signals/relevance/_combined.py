@@ -399,7 +399,8 @@ class CascadeScorer(CombinedScorer):
         reader, questions, passages = asked
         if reader is not self._costly:
             return await super()._answer(asked, is_async=is_async)
-        seconds = self._time(len(questions))
+        most = min(self._seconds * len(questions), _SHARE_OF_TIME * seconds_left())
+        seconds = None if math.isinf(most) else most
         measure = partial(reader.measure, questions, passages)
         try:
             if not is_async:
@@ -415,11 +416,6 @@ class CascadeScorer(CombinedScorer):
             return _excused(TaskBrokeOffError(type(error).__name__))
         except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
             return _excused(error)
-
-    def _time(self, questions: int) -> float | None:
-        """Seconds for so many questions."""
-        seconds = min(self._seconds * questions, _SHARE_OF_TIME * seconds_left())
-        return None if math.isinf(seconds) else seconds
 
     def _levels(self, found: Sequence[SetScore]) -> list[float]:
         values = [as_score(one.joint) for one in found]

@@ -194,7 +194,11 @@ class SufficiencyJudge(AwaitedScorer):
         return np.asarray(await self._judged(asked, awaits=awaits), np.float64)
 
     async def _score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, awaits: bool
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
+        *,
+        awaits: bool,
     ) -> list[SetScore]:
         if not all(passages):
             raise InputError("holds no passage", where="passages")

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from sys import getsizeof
 
 from ..._byte_cache import ByteCache, content_key
@@ -69,7 +69,7 @@ class Item:
         object.__setattr__(self, "weight", _WEIGHTS[self.kind])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
     """A sentence and what it tells.
 
@@ -81,7 +81,8 @@ class Sentence:
         items: what it tells, without words that say little.
         quotes: what it quotes, names of commands and files included, as compared.
         stems: all its words as they are compared, in order.
-        beside: what the sentences next to it tell, as it is compared.
+        own: what it tells, as it is compared.
+        beside: what the sentences next to it tell, likewise.
         units: of the numbers here and there; an empty one where a number stands alone.
     """
 
@@ -92,13 +93,9 @@ class Sentence:
     items: tuple[Item, ...]
     quotes: tuple[str, ...]
     stems: tuple[str, ...]
+    own: frozenset[str]
     beside: frozenset[str] = frozenset()
     units: dict[str, set[str]] = field(default_factory=dict)
-
-    @cached_property
-    def own(self) -> frozenset[str]:
-        """What it tells, as it is compared."""
-        return frozenset(item.text for item in self.items)
 
     def share(self, items: Iterable[Item]) -> float:
         """The share of what the items weigh that stands here or beside."""
@@ -108,11 +105,12 @@ class Sentence:
     def shares(self, items: Iterable[Item]) -> tuple[float, float]:
         """The shares that stand in the sentence itself, and only in those next to it."""
         total = own = beside = 0.0
+        here, next_to = self.own, self.beside
         for item in items:
             total += item.weight
-            if item.text in self.own:
+            if item.text in here:
                 own += item.weight
-            elif item.text in self.beside:
+            elif item.text in next_to:
                 beside += item.weight
         return (own / total, beside / total) if total else (0.0, 0.0)
 
@@ -120,7 +118,7 @@ class Sentence:
         """Whether most of what another sentence tells stands here, too."""
         return self.shares(other.items)[0] >= SAME_MATTER
 
-    @cached_property
+    @property
     def facts(self) -> dict[int, str]:
         """Kinds of words by their places: figures, names, Chinese characters with a meaning."""
         found = {}
@@ -194,7 +192,8 @@ def _sentence(text: str, start: int, end: int) -> Sentence:
     reading = read_answer(part)
     stems = tuple(stem(word.text) for word in reading.words)
     items, quotes = tuple(_items(reading)), tuple(_quotes(part))
-    return Sentence(start, end, part, reading, items, quotes, stems)
+    own = frozenset(item.text for item in items)
+    return Sentence(start, end, part, reading, items, quotes, stems, own)
 
 
 def _quotes(text: str) -> Iterator[str]:
