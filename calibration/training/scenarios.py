@@ -185,6 +185,10 @@ class ScenarioTrainingReport:
         )
 
 
+# What a report and `training.json` both say.
+_REPORTED = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
+
+
 def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
     """Raise what a training would raise at once: for callers with long work before it.
 
@@ -269,14 +273,13 @@ def train_scenarios(
                 "seconds": round(time.monotonic() - started, 1),
             }
             _write(model, out, stored)
-    names = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
     return ScenarioTrainingReport(
         folder=out,
         objective=identity["objective"],
         losses=tuple(stored["losses"]),
         base_sha256=identity["base_sha256"],
         reused=reused,
-        **{name: stored[name] for name in names},
+        **{name: stored[name] for name in _REPORTED},
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -21,7 +21,6 @@ import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.signals.relevance._echo import StatedText
 from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer, beyond, told_values
 from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
@@ -93,12 +92,13 @@ def told_features(scorer: SufficiencyScorer, case: Echo) -> list[float] | None:
     None where there is nothing to weigh: the passage has no text that asks, or tells nothing
     after the question.
     """
-    parts = [StatedText.of(case.question, text) for text in (case.passage, *case.others)]
+    parts = scorer.stated(case.question, (case.passage, *case.others))
     if not parts[0].stated or parts[0].replied == "":
         return None
     # Only what they tell is needed, and of its own what it tells after the question.
     told = [parts[0].texts[-1], *(one.texts[:2][-1] for one in parts[1:] if one.texts)]
-    [(tokens, matches)] = scorer.matched([case.question], [[StatedText(one, None) for one in told]])
+    plain = [replace(parts[0], kept=one, stated=None, replied=None) for one in told]
+    [(tokens, matches)] = scorer.matched([case.question], [plain])
     own, *rest = (told_values(tokens, told) for _, told, _ in matches)
     return beyond(own, rest)
 

@@ -264,6 +264,10 @@ class SufficiencyScorer(TokenScorer):
         """
         return [(each, together) for _, _, each, together in self._read(questions, passages)]
 
+    def stated(self, question: str, passages: Sequence[str]) -> list[StatedText]:
+        """Part each passage of a question into what it tells and text that asks."""
+        return [StatedText.of(question, text, self._strictness) for text in passages]
+
     def _read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[_ReadSet]:
         found: list[_ReadSet] = []
         before = accumulate(map(len, passages), initial=0)
@@ -271,10 +275,7 @@ class SufficiencyScorer(TokenScorer):
         # In rounds, so that a long list of texts is not held encoded all at once.
         for _, part in groupby(sets, key=lambda one: one[2] // _TEXTS_PER_ROUND):
             asked, those, _ = zip(*part, strict=True)
-            parts = [
-                [StatedText.of(question, text, self._strictness) for text in texts]
-                for question, texts in zip(asked, those, strict=True)
-            ]
+            parts = list(map(self.stated, asked, those))
             matched = self.matched(asked, parts)
             found += [self._counted(one, *of_it) for one, of_it in zip(parts, matched, strict=True)]
         return found
