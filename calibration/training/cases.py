@@ -7,13 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.matching import normalise_answer
-from ...guard.signals.relevance.match_model import EchoMix, MatchModel
+from ...guard.signals.relevance.match_model import EchoMix, FeatureMix, MatchModel, set_features
 from ...guard.signals.relevance.sufficiency import SufficiencyScorer
 from ..calibrators import logistic_regression
 
@@ -136,9 +137,6 @@ def pair_of_cases(question: TrainingQuestion, rivals: Sequence[str]) -> list[Set
     ]
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class MixExample:
     """Match features of a set of passages with its label.
@@ -190,14 +188,13 @@ def fit_match_model(
     if prior is not None and prior.features != tuple(features):
         raise ValueError("the prior has other features")
     several = [one for one in examples if len(one.vectors) > 1]
-    rows = [MatchModel.several_row(one.vectors, one.joined) for one in several]
-    start = None if prior is None else np.array(prior.several_weights)
-    many = _fit(rows, several, ridge, start)
+    rows = [list(chain(*set_features(one.vectors, one.joined))) for one in several]
+    many = _fit(rows, several, ridge, None if prior is None else prior.several)
     # A passage alone: the first of each set, which answers in one half of the cases. Half
     # an answer does not, though the set that it is part of may.
     alone = [one for one in examples if one.whole or not one.sufficient]
-    one_start = None if prior is None else np.array(prior.single_weights)
-    one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
+    rows = [list(example.vectors[0]) for example in alone]
+    one = _fit(rows, alone, ridge, None if prior is None else prior.single)
     return MatchModel.of(
         one, many, features=features, length_penalty=length_penalty, told=told, fitted_on=fitted_on
     )
@@ -207,7 +204,7 @@ def _fit(
     rows: Sequence[Sequence[float]],
     examples: Sequence[MixExample],
     ridge: float,
-    prior: Floats | None,
+    prior: FeatureMix | None,
 ) -> list[float]:
     """Bias and weights on the features' own scale, rounded to 5 places."""
     x = np.asarray(rows, dtype=np.float64)
@@ -215,7 +212,7 @@ def _fit(
     w = np.asarray([one.weight for one in examples], dtype=np.float64)
     if len(x) == 0 or y.min() == y.max():
         raise ValueError("both sufficient and insufficient sets are needed")
-    towards = None if prior is None else prior[1:]
+    towards = None if prior is None else np.array(prior.flat[1:])
     bias, weights = logistic_regression(
         x, y, penalty=2.0 * ridge * float(w.sum()), weights=w, towards=towards, rising=True
     )

@@ -250,49 +250,54 @@ def mean_embeddings(encoded: Encoded) -> Any:
     return optional_import("torch").nn.functional.normalize(summed, dim=-1)
 
 
-class SetObjective:
+def set_weights() -> tuple[Tensor, Tensor]:
+    """What `set_loss` weighs with, trained beside the adapter: four features, a logistic unit."""
+    torch: Any = optional_import("torch")
+    starts = ([10.0, 5.0, 5.0, 1.0], [0.25, 0.25, -3.0])
+    mix, unit = (torch.nn.Parameter(torch.tensor(start)) for start in starts)
+    return mix, unit
+
+
+def set_loss(similarity: Tensor, unusable: Tensor, mix: Tensor, unit: Tensor) -> Tensor:
     """InfoNCE within the batch, and cross-entropy of sets with and without the passage.
 
     Ranking alone says nothing of questions that no passage answers. So the best score
     and its margin over the rest, in a set with the sufficient passage and in one
     without it, go through a logistic unit of their own.
 
+    Args:
+        similarity: as `similarities` returns it; passage i suffices for question i.
+        unusable: passages that are neither right nor wrong, of shape (questions, passages).
+        mix: weights of the features, of shape (4,).
+        unit: of the best score, of its margin, and the bias.
+
+    Returns:
+        The mean loss of the batch.
+
     Source of the ranking loss: van den Oord et al. 2018, InfoNCE.
     """
+    torch: Any = optional_import("torch")
+    functional = torch.nn.functional
+    scores = (similarity * mix).sum(-1).masked_fill(unusable, _OUT)
+    n = scores.shape[0]
+    own = torch.arange(n)
+    ranking = functional.cross_entropy(scores, own)
+    others = scores.clone()
+    others[own, own] = _OUT
+    best = others.topk(min(_SET, others.shape[1]), dim=1).values.clamp_min(_FLOOR)
+    answered = torch.cat([scores[own, own][:, None], best[:, : _SET - 1]], dim=1)
+    answered = answered.sort(dim=1, descending=True).values
+    logits = torch.cat([_set_logit(answered, unit), _set_logit(best, unit)])
+    labels = torch.cat([torch.ones(n), torch.zeros(n)])
+    total: Tensor = ranking + functional.binary_cross_entropy_with_logits(logits, labels)
+    return total
 
-    def __init__(self) -> None:
-        torch: Any = optional_import("torch")
-        self._torch = torch
-        self.mix = torch.nn.Parameter(torch.tensor([10.0, 5.0, 5.0, 1.0]))
-        self.unit = torch.nn.Parameter(torch.tensor([0.25, 0.25, -3.0]))
 
-    def parameters(self) -> list[Any]:
-        """What is trained beside the adapter."""
-        return [self.mix, self.unit]
-
-    def loss(self, similarity: Tensor, unusable: Tensor) -> Tensor:
-        """The mean loss of a batch; passage i suffices for question i."""
-        torch = self._torch
-        functional = torch.nn.functional
-        scores = (similarity * self.mix).sum(-1).masked_fill(unusable, _OUT)
-        n = scores.shape[0]
-        own = torch.arange(n)
-        ranking = functional.cross_entropy(scores, own)
-        others = scores.clone()
-        others[own, own] = _OUT
-        best = others.topk(min(_SET, others.shape[1]), dim=1).values.clamp_min(_FLOOR)
-        answered = torch.cat([scores[own, own][:, None], best[:, : _SET - 1]], dim=1)
-        answered = answered.sort(dim=1, descending=True).values
-        logits = torch.cat([self._logit(answered), self._logit(best)])
-        labels = torch.cat([torch.ones(n), torch.zeros(n)])
-        total: Tensor = ranking + functional.binary_cross_entropy_with_logits(logits, labels)
-        return total
-
-    def _logit(self, ordered: Any) -> Any:
-        top = ordered[:, 0]
-        # A batch of one question against its own passage alone has no rest.
-        rest = ordered[:, 1:].mean(1) if ordered.shape[1] > 1 else top
-        return self.unit[0] * top + self.unit[1] * (top - rest) + self.unit[2]
+def _set_logit(ordered: Tensor, unit: Tensor) -> Tensor:
+    top = ordered[:, 0]
+    # A batch of one question against its own passage alone has no rest.
+    rest = ordered[:, 1:].mean(1) if ordered.shape[1] > 1 else top
+    return unit[0] * top + unit[1] * (top - rest) + unit[2]
 
 
 def learning_rate(step: int, steps: int, warm_up: int) -> float:

@@ -185,6 +185,10 @@ class ScenarioTrainingReport:
         )
 
 
+# What a report and `training.json` both say.
+_REPORTED = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
+
+
 def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
     """Raise what a training would raise at once: for callers with long work before it.
 
@@ -258,17 +262,24 @@ def train_scenarios(
                 alpha=chosen.alpha,
             )
             rows = _encode(model, tokenizer, examples, chosen)
-            told = {"examples": len(rows), "left_out": len(examples) - len(rows)}
-            training = _Training(model, rows, chosen, identity)
-            stored = training.run(out, told, on_progress)
-    names = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
+            started = time.monotonic()
+            stored = {
+                "schema": SCHEMA,
+                "identity": identity,
+                "examples": len(rows),
+                "left_out": len(examples) - len(rows),
+                "steps": chosen.steps(len(rows)),
+                "losses": _train(model, rows, chosen, seed, on_progress),
+                "seconds": round(time.monotonic() - started, 1),
+            }
+            _write(model, out, stored)
     return ScenarioTrainingReport(
         folder=out,
         objective=identity["objective"],
         losses=tuple(stored["losses"]),
         base_sha256=identity["base_sha256"],
         reused=reused,
-        **{name: stored[name] for name in names},
+        **{name: stored[name] for name in _REPORTED},
     )
 
 
@@ -429,123 +440,94 @@ def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
     return (steps - step) / max(1, steps - rising)
 
 
-class _Training:
-    """One training of an adapter.
+def _write(model: Any, out: Path, stored: dict[str, Any]) -> None:
+    """Write the folder `out`, and into `stored` what its `training.json` says besides."""
+    names = ("torch", "transformers", "peft")
+    stored |= {
+        "device": str(model.device),
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "threads": optional_import("torch").get_num_threads(),
+        "versions": {name: str(optional_import(name).__version__) for name in names},
+    }
+    with new_folder(out, last=TRAINING_FILE) as work:
+        stored["adapter_sha256"] = write_adapter(model, work)
+        write_json(work / TRAINING_FILE, stored)
 
-    Args:
-        model: peft's, whose adapter is trained in place.
-        rows: of the examples.
-        settings: how.
-        identity: of the training.
+
+def _train(
+    model: Any,
+    rows: _Rows,
+    settings: ScenarioTrainingSettings,
+    seed: int,
+    on_progress: Progress | None,
+) -> list[float]:
+    """Train the adapter of a model of peft in place; returns the mean loss of each epoch.
+
+    Raises:
+        KnowgateError: a loss or a gradient is NaN or infinite.
+        DeviceError: a batch does not fit into memory.
     """
-
-    def __init__(
-        self,
-        model: Any,
-        rows: _Rows,
-        settings: ScenarioTrainingSettings,
-        identity: dict[str, Any],
-    ) -> None:
-        self._torch = optional_import("torch")
-        self._model, self._rows, self._settings = model, rows, settings
-        self._identity = identity
-        supervised = identity["objective"] == "supervised"
-        self._reference = None if supervised else self._of_base()
-
-    def run(self, out: Path, told: dict[str, int], on_progress: Progress | None) -> dict[str, Any]:
-        """Train and write the folder `out`; returns what its `training.json` says.
-
-        Raises:
-            KnowgateError: a loss or a gradient is NaN or infinite.
-            DeviceError: a batch does not fit into memory.
-        """
-        started = time.monotonic()
-        losses = self._losses(on_progress)
-        names = ("torch", "transformers", "peft")
-        stored: dict[str, Any] = {
-            "schema": SCHEMA,
-            "identity": self._identity,
-            **told,
-            "steps": self._settings.steps(len(self._rows)),
-            "losses": losses,
-            "seconds": round(time.monotonic() - started, 1),
-            "device": str(self._model.device),
-            "dtype": str(self._model.dtype).removeprefix("torch."),
-            "threads": self._torch.get_num_threads(),
-            "versions": {name: str(optional_import(name).__version__) for name in names},
-        }
-        with new_folder(out, last=TRAINING_FILE) as work:
-            stored["adapter_sha256"] = write_adapter(self._model, work)
-            write_json(work / TRAINING_FILE, stored)
-        return stored
-
-    def _losses(self, on_progress: Progress | None) -> list[float]:
-        """Train the adapter; returns the mean loss of each epoch."""
-        torch, settings = self._torch, self._settings
-        trained = [one for one in self._model.parameters() if one.requires_grad]
-        rate = settings.learning_rate
-        optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=settings.weight_decay)
-        lengths, seed = list(map(_longest, self._rows)), self._identity["seed"]
-        batches = [
-            (epoch, batch)
-            for epoch in range(settings.epochs)
-            for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
-        ][: settings.steps(len(lengths))]
-        sums = [[0.0, 0.0] for _ in range(settings.epochs)]
-        for done, (epoch, batch) in enumerate(batches):
-            share = learning_rate_share(done, len(batches), settings.warm_up)
-            for group in optimiser.param_groups:
-                group["lr"] = rate * share
-            summed, weight = self._back_propagate(batch)
-            norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
-            if not (math.isfinite(summed) and bool(torch.isfinite(norm))):
-                raise KnowgateError(
-                    f"the loss is no number any more at step {done + 1} of {len(batches)} — "
-                    "use a lower learning rate"
-                )
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            sums[epoch] = [sums[epoch][0] + summed, sums[epoch][1] + weight]
-            if on_progress is not None:
-                on_progress(done + 1, len(batches))
-        return [total / weights for total, weights in sums if weights]
-
-    def _back_propagate(self, batch: Sequence[int]) -> tuple[float, float]:
-        """Compute a batch's gradients; returns the summed loss and its divisor."""
-        weight = len(batch)
-        if self._reference is None:
-            weight = sum(size for number in batch for _, size in self._rows[number])
+    torch = optional_import("torch")
+    base = None if len(rows[0]) == 1 else _of_base(model, rows, settings.batch_size)
+    trained = [one for one in model.parameters() if one.requires_grad]
+    rate = settings.learning_rate
+    optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=settings.weight_decay)
+    lengths = list(map(_longest, rows))
+    batches = [
+        (epoch, batch)
+        for epoch in range(settings.epochs)
+        for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
+    ][: settings.steps(len(lengths))]
+    sums = [[0.0, 0.0] for _ in range(settings.epochs)]
+    for done, (epoch, batch) in enumerate(batches):
+        share = learning_rate_share(done, len(batches), settings.warm_up)
+        for group in optimiser.param_groups:
+            group["lr"] = rate * share
+        chosen = [rows[number] for number in batch]
+        weight = len(batch) if base is not None else sum(size for [(_, size)] in chosen)
         try:
-            loss = self._loss(batch)
+            loss = _loss(model, chosen, None if base is None else base[batch], settings.beta)
             (loss / weight).backward()
-        except self._torch.OutOfMemoryError as error:
+        except torch.OutOfMemoryError as error:
             raise DeviceError(
                 f"{len(batch)} examples do not fit into memory at one time — lower batch_size"
             ) from error
-        return float(loss.detach()), weight
+        summed = float(loss.detach())
+        norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
+        if not (math.isfinite(summed) and bool(torch.isfinite(norm))):
+            raise KnowgateError(
+                f"the loss is no number any more at step {done + 1} of {len(batches)} — "
+                "use a lower learning rate"
+            )
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        sums[epoch] = [sums[epoch][0] + summed, sums[epoch][1] + weight]
+        if on_progress is not None:
+            on_progress(done + 1, len(batches))
+    return [total / weights for total, weights in sums if weights]
 
-    def _loss(self, numbers: Sequence[int]) -> Any:
-        """Summed loss of some examples: of the replies' tokens, or of pairs of replies."""
-        if self._reference is None:
-            rows = [row for number in numbers for row in self._rows[number]]
-            return -reply_logprobs(self._model, rows).sum()
-        found = self._pairs(numbers)
-        base = self._reference[list(numbers)].to(found.device)
-        columns = (*found.unbind(1), *base.unbind(1))
-        return preference_loss(*columns, beta=self._settings.beta).sum()
 
-    def _pairs(self, numbers: Sequence[int]) -> Any:
-        """Log-probabilities of whole replies, shape (pairs, 2): chosen, rejected."""
-        rows = [row for number in numbers for row in self._rows[number]]
-        return reply_logprobs(self._model, rows).sum(1).view(-1, 2)
+def _loss(model: Any, rows: _Rows, base: Tensor | None, beta: float) -> Any:
+    """Summed loss of some examples: of the replies' tokens, or of pairs of replies."""
+    if base is None:
+        return -reply_logprobs(model, [row for [row] in rows]).sum()
+    found = _pairs(model, rows)
+    columns = (*found.unbind(1), *base.to(found.device).unbind(1))
+    return preference_loss(*columns, beta=beta).sum()
 
-    def _of_base(self) -> Any:
-        """`_pairs` of all examples under the base model; it does not change while training."""
-        size = self._settings.batch_size
-        order = sorted(range(len(self._rows)), key=lambda at: len(self._rows[at][0][0]))
-        found = self._torch.zeros(len(order), 2)
-        with self._torch.no_grad(), self._model.disable_adapter():
-            for start in range(0, len(order), size):
-                numbers = order[start : start + size]
-                found[numbers] = self._pairs(numbers).cpu()
-        return found
+
+def _pairs(model: Any, rows: _Rows) -> Any:
+    """Log-probabilities of whole replies, shape (pairs, 2): chosen, rejected."""
+    return reply_logprobs(model, [row for both in rows for row in both]).sum(1).view(-1, 2)
+
+
+def _of_base(model: Any, rows: _Rows, size: int) -> Tensor:
+    """`_pairs` of all examples under the base model; it does not change while training."""
+    torch = optional_import("torch")
+    order = sorted(range(len(rows)), key=lambda at: len(rows[at][0][0]))
+    found: Tensor = torch.zeros(len(order), 2)
+    with torch.no_grad(), model.disable_adapter():
+        for start in range(0, len(order), size):
+            numbers = order[start : start + size]
+            found[numbers] = _pairs(model, [rows[number] for number in numbers]).cpu()
+    return found

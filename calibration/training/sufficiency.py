@@ -38,14 +38,15 @@ from .cases import (
 from .encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
-    SetObjective,
     TrainableEncoder,
     learning_rate,
+    set_loss,
+    set_weights,
     similarities,
 )
 
 _CLIP = 1.0
-# Peak learning rate of the objective's own seven numbers.
+# Peak learning rate of the loss's own seven numbers.
 _MIX_RATE = 2e-2
 
 OnStep = Callable[[int, float], bool]
@@ -76,14 +77,14 @@ def train_on(
             stops early when it returns True.
     """
     torch: Any = optional_import("torch")
-    objective = SetObjective()
+    weights = set_weights()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
     groups = [
         {"params": encoder.parameters(), "peak": rate, "weight_decay": 0.01},
-        {"params": objective.parameters(), "peak": _MIX_RATE, "weight_decay": 0.0},
+        {"params": [*weights], "peak": _MIX_RATE, "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=rate)
-    trained = [*encoder.parameters(), *objective.parameters()]
+    trained = [*encoder.parameters(), *weights]
     for step in range(steps):
         share = learning_rate(step, steps, warm_up)
         for group in optimizer.param_groups:
@@ -92,7 +93,7 @@ def train_on(
         asked = encoder.encode(questions, MAX_QUESTION_PIECES)
         told = encoder.encode(passages, MAX_PASSAGE_PIECES)
         found = similarities(asked, told, table, length_penalty)
-        loss: Any = objective.loss(found, torch.from_numpy(unusable))
+        loss: Any = set_loss(found, torch.from_numpy(unusable), *weights)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, _CLIP)
@@ -245,10 +246,7 @@ class _Work:
         after: dict[str, tuple[float, float]] = {}
         best: list[int] = []
         for turn in range(_FOLDS):
-            test, held = folds[turn], folds[(turn + 1) % _FOLDS]
-            rest = [q for i, fold in enumerate(folds) for q in fold if i != turn]
-            train = [q for q in rest if q not in held]
-            steps, scores = self._fold(train, held, rest, test, untuned)
+            steps, scores = self._fold(folds, turn, untuned)
             best.append(steps)
             after |= scores
         ids = [question.id for question in self._questions]
@@ -274,14 +272,12 @@ class _Work:
         self._on_progress(self._total, self._total)
 
     def _fold(
-        self,
-        train: list[TrainingQuestion],
-        held: list[TrainingQuestion],
-        rest: list[TrainingQuestion],
-        test: list[TrainingQuestion],
-        untuned: Examples,
+        self, folds: Sequence[Sequence[TrainingQuestion]], turn: int, untuned: Examples
     ) -> tuple[int, dict[str, tuple[float, float]]]:
-        """The best number of steps by `held`, and the scores of `test` after so many."""
+        """The best number of steps by the fold after this one, and this one's scores after them."""
+        test, held = folds[turn], folds[(turn + 1) % _FOLDS]
+        rest = [q for i, fold in enumerate(folds) for q in fold if i != turn]
+        train = [q for q in rest if q not in held]
         candidates: list[tuple[float, int, dict[str, tuple[float, float]]]] = []
 
         def judge(examples: Examples, steps: int) -> None:
@@ -365,8 +361,8 @@ def _scored(
     def scores(one: MixExample) -> float:
         return mix.joint_score(one.vectors, one.joined)
 
-    pairs = {question.id: examples[question.id] for question in questions}
-    return {name: (scores(with_it), scores(without)) for name, (with_it, without) in pairs.items()}
+    pairs = ((one.id, map(scores, examples[one.id])) for one in questions)
+    return {name: (with_it, without) for name, (with_it, without) in pairs}
 
 
 def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[TrainingQuestion]]:

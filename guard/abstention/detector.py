@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 import re
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +14,17 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from ..errors import InputError
-from ..fingerprint import Fingerprint
+from ..files import table_beside
+from ..fingerprint import Artefact, Fingerprint
 from ..read_models import read_model
 from ..registry import Registry
 from .reading import (
     Citation,
     Clause,
     Role,
-    Strength,
     is_whole_abstention,
     judged,
     opens_with_yes_or_no,
@@ -116,7 +115,7 @@ def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
         found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
     found["no_citation"] = float(citation is Citation.NONE)
     read = list(map(judged, clauses))
-    if any(clause.role is Role.REFUSAL for clause in read):
+    if any(clause.role > Role.SUBSTANCE for clause in read):
         _add_refusals(found, read)
     elif found["explicit_first"]:
         found["refusal_share"] = 1.0
@@ -128,15 +127,14 @@ def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
 
 
 def _add_refusals(found: dict[str, float], clauses: list[Clause]) -> None:
-    before = list(takewhile(lambda clause: clause.role is not Role.REFUSAL, clauses))
+    before = list(takewhile(lambda clause: clause.role <= Role.SUBSTANCE, clauses))
     after = clauses[len(before) :]
     led = not any(clause.role in _ANSWERING for clause in before)
-    first = after[0]
     if led:
-        found[f"{first.strength.name.lower()}_first"] = 1.0
+        found[f"{after[0].role.name.lower()}_first"] = 1.0
     for clause in after[1:] if led else after:
-        if clause.strength is not Strength.NONE:
-            found[f"{clause.strength.name.lower()}_later"] = 1.0
+        if clause.role > Role.SUBSTANCE:
+            found[f"{clause.role.name.lower()}_later"] = 1.0
     found["refusal_share"] = _share(before, after)
     found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].text))
 
@@ -144,22 +142,16 @@ def _add_refusals(found: dict[str, float], clauses: list[Clause]) -> None:
 def _share(before: list[Clause], after: list[Clause]) -> float:
     """Share of words in refusals among those in refusals and substance; hints count half."""
     refusing = sum(
-        clause.units / (2 if clause.strength is Strength.HINT else 1)
+        clause.units / (2 if clause.role is Role.HINT else 1)
         for clause in after
-        if clause.role is Role.REFUSAL
+        if clause.role > Role.SUBSTANCE
     )
-    hinting = sum(clause.units / 2 for clause in after if clause.strength is Strength.HINT)
-    substance = sum(clause.units for clause in before if clause.role in _ANSWERING) + sum(
-        clause.units for clause in after if clause.role is Role.SUBSTANCE
-    )
-    total = refusing + hinting + substance
+    total = sum(clause.units for clause in before if clause.role in _ANSWERING)
+    total += sum(clause.units for clause in after if clause.role >= Role.SUBSTANCE)
     return refusing / total if total else 1.0
 
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class AbstentionModel(BaseModel):
+class AbstentionModel(Artefact, strict=True):
     """Weights per feature, and the calibration of what they add up to.
 
     probability = σ(slope · (intercept + Σ weight · feature) + offset).
@@ -174,14 +166,12 @@ class AbstentionModel(BaseModel):
         threshold: from this probability on a reply abstains.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     schema_version: Literal[1] = 1
     fitted_on: str = ""
-    intercept: _Finite
-    weights: dict[str, _Finite]
-    slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    offset: _Finite = 0.0
+    intercept: FiniteFloat
+    weights: dict[str, FiniteFloat]
+    slope: Annotated[FiniteFloat, Field(gt=0)] = 1.0
+    offset: FiniteFloat = 0.0
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     @model_validator(mode="after")
@@ -192,7 +182,7 @@ class AbstentionModel(BaseModel):
         return self
 
     @classmethod
-    def load(cls, path: str | Path | None = None) -> AbstentionModel:
+    def load(cls, path: str | os.PathLike[str] | None = None) -> AbstentionModel:
         """The model in the file `path`; by default the one that ships with the package.
 
         Raises:
@@ -207,10 +197,9 @@ class AbstentionModel(BaseModel):
         """Calibrated probability, in [0, 1], that a reply with these features abstains."""
         total = self.intercept + sum(self.weights[name] * features[name] for name in FEATURE_NAMES)
         logit = self.slope * total + self.offset
-        # Neither branch overflows.
-        if logit >= 0:
-            return 1.0 / (1.0 + math.exp(-min(logit, 700.0)))
-        return math.exp(max(logit, -700.0)) / (1.0 + math.exp(max(logit, -700.0)))
+        # At most 1, so that nothing overflows.
+        part = math.exp(-min(abs(logit), 700.0))
+        return (1.0 if logit >= 0 else part) / (1.0 + part)
 
 
 class AbstentionDetector(AbstentionRule):
@@ -237,9 +226,7 @@ class AbstentionDetector(AbstentionRule):
     """
 
     def __init__(self, model: AbstentionModel | str | os.PathLike[str] | None = None) -> None:
-        if not isinstance(model, AbstentionModel):
-            model = AbstentionModel.load(Path(model) if model is not None else None)
-        self.model = model
+        self.model = model if isinstance(model, AbstentionModel) else AbstentionModel.load(model)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -271,8 +258,7 @@ class PatternRule(AbstentionRule):
     """
 
     def __init__(self, name: str) -> None:
-        published = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
-        patterns = tomllib.loads(published)[name]
+        patterns = table_beside(__file__, "published.toml")[name]
         self._name = name
         self._pattern = re.compile(patterns["pattern"], re.IGNORECASE)
         self._lowered = re.compile(patterns.get("lowered", "(?!)"))

@@ -26,21 +26,18 @@ class Citation(StrEnum):
     CITED = "cited"
 
 
-def read_citation(value: object) -> Citation:
+def read_citation(value: object, depth: int = 0) -> Citation:
     """What `value`, a citation field of any shape, says.
 
     Nothing (None, "", [], {}, False), a negative number, NaN and words such as
     "no citation" say that the reply cites nothing; a number from 0, a text or a
-    list that holds any of these say that it cites. Values of other kinds say nothing.
+    list that holds any of these say that it cites. Values of other kinds say nothing, nor do lists
+    within more than `depth` 3 of others.
 
     Example:
         >>> read_citation(0).value, read_citation("No citation.").value, read_citation([-1]).value
         ('cited', 'none', 'none')
     """
-    return _read(value, depth=0)
-
-
-def _read(value: object, depth: int) -> Citation:
     if isinstance(value, Citation):
         return value
     if value is None or value is False:
@@ -70,7 +67,7 @@ def _read_several(values: Iterable[object], depth: int) -> Citation:
     if depth > 3:
         return Citation.UNKNOWN
     try:
-        found = {_read(value, depth + 1) for value in values}
+        found = {read_citation(value, depth + 1) for value in values}
     except Exception:  # noqa: BLE001 - a list of a class of its own may raise anything
         return Citation.UNKNOWN
     if Citation.CITED in found:
@@ -94,7 +91,6 @@ _TRANSLATION = str.maketrans(
     _SPELLING["traditional"] + _QUOTES,
     _SPELLING["simplified"] + "'" * 9 + '"' * (len(_QUOTES) - 9),
 )
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKDOWN = re.compile(
     r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^[^\S\n]*(?:[-+•·]|\d{1,2}[.)])\s+",
     re.MULTILINE,
@@ -130,7 +126,7 @@ def read_reply(
 
 def plain(text: str) -> str:
     """`text` in the one spelling that the patterns expect."""
-    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_TRANSLATION))
+    text = unicodedata.normalize("NFKC", tables.INVISIBLE.sub("", text).translate(_TRANSLATION))
     # One character may have become eighteen.
     text = text[: 2 * (_HEAD + _TAIL)]
     text = _MARKDOWN.sub(" ", text.translate(_TRANSLATION).lower())
@@ -192,17 +188,23 @@ _CJK = re.compile(r"[㐀-鿿豈-﫿]")
 _LEAST_UNITS = 3
 
 
-class Strength(IntEnum):
-    """How sure a clause's wording is that no answer is given.
+class Role(IntEnum):
+    """What a clause of a reply does; one above 0 refuses, the higher the surer.
 
     Attributes:
-        NONE: it refuses nothing.
+        SOURCE: it speaks of the source.
+        COURTESY: it greets, or is too short to tell anything.
+        REDIRECT: it names somebody to ask.
+        SUBSTANCE: it tells something.
         HINT: wording that real answers have as well ("is not available").
         SILENT: the source does not say ("the context does not mention").
         EXPLICIT: the speaker does not know or cannot answer.
     """
 
-    NONE = 0
+    SOURCE = -3
+    COURTESY = -2
+    REDIRECT = -1
+    SUBSTANCE = 0
     HINT = 1
     SILENT = 2
     EXPLICIT = 3
@@ -214,7 +216,7 @@ _OTHERS = ("conditions", "whole", "courtesy", "redirect", "source_talk", "yes_or
 
 # The patterns of one language, over clauses as `read_reply` makes them: what refuses, strongest
 # first, and all others by name.
-Language = tuple[list[tuple[Strength, re.Pattern[str]]], dict[str, re.Pattern[str]]]
+Language = tuple[list[tuple[Role, re.Pattern[str]]], dict[str, re.Pattern[str]]]
 
 
 @functools.cache
@@ -229,21 +231,11 @@ def _language(patterns: dict[str, Any]) -> Language:
         return re.compile(tables.filled({**patterns["names"], "": text})[""])
 
     refusals = [
-        (strength, pattern(text))
-        for strength in (Strength.EXPLICIT, Strength.SILENT, Strength.HINT)
-        for text in patterns[strength.name.lower()]
+        (role, pattern(text))
+        for role in (Role.EXPLICIT, Role.SILENT, Role.HINT)
+        for text in patterns[role.name.lower()]
     ]
     return refusals, {name: pattern(patterns[name]) for name in _OTHERS}
-
-
-class Role(StrEnum):
-    """The role of a clause."""
-
-    REFUSAL = "refusal"
-    SUBSTANCE = "substance"
-    REDIRECT = "redirect"
-    SOURCE = "source"
-    COURTESY = "courtesy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +245,11 @@ class Clause:
     Attributes:
         text: as it was read.
         role: what it is for.
-        strength: how strongly it refuses.
         units: its words, and single Chinese characters.
     """
 
     text: str
     role: Role
-    strength: Strength
     units: int
 
 
@@ -282,8 +272,8 @@ def patterns_sha256() -> str:
     found = hashlib.sha256()
     for refusals, named in languages():
         others = [(0, pattern) for pattern in named.values()]
-        for strength, pattern in (*refusals, *others):
-            found.update(f"{int(strength)} {pattern.pattern}\n".encode())
+        for role, pattern in (*refusals, *others):
+            found.update(f"{int(role)} {pattern.pattern}\n".encode())
     return found.hexdigest()
 
 
@@ -312,10 +302,10 @@ def judged(text: str) -> Clause:
     count = len(units(text))
     # The first is English.
     tried = languages() if _CJK.search(text) else languages()[:1]
-    strength = max(_strength(text, *language) for language in tried)
-    if strength is not Strength.NONE:
-        role = Role.REFUSAL
-    elif _is(text, "courtesy", tried):
+    role = max(_refusal(text, *language) for language in tried)
+    if role > Role.SUBSTANCE:
+        return Clause(text, role, count)
+    if _is(text, "courtesy", tried):
         role = Role.COURTESY
     elif any(others["redirect"].search(text) for _, others in tried):
         role = Role.REDIRECT
@@ -323,18 +313,16 @@ def judged(text: str) -> Clause:
         role = Role.COURTESY
     elif any(others["source_talk"].match(text) for _, others in tried):
         role = Role.SOURCE
-    else:
-        role = Role.SUBSTANCE
-    return Clause(text, role, strength, count)
+    return Clause(text, role, count)
 
 
-def _strength(
+def _refusal(
     text: str,
-    refusals: Iterable[tuple[Strength, re.Pattern[str]]],
+    refusals: Iterable[tuple[Role, re.Pattern[str]]],
     others: dict[str, re.Pattern[str]],
-) -> Strength:
-    for strength, pattern in refusals:
+) -> Role:
+    for role, pattern in refusals:
         found = pattern.search(text)
         if found is not None and not others["conditions"].search(text[: found.start()]):
-            return strength
-    return Strength.NONE
+            return role
+    return Role.SUBSTANCE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, reduce
 from importlib import resources
 from typing import Any
@@ -21,6 +21,8 @@ def table(name: str) -> dict[str, Any]:
 
 
 _TABLE = table("words")
+# Characters that are not seen.
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 def section(name: str) -> Any:
@@ -51,6 +53,27 @@ def listed(name: str, entry: str) -> frozenset[str]:
         True
     """
     return frozenset(word_list(name, entry))
+
+
+def by_word(name: str) -> dict[str, str]:
+    """Return by each word of a section the name of the entry that it stands in.
+
+    Example:
+        >>> by_word("units")["kilometres"]
+        'km'
+    """
+    return {word: entry for entry, words in section(name).items() for word in words.split()}
+
+
+def without_suffix(word: str, suffixes: Iterable[str], least: int) -> str:
+    """Return a word without the first of these suffixes that leaves it so many letters.
+
+    Example:
+        >>> without_suffix("rings", ("ing", "s"), 3), without_suffix("ring", ("ing", "s"), 3)
+        ('ring', 'ring')
+    """
+    fitting = (one for one in suffixes if word.endswith(one) and len(word) - len(one) >= least)
+    return word.removesuffix(next(fitting, ""))
 
 
 def filled(patterns: Mapping[str, str]) -> dict[str, str]:

@@ -15,11 +15,10 @@ from typing import ClassVar
 from .._byte_cache import ByteCache, content_key
 from .._signal import Veto
 from ..fingerprint import Fingerprint
-from ..language import filled, table
+from ..language import INVISIBLE, filled, table
 from ..text import Request
 
 _MOST_CHARACTERS = 100_000
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _SPACED = re.compile(r"\b(?:[A-Za-z][ .\-_]){5,}[A-Za-z]\b")
 _LEET = str.maketrans("013457@$", "oieastas")
 
@@ -72,16 +71,10 @@ def gives_orders(passage: str) -> bool:
 
 
 def _found(passage: str) -> bool:
-    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", passage))
+    text = unicodedata.normalize("NFKC", INVISIBLE.sub("", passage))
     text = re.sub(r"\s*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text))
-    pattern = _pattern()
-    if pattern.search(text):
-        return True
     spaced = _SPACED.sub(lambda found: re.sub(r"[ .\-_]", "", found.group()), text)
-    plain = spaced.translate(_LEET)
-    return plain != text and any(
-        pattern.search(one) is not None for one in {spaced, plain} if one != text
-    )
+    return any(map(_pattern().search, {text, spaced, spaced.translate(_LEET)}))
 
 
 @lru_cache(maxsize=1)

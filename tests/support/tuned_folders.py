@@ -7,9 +7,7 @@ from pathlib import Path
 import torch
 
 from knowgate.calibration.training.encoder import TrainableEncoder
-from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
-
-FEATURES = MatchModel.all_features
+from knowgate.guard.signals.relevance.match_model import FEATURES, EchoMix, MatchModel
 
 
 def random_adapter(seed: int, *, rank: int = 2) -> TrainableEncoder:

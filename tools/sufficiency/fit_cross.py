@@ -98,7 +98,7 @@ def features_of(scorer: CrossSufficiencyScorer, cases: Sequence[SetCase]) -> NDA
     for start in range(0, len(cases), _SETS_AT_ONCE):
         part = cases[start : start + _SETS_AT_ONCE]
         found = scorer.cross_features([c.question for c in part], [c.passages for c in part])
-        rows += [CrossMix.values(embedded, read) for embedded, read in found]
+        rows += [CrossMix.values(own.joint, read) for own, read in found]
         print(f"{len(rows)}/{len(cases)}", end="\r", flush=True)
     return np.array(rows)
 

@@ -24,14 +24,19 @@ from knowgate.calibration.training.cases import (
     mix_examples,
 )
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
+from knowgate.guard.signals.relevance.match_model import (
+    FEATURES,
+    TOLD_FEATURES,
+    EchoMix,
+    MatchModel,
+)
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tools.sufficiency.drawing import drawn_cases, weighed
 from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06
 # Text that asks counts in full; `fit_told` fits it afterwards.
-NEUTRAL = EchoMix(bias=50.0, weights=(0.0,) * len(EchoMix.features))
+NEUTRAL = EchoMix(bias=50.0, weights=(0.0,) * len(TOLD_FEATURES))
 # The best retrieved chunk alone has log-odds lower by about this than five chunks for the same
 # question, answered or not (`benchmarks/default_threshold.py alone`).
 ALONE = 0.12
@@ -97,9 +102,7 @@ def development_cases(
     return cases
 
 
-def feature_probe(
-    length_penalty: float, features: Sequence[str] = MatchModel.all_features
-) -> MatchModel:
+def feature_probe(length_penalty: float, features: Sequence[str] = FEATURES) -> MatchModel:
     """A mix of all features with weights 0, to compute features with."""
     count = len(features)
     return MatchModel.of(

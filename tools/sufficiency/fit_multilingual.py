@@ -40,7 +40,7 @@ from knowgate.guard.engine.multilingual import PROJECTION, PROJECTION_FILE
 from knowgate.guard.files import file_sha256
 from knowgate.guard.matching import normalise_answer
 from knowgate.guard.model_files import MULTILINGUAL, MULTILINGUAL_SHA256, downloaded_model
-from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
+from knowgate.guard.signals.relevance.match_model import TOLD_FEATURES, EchoMix, MatchModel
 from knowgate.guard.signals.relevance.sufficiency import (
     MULTILINGUAL_FOLDER,
     SUFFICIENCY_FILE,
@@ -64,7 +64,7 @@ _FEWER = 0.3
 # How many are joined with the one before, where that is about something else.
 _JOINED = 0.3
 # How much of the text that asks counts, on the scale of log-odds: see `EchoMix`.
-_TOLD = EchoMix(bias=-2.0, weights=(0.0,) * len(EchoMix.features))
+_TOLD = EchoMix(bias=-2.0, weights=(0.0,) * len(TOLD_FEATURES))
 Floats = NDArray[np.float32]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -22,7 +22,7 @@ import numpy as np
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
 from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
-from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer, beyond, told_values
 from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
 from tools.sufficiency.pairs import read_pairs
 
@@ -76,7 +76,7 @@ def main() -> None:
     scorer = SufficiencyScorer(arguments.folder, model=feature_probe(LENGTH_PENALTY))
     rows, kept = [], []
     for case in cases:
-        values = scorer.told_features(case.question, case.passage, case.others)
+        values = told_features(scorer, case)
         if values is not None:
             rows.append(values)
             kept.append(case)
@@ -84,6 +84,23 @@ def main() -> None:
     path = arguments.folder / "sufficiency.json"
     MatchModel.load(path).model_copy(update={"told": mix}).save(path)
     print(f"{len(kept)} of {len(cases)} passages with a rest: {mix}")
+
+
+def told_features(scorer: SufficiencyScorer, case: Echo) -> list[float] | None:
+    """The values that `model.told` is fitted on, of a passage beside others.
+
+    None where there is nothing to weigh: the passage has no text that asks, or tells nothing
+    after the question.
+    """
+    parts = scorer.stated(case.question, (case.passage, *case.others))
+    if not parts[0].stated or parts[0].replied == "":
+        return None
+    # Only what they tell is needed, and of its own what it tells after the question.
+    told = [parts[0].texts[-1], *(one.texts[:2][-1] for one in parts[1:] if one.texts)]
+    plain = [replace(parts[0], kept=one, stated=None, replied=None) for one in told]
+    [(tokens, matches)] = scorer.matched([case.question], [plain])
+    own, *rest = (told_values(tokens, told) for _, told, _ in matches)
+    return beyond(own, rest)
 
 
 def knowledge_bases(faq: Path, pack: Path) -> Iterator[list[tuple[str, str]]]:

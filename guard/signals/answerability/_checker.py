@@ -23,7 +23,6 @@ from ._phrases import Phrase, read_phrase, words_of
 from ._statements import (
     LONGEST_LIST,
     Answers,
-    Form,
     Likeness,
     Statement,
     find_answers,
@@ -171,7 +170,7 @@ _QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
 def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence names what meets one condition beside what the other is about."""
     answers = [set(words_of(name)) for name in names]
-    sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
+    sentences = (set(words_of(s.text)) for s in statements if s.form == "sentence")
     return bool(half.names) and any(
         half.names <= words and any(name <= words for name in answers) for words in sentences
     )
@@ -180,13 +179,9 @@ def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Stat
 def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:
     """Whether one passage mentions both conditions, perhaps in words that were not understood."""
     return any(
-        all(_speaks_of(half, words) for half in halves)
-        for words in words_by_passage(statements).values()
+        all(half.names <= words if half.names else words & {*half.texts} for half in halves)
+        for words in words_by_passage(statements)
     )
-
-
-def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
-    return half.names <= words if half.names else not words.isdisjoint(half.texts)
 
 
 _COMMA = re.compile(r"[,，:：] ?")
@@ -256,12 +251,9 @@ def check_options(
 
 
 def _spoken_of(options: Sequence[str], statements: Sequence[Statement]) -> bool:
-    passages = words_by_passage(statements).values()
-    return any(
-        words_of(option) and words >= set(words_of(option))
-        for option in options
-        for words in passages
-    )
+    wanted = [set(words_of(option)) for option in options]
+    passages = words_by_passage(statements)
+    return any(option and option <= words for words in passages for option in wanted)
 
 
 def _tells(question: str, options: Sequence[str], answers: Answers) -> bool:
@@ -270,7 +262,7 @@ def _tells(question: str, options: Sequence[str], answers: Answers) -> bool:
     Not a place, which may lie in another; not what goes by many words, as common things do
     ("petrol", "the buyer", 买家) and quantities; not what a sentence says by the way.
     """
-    if Form.SENTENCE in answers.forms or _asks("nested", question):
+    if "sentence" in answers.forms or _asks("nested", question):
         return False
     return all(map(is_proper, (*options, *answers.names)))
 
@@ -278,7 +270,8 @@ def _tells(question: str, options: Sequence[str], answers: Answers) -> bool:
 def _stands(option: str, answers: Answers, *, one_source: bool) -> Likeness:
     """How like the option is to any of the answers, or to a run of words in them."""
     words = words_of(option)
-    if not one_source and _has_digit(option) and not any(map(_has_digit, answers.whole)):
+    told = "".join(answers.whole)
+    if not (one_source or any(map(str.isdigit, told))) and any(map(str.isdigit, option)):
         # Asked was a number, and a name is told: where for when.
         return Likeness.MAYBE
     for whole in answers.whole:
@@ -288,10 +281,6 @@ def _stands(option: str, answers: Answers, *, one_source: bool) -> Likeness:
     if found is Likeness.SAME and any("," in whole for whole in answers.whole):
         return Likeness.SAME
     return found
-
-
-def _has_digit(text: str) -> bool:
-    return any(letter.isdigit() for letter in text)
 
 
 def _contains(text: tuple[str, ...], words: tuple[str, ...]) -> bool:

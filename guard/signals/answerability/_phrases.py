@@ -8,11 +8,13 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...language import listed, section
+from ...language import by_word, listed, section, without_suffix
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"'s\b|[{CJK}]|\d+|[^\W\d_{CJK}]+")
-_HOLDING, _ARTICLES = listed("premises", "holding"), frozenset({"a", "an", "the"})
+_IS_CJK = re.compile(f"[{CJK}]")
+# Function words.
+HOLDING, _ARTICLES = listed("premises", "holding"), frozenset({"a", "an", "the"})
 # Kinds of answers and of names, which one text gives and another leaves out.
 _KINDS = listed("premises", "kinds")
 _HOLDING_ZH = frozenset(section("premises")["holding_chinese"])
@@ -22,10 +24,9 @@ _AT = frozenset({"where", "when"})
 _OWNED = frozenset({"whose", "its", "their"})
 _DANGLING = listed("premises", "dangling")
 # Words whose forms share too few letters, by what they have in common.
-_FAMILIES = {
-    word: family for family, forms in section("word_families").items() for word in forms.split()
-}
+_FAMILIES = by_word("word_families")
 _SHORTEST_STEM = 5
+_VERB_ENDS = ("ing", "ed", "es", "e", "s")
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,9 @@ def fold(text: str) -> str:
 _ONE_FORM = str.maketrans({"’": "'", "‘": "'", "–": "-", "—": "-", "−": "-", "‐": "-", "‑": "-"})
 
 
-def is_holding(word: str) -> bool:
-    """Whether a lower-case word is a function word."""
-    return word in _HOLDING
+def is_cjk(text: str) -> bool:
+    """Whether a text has Chinese or Japanese characters."""
+    return _IS_CJK.search(text) is not None
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -94,22 +95,18 @@ def read_phrase(text: str) -> Phrase:
         lower = word.casefold()
         # "Who" within a sentence is a name; at its beginning nobody can tell. Of articles and
         # of the kinds of places nobody can tell anywhere.
-        holds = lower in _HOLDING and (word == lower or not index)
+        holds = lower in HOLDING and (word == lower or not index)
         if holds or word == "'s" or lower in _ARTICLES or word in _KINDS or word in _HOLDING_ZH:
             continue
         if not kind and index and raw[index - 1].casefold() in _ASKING and word == lower:
             kind_at, kind = len(words), 1
         elif kind and kind_at + kind == len(words) and raw[index - 1].casefold() == words[-1]:
             # "which noble title did": all up to the verb that follows.
-            kind += _goes_on(raw, index)
+            after = raw[index + 1].casefold() if index + 1 < len(raw) else ""
+            kind += word.islower() and word.isascii() and after in _AUXILIARIES
         words.append(lower)
         names |= set() if word.islower() else {lower}
     return Phrase(tuple(words), frozenset(names), _shape(raw, text), kind, kind_at)
-
-
-def _goes_on(raw: list[str], index: int) -> int:
-    after = raw[index + 1].casefold() if index + 1 < len(raw) else ""
-    return int(raw[index].islower() and raw[index].isascii() and after in _AUXILIARIES)
 
 
 def _shape(raw: list[str], text: str) -> frozenset[str]:
@@ -158,17 +155,11 @@ def related(first: str, second: str) -> bool:
         return False
     if longer in {shorter + end for end in ("s", "d", "ed", "es", "ing")}:
         return True
-    if min(len(first), len(second)) > 2 and _bare_verb(first) == _bare_verb(second):
+    first, second = (without_suffix(word, _VERB_ENDS, 2) for word in (first, second))
+    if first == second:
         return True
     stem = max(_SHORTEST_STEM, (7 * len(shorter) + 9) // 10)
     return len(shorter) >= stem and shorter[:stem] == longer[:stem]
-
-
-def _bare_verb(word: str) -> str:
-    for end in ("ing", "ed", "es", "e", "s"):
-        if word.endswith(end) and len(word) - len(end) > 1:
-            return word.removesuffix(end)
-    return word
 
 
 _ABOUT: dict[str, set[str]] = {}

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from itertools import islice
+from typing import Literal
 
 from ...language import compiled, listed, word_list
-from ._phrases import CJK, Phrase, fold, read_phrase, same_words, words_of
+from ._phrases import Phrase, fold, is_cjk, read_phrase, same_words, words_of
 
 _TIME = compiled("premises", "time")
 _MONTHS = (*word_list("dates", "months"), *map(str, range(1, 13)))
@@ -28,28 +29,21 @@ _IN_PASSAGE = (
 )
 
 
-def impossible_day(text: str) -> tuple[str, int] | None:
-    """A day that no calendar has, its month as written; None where a text has none.
+def impossible_day(text: str) -> re.Pattern[str] | None:
+    """How passages may write a day that no calendar has; None where a text has none.
 
     Example:
-        >>> impossible_day("What happened on 30 February 1990?")
-        ('february', 30)
+        >>> impossible_day("What happened on 30 February 1990?").search("On February 30th.").group()
+        'February 30th'
         >>> impossible_day("What caused the protests of May 68?")
     """
     for match in _TIME["day"].finditer(text):
         name, day = match["m1"] or match["m2"], int(match["d1"] or match["d2"] or match["d3"])
         month = name.casefold() if name else str(int(match["m3"]))
         if not 1 <= day <= _DAYS.get(month, 0):
-            return month, day
+            written = _IN_PASSAGE if name else r"(?<!\d){month} ?月 ?{day} ?[日号]"
+            return re.compile(written.format(month=month, day=day), re.IGNORECASE)
     return None
-
-
-def day_stands_in(day: tuple[str, int], text: str) -> bool:
-    """Whether a folded text mentions a day, in either order."""
-    month, number = day
-    written = r"(?<!\d){month} ?月 ?{day} ?[日号]" if month.isdigit() else _IN_PASSAGE
-    pattern = written.format(month=month, day=number)
-    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def future_year(text: str) -> int | None:
@@ -156,7 +150,6 @@ def _open_ended(match: re.Match[str]) -> Period:
 
 
 _RULE = compiled("premises", "statements")
-_IS_CJK = re.compile(f"[{CJK}]")
 _ROMAN = re.compile(r"[ivxlc]+")
 _ASIDE = listed("premises", "beside_names")
 # Chinese words of two letters are common ones more often than names.
@@ -207,10 +200,10 @@ def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
         return Likeness.DIFFERENT
     if set(left) <= set(right) or set(right) <= set(left) or _shortened(left, right):
         return Likeness.MAYBE
-    if _is_cjk(first) != _is_cjk(second):
+    if is_cjk(first) != is_cjk(second):
         # One is written in another script: it may be the same name.
-        foreign = not one_source and _nameable(left) and _nameable(right)
-        return Likeness.MAYBE if foreign else Likeness.DIFFERENT
+        is_number = any(all(map(str.isdigit, words)) for words in (left, right))
+        return Likeness.DIFFERENT if one_source or is_number else Likeness.MAYBE
     return Likeness.MAYBE if _near(left, right, first) else Likeness.DIFFERENT
 
 
@@ -221,7 +214,7 @@ def is_proper(name: str) -> bool:
         >>> is_proper("Bell Medal"), is_proper("the buyer"), is_proper("$100")
         (True, False, False)
     """
-    if _is_cjk(name):
+    if is_cjk(name):
         return len(words_of(name)) >= _SHORTEST_CJK and not name[0].isdigit()
     words = [word for word in _WRITTEN.findall(name) if word.casefold() not in _ASIDE]
     return any(word != word.lower() for word in words) and not _QUANTITY.match(name)
@@ -244,14 +237,6 @@ def nearest(name: str, others: Sequence[str], *, one_source: bool = False) -> Li
 def _name(text: str) -> tuple[str, ...]:
     words = words_of(text)
     return tuple(word for word in words if word not in _ASIDE) or words
-
-
-def _is_cjk(text: str) -> bool:
-    return _IS_CJK.search(text) is not None
-
-
-def _nameable(words: tuple[str, ...]) -> bool:
-    return any(not word.isdigit() for word in words)
 
 
 def _counted(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
@@ -290,7 +275,7 @@ def _abbreviates(short: str, whole: str) -> bool:
 
 
 def _near(left: tuple[str, ...], right: tuple[str, ...], first: str) -> bool:
-    if _is_cjk(first):
+    if is_cjk(first):
         shared = sum((Counter(left) & Counter(right)).values())
         return shared >= _NEAR_CJK * max(len(left), len(right))
     return SequenceMatcher(None, " ".join(left), " ".join(right), False).ratio() >= _NEAR
@@ -303,12 +288,8 @@ _SPACES = re.compile(r"[^\S\n]+")
 _EDGES = " .。,，;；:：?？!！\"“”'"
 
 
-class Form(StrEnum):
-    """How a passage states something."""
-
-    ANSWERED = "answered question"
-    TRIPLE = "triple"
-    SENTENCE = "sentence"
+# How a passage states something: by a question and its answer, in three parts, or in words.
+Form = Literal["answered", "triple", "sentence"]
 
 
 @dataclass(frozen=True)
@@ -379,7 +360,7 @@ def _answered(passage: int, line: str) -> list[Statement]:
     if not answer or not question.strip() or _RULE["nobody"].fullmatch(answer):
         return []
     asked = read_phrase(question)
-    return [Statement(passage, Form.ANSWERED, asked, answer, question)]
+    return [Statement(passage, "answered", asked, answer, question)]
 
 
 def _triple(passage: int, line: str) -> list[Statement]:
@@ -394,17 +375,17 @@ def _triple(passage: int, line: str) -> list[Statement]:
     text, bounds = plain_text(line), tuple(periods)
     known = read_phrase(f"{subject} {relation}")
     inverse = read_phrase(f"{relation} {value}")
-    to_object = Statement(passage, Form.TRIPLE, known.shaped(), value, text, bounds, True)
-    to_subject = Statement(passage, Form.TRIPLE, inverse.shaped(), subject, text, bounds, True)
+    to_object = Statement(passage, "triple", known.shaped(), value, text, bounds, True)
+    to_subject = Statement(passage, "triple", inverse.shaped(), subject, text, bounds, True)
     # "Bo — mayor of — Rill" answers who is mayor of Rill; "Ann — mother — Mary" does not
     # answer who is the mother of Mary.
     if "left open" in read_phrase(relation).shape:
         known = known.shaped("left open")
-        return [to_subject, Statement(passage, Form.TRIPLE, known, value, text, bounds)]
+        return [to_subject, Statement(passage, "triple", known, value, text, bounds)]
     return [
         to_object,
         *(
-            Statement(passage, Form.TRIPLE, inverse.shaped(shape), subject, text, bounds)
+            Statement(passage, "triple", inverse.shaped(shape), subject, text, bounds)
             for shape in ("whose", "by")
         ),
     ]
@@ -417,7 +398,7 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
     periods, timeless = read_periods(sentence)
     bounds = tuple(periods)
     timeless = timeless.strip(_EDGES)
-    yield Statement(passage, Form.SENTENCE, read_phrase(timeless), "", sentence, bounds)
+    yield Statement(passage, "sentence", read_phrase(timeless), "", sentence, bounds)
     for match in list(_RULE["copula"].finditer(timeless))[:3]:
         left, right = timeless[: match.start()], timeless[match.end() :]
         done, _, doer = right.partition(" by ")
@@ -429,7 +410,7 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
         for asked, told in readings if len(right) <= _LONGEST_ANSWER else ():
             if told:
                 phrase = read_phrase(asked).shaped()
-                yield Statement(passage, Form.SENTENCE, phrase, told, sentence, bounds)
+                yield Statement(passage, "sentence", phrase, told, sentence, bounds)
 
 
 # A list as long as this may have been cut: what it lacks may be right all the same.
@@ -461,16 +442,16 @@ class Answers:
     @property
     def one_source(self) -> bool:
         """Whether all of it comes from answered questions, which call a thing by one name."""
-        return self.forms == {Form.ANSWERED}
+        return self.forms == {"answered"}
 
 
-def words_by_passage(statements: Sequence[Statement]) -> dict[int, frozenset[str]]:
+def words_by_passage(statements: Sequence[Statement]) -> list[set[str]]:
     """The words of each passage, as far as it states anything that may be of use."""
-    found: dict[int, set[str]] = {}
+    found: dict[int, set[str]] = defaultdict(set)
     for statement in statements:
-        if statement.form is Form.SENTENCE and not statement.answer:
-            found.setdefault(statement.passage, set()).update(words_of(statement.text))
-    return {passage: frozenset(words) for passage, words in found.items()}
+        if statement.form == "sentence" and not statement.answer:
+            found[statement.passage].update(words_of(statement.text))
+    return list(found.values())
 
 
 def find_answers(
@@ -509,7 +490,7 @@ def find_answers(
 def _complete(half: Phrase, linked: Iterable[Statement], closed_world: bool) -> bool:
     if closed_world or _is_single(half):
         return True
-    return any(s.form is Form.ANSWERED or _RULE["complete"].search(s.text) for s in linked)
+    return any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
 
 
 def _is_single(half: Phrase) -> bool:
@@ -530,7 +511,7 @@ def _answer(half: Phrase, statement: Statement, closed_world: bool) -> str:
         return ""
     fits = same_words(half.texts, asked.texts) or same_words(half.bare, asked.texts)
     # "Which house was founded by Ann?" leaves out what else she founded.
-    among_all = closed_world and statement.form is Form.ANSWERED
+    among_all = closed_world and statement.form == "answered"
     fits = fits or (among_all and same_words(half.bare, asked.bare))
     return statement.answer if fits else ""
 

@@ -14,9 +14,9 @@ from difflib import SequenceMatcher
 from ...contracts import Answerability, Premise, PremiseFault
 from ...language import compiled, listed, section
 from ._phrases import (
-    CJK,
+    HOLDING,
     Phrase,
-    is_holding,
+    is_cjk,
     read_phrase,
     related,
     topics,
@@ -25,10 +25,8 @@ from ._phrases import (
 )
 from ._statements import (
     LONGEST_LIST,
-    Form,
     Period,
     Statement,
-    day_stands_in,
     future_year,
     impossible_day,
     read_periods,
@@ -38,9 +36,8 @@ from ._statements import (
 _RULE = compiled("premises", "when")
 _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
 _RAW = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
-_IS_CJK = re.compile(f"[{CJK}]")
 # Words that every question about a time has.
-_TIMELY, _LEADS = listed("premises", "timely"), listed("premises", "before_subjects")
+_TIMELY, _LEADS = listed("premises", "timely") | HOLDING, listed("premises", "before_subjects")
 _LIGHT_ZH = frozenset(section("premises")["light_chinese"] + " ")
 _GOES_ON_ZH = frozenset(section("premises")["goes_on_chinese"])
 _LONGEST = 300
@@ -65,10 +62,9 @@ def read_bounds(
         The years before and after which nothing was, infinite where unknown, and the passages
         that tell; None where nothing does.
     """
-    starts: list[float] = []
-    ends: list[float] = []
+    found: dict[str, list[float]] = {"start": [], "end": []}
     passages = set()
-    clues = [s for s in statements if s.form is Form.ANSWERED and _RULE["when"].search(s.text)]
+    clues = [s for s in statements if s.form == "answered" and _RULE["when"].search(s.text)]
     if len(clues) > _MOST:
         return None
     for clue in clues:
@@ -81,12 +77,12 @@ def read_bounds(
         if not years:
             # Its bound is unknown, and so is whether it is wider than the others.
             return None
-        (starts if side == "start" else ends).extend(years)
+        found[side] += years
         passages.add(clue.passage)
     if not passages:
         return None
-    bounds = Period(min(starts, default=-math.inf), max(ends, default=math.inf))
-    return bounds, tuple(sorted(passages))
+    start, end = min(found["start"], default=-math.inf), max(found["end"], default=math.inf)
+    return Period(start, end), tuple(sorted(passages))
 
 
 def _side(text: str) -> str | None:
@@ -103,7 +99,7 @@ def _side(text: str) -> str | None:
 def _concerns(question: str, clue: str, *, anywhere: bool) -> bool:
     if max(len(question), len(clue)) > _LONGEST:
         return False
-    if _IS_CJK.search(question):
+    if is_cjk(question):
         return _concerns_zh(question.strip(), clue, anywhere=anywhere)
     return _concerns_en(question, clue, anywhere=anywhere)
 
@@ -122,7 +118,7 @@ def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
 def _is_name(words: list[str], at: int) -> bool:
     word = words[at]
     asks = word in ("What", "Who", "Which", "Where", "When", "s")
-    return not (asks or word.islower() or (at == 0 and is_holding(word.casefold())))
+    return not (asks or word.islower() or (at == 0 and word.casefold() in HOLDING))
 
 
 def _stands_at(names: list[str], told: list[str]) -> int | None:
@@ -154,20 +150,16 @@ def _stands_at(names: list[str], told: list[str]) -> int | None:
 def _joins(told: list[str], at: int, wanted: set[str]) -> bool:
     """Whether a word holds a name together: "of" in "Maid of Rill"."""
     following = [word.casefold() for word in told[at + 1 : at + 3]]
-    return told[at].islower() and is_holding(told[at]) and any(w in wanted for w in following)
+    return told[at].islower() and told[at] in HOLDING and any(w in wanted for w in following)
 
 
 def _same_relation(asked: list[str], told: list[str], names: list[str]) -> bool:
     named = {name.casefold() for name in names}
-    mine = [w.casefold() for w in asked if w.islower() and w not in named and not _timely(w)]
-    theirs = [w.casefold() for w in told if w.islower() and not _timely(w)]
+    mine = [w.casefold() for w in asked if w.islower() and w not in named and w not in _TIMELY]
+    theirs = [w.casefold() for w in told if w.islower() and w not in _TIMELY]
     if any(related(word, other) for word in mine for other in theirs):
         return True
     return bool(topics(" ".join(mine)) & topics(" ".join(theirs)))
-
-
-def _timely(word: str) -> bool:
-    return word in _TIMELY or is_holding(word)
 
 
 def _concerns_zh(question: str, clue: str, *, anywhere: bool) -> bool:
@@ -213,6 +205,7 @@ def _blocks(first: str, second: str) -> list[str]:
     return found
 
 
+_TIME = PremiseFault.IMPOSSIBLE_TIME
 # What ended in one year is often taken up in the next, by what no passage tells of.
 _NEXT_YEAR = 1
 
@@ -244,8 +237,8 @@ def check_time(
         and _beyond(asked, bounds[0], now)
         and not _spoken_of(asked, about, statements)
     ):
-        return _impossible(bounds[1])
-    found = [s for s in statements if s.form is not Form.ANSWERED and _is_about(about, s)]
+        return Answerability(Premise.UNANSWERABLE, _TIME, passages=bounds[1])
+    found = [s for s in statements if s.form != "answered" and _is_about(about, s)]
     stated = [s for s in found if s.periods]
     passages = tuple(sorted({s.passage for s in stated}))
     if any(asked.within(period) for s in stated for period in s.periods):
@@ -259,7 +252,7 @@ def check_time(
         # A bare sentence, without an answer, stands beside the readings of itself.
         and all(s.periods or not s.answer for s in found)
     ):
-        return _impossible(passages)
+        return Answerability(Premise.UNANSWERABLE, _TIME, passages=passages)
     return Answerability(Premise.UNDECIDED)
 
 
@@ -277,7 +270,7 @@ def impossible_by_itself(question: str, passages: str) -> bool:
         return False
     day = impossible_day(question)
     if day is not None:
-        return not day_stands_in(day, passages)
+        return day.search(passages) is None
     year = future_year(question)
     if year and _RULE["past"].search(question) and not _RULE["planned"].search(question):
         return str(year) not in passages
@@ -294,21 +287,17 @@ def _beyond(asked: Period, bounds: Period, now: int | None) -> bool:
     return asked.start > bounds.end + _NEXT_YEAR and (now is None or asked.end < now)
 
 
-def _impossible(passages: tuple[int, ...]) -> Answerability:
-    return Answerability(Premise.UNANSWERABLE, PremiseFault.IMPOSSIBLE_TIME, passages=passages)
-
-
 def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence or triple mentions that time, perhaps in words not understood."""
     years = {f"{year:.0f}" for year in (asked.start, asked.end) if math.isfinite(year)}
-    told = [s for s in statements if s.form is not Form.ANSWERED]
+    told = [s for s in statements if s.form != "answered"]
     if any(
         not asked.outside(period) and about.names <= set(words_of(s.text))
         for s in told
         for period in s.periods
     ):
         return True
-    return any(year in s.text for s in told if s.form is Form.SENTENCE for year in years)
+    return any(year in s.text for s in told if s.form == "sentence" for year in years)
 
 
 def _is_about(about: Phrase, statement: Statement) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from ..._model_steps import Draw, Request, Steps
@@ -121,9 +122,7 @@ class Cascade(StepwiseEstimator):
         settled = self._settled(cheap.value)
         if settled is not None:
             saved = cheap.samples_saved + self._costly.cost.sampled_calls
-            return Confidence(
-                settled, cheap.answer, cheap.samples_drawn, saved, cheap.calls, cheap.partial
-            )
+            return replace(cheap, value=settled, samples_saved=saved)
         costly, shared = yield from _sharing(self._costly._steps(question), answered)
         return Confidence(
             min(ACCEPTED_FROM, max(REJECTED_TO, costly.value)),

@@ -90,14 +90,10 @@ class SampledConsistency(ClosedBookEstimator):
     ) -> None:
         sampling = Sampling() if sampling is None else sampling
         super().__init__(language_model, prompt, sampling.seed)
-        n = sampling.n
-        # Whatever the rule, these must be in their ranges.
-        CurtailedSampling(n=n, threshold=threshold)
-        self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
+        self._n, self._threshold = sampling.n, threshold
+        self._temperature, self._seed = sampling.temperature, sampling.seed
         self._same = same
-        self._seed = sampling.seed
-        self._stopping = stopping
-        self._rule = _rule(stopping, n, threshold)
+        self._rule = _rule(stopping, self._n, threshold)
         if shortcut is not None and not 0.0 < shortcut <= 1.0:
             raise InputError("must be in (0, 1] or None", where="shortcut")
         self._shortcut = shortcut
@@ -110,14 +106,11 @@ class SampledConsistency(ClosedBookEstimator):
         """
         if threshold == self._threshold:
             return self
-        stopping = self._stopping
-        if not isinstance(stopping, str):
-            deciding_at = getattr(stopping, "deciding_at", None)
-            stopping = stopping if deciding_at is None else deciding_at(threshold)
-        CurtailedSampling(n=self._n, threshold=threshold)
+        deciding_at = getattr(self._rule, "deciding_at", None)
+        rule = self._rule if deciding_at is None else deciding_at(threshold)
         changed = copy(self)
-        changed._threshold, changed._stopping = threshold, stopping
-        changed._rule = _rule(stopping, self._n, threshold)
+        changed._threshold = threshold
+        changed._rule = _rule("none" if rule is None else rule, self._n, threshold)
         return changed
 
     @property
@@ -193,12 +186,11 @@ class SampledConsistency(ClosedBookEstimator):
 
 def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:
     """The rule; None to draw all samples at once."""
-    if stopping == "none":
-        return None
-    if stopping == "curtailed":
-        return CurtailedSampling(n=n, threshold=threshold)
-    if stopping == "bayesian":
-        return BayesianStopping(n, threshold)
+    # Whatever the rule, these must be in their ranges.
+    curtailed = CurtailedSampling(n=n, threshold=threshold)
+    if isinstance(stopping, str) and stopping in ("none", "curtailed", "bayesian"):
+        rules = {"curtailed": curtailed, "bayesian": BayesianStopping(n, threshold)}
+        return rules.get(stopping)
     if not isinstance(stopping, StoppingRule):
         raise InputError(
             f"{stopping!r} is unknown", where="stopping", hint="none, curtailed, bayesian or a rule"

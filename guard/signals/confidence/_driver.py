@@ -88,8 +88,7 @@ class StepwiseEstimator(ABC):
             LanguageModelError: the model failed for a question, under "raise".
             InputError: an argument is out of range.
         """
-        raising = self._checked(questions, on_error)
-        steps = [self._steps(question) for question in questions]
+        steps, raising = self._begun(questions, on_error)
         return run_steps(self._language_model, steps, batch_size, raising=raising)
 
     async def aestimate_many(
@@ -100,17 +99,17 @@ class StepwiseEstimator(ABC):
         batch_size: int = BATCH_SIZE,
     ) -> list[Any]:
         """As `estimate_many`, without blocking the event loop."""
-        raising = self._checked(questions, on_error)
-        steps = [self._steps(question) for question in questions]
+        steps, raising = self._begun(questions, on_error)
         return await arun_steps(self._language_model, steps, batch_size, raising=raising)
 
-    @staticmethod
-    def _checked(questions: Sequence[str], on_error: str) -> bool:
-        """Whether errors are raised."""
+    def _begun(
+        self, questions: Sequence[str], on_error: str
+    ) -> tuple[list[Steps[Confidence]], bool]:
+        """The steps of each question, and whether errors are raised."""
         require_known(on_error, ("raise", "return"), "on_error")
         if isinstance(questions, str):
             raise InputError("is one string", where="questions", hint="give a list of strings")
-        return on_error == "raise"
+        return list(map(self._steps, questions)), on_error == "raise"
 
 
 class ClosedBookEstimator(StepwiseEstimator):

@@ -38,11 +38,9 @@ class AnswerClusters(Protocol):
         """A cluster number for each answer; numbers count up from 0 as clusters appear."""
 
 
-ClustersFrom = AnswerClusters | EntailmentModel | Callable[[str, str], bool] | None
-
-
-# Whether the answers at two places are the same.
-_Comparison = Callable[[int, int], bool]
+# Two answers → whether they are the same.
+Sameness = Callable[[str, str], bool]
+ClustersFrom = AnswerClusters | EntailmentModel | Sameness | None
 
 
 @dataclass(frozen=True)
@@ -53,37 +51,36 @@ class Clusters:
 
     Attributes:
         settings: what fingerprints record.
-        comparison: of the answers to a question.
+        comparison: by a question, whether two answers to it are the same.
     """
 
     settings: Settings
-    comparison: Callable[[str, Sequence[str]], _Comparison]
+    comparison: Callable[[str], Sameness]
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
         """A cluster number for each answer."""
-        same = self.comparison(question, answers)
-        firsts: list[int] = []
+        same = self.comparison(question)
+        firsts: list[str] = []
         known: dict[str, int] = {}
-        for place, answer in enumerate(answers):
+        for answer in answers:
             form = canonical_answer(answer)
             if form not in known:
-                fitting = (number for number, first in enumerate(firsts) if same(first, place))
+                fitting = (number for number, first in enumerate(firsts) if same(first, answer))
                 known[form] = next(fitting, len(firsts))
                 if known[form] == len(firsts):
-                    firsts.append(place)
+                    firsts.append(answer)
         return [known[canonical_answer(answer)] for answer in answers]
 
 
-def matched(same: Callable[[str, str], bool]) -> Clusters:
+def matched(same: Sameness) -> Clusters:
     """Answers are one cluster when a function of both says so, e.g. a `SameMeaning`.
 
     A function with a method `about(question)` is told the question by it.
     """
 
-    def comparison(question: str, answers: Sequence[str]) -> _Comparison:
-        about = getattr(same, "about", None)
-        equal = about(question) if about else same
-        return lambda first, second: equal(answers[first], answers[second])
+    def comparison(question: str) -> Sameness:
+        about: Callable[[str], Sameness] | None = getattr(same, "about", None)
+        return about(question) if about else same
 
     return Clusters({"clusters": "matched", "same": _name_of(same)}, comparison)
 
@@ -94,14 +91,13 @@ def entailed(model: EntailmentModel) -> Clusters:
     Source: bidirectional entailment clustering, Kuhn et al. 2023, Algorithm 1.
     """
 
-    def comparison(question: str, answers: Sequence[str]) -> _Comparison:
-        said = [f"{question.strip()} {answer}".strip() for answer in answers]
-
-        def follows(one: int, other: int) -> bool:
+    def comparison(question: str) -> Sameness:
+        def entail_each_other(first: str, second: str) -> bool:
+            said = [f"{question.strip()} {answer}".strip() for answer in (first, second)]
             # A judge that gives probabilities in the place of verdicts is read at one half.
-            return model.entails(said[one], said[other]) >= 0.5
+            return all(model.entails(*pair) >= 0.5 for pair in (said, said[::-1]))
 
-        return lambda first, second: follows(first, second) and follows(second, first)
+        return entail_each_other
 
     settings: Settings = {
         "clusters": "entailment",
@@ -169,8 +165,11 @@ def semantic_entropy(
         raise InputError("holds no samples", where="cluster_ids")
     if loglikelihoods is None:
         shares = [count / len(cluster_ids) for count in Counter(cluster_ids).values()]
-        return _clean(-math.fsum(share * math.log(share) for share in shares))
-    return _weighted_entropy(cluster_ids, loglikelihoods)
+        entropy = -math.fsum(share * math.log(share) for share in shares)
+    else:
+        entropy = _weighted_entropy(cluster_ids, loglikelihoods)
+    # Rounding must not make it negative, nor 0 a -0.
+    return max(0.0, entropy) + 0.0
 
 
 def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float]) -> float:
@@ -188,12 +187,7 @@ def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float]) -> fl
     if whole == -math.inf:
         raise InputError("are all zero probabilities", where="loglikelihoods")
     parts = [log - whole for log in logs if log > -math.inf]
-    return _clean(-math.fsum(math.exp(part) * part for part in parts))
-
-
-def _clean(entropy: float) -> float:
-    """Rounding must not make an entropy negative, nor 0 a -0."""
-    return max(0.0, entropy) + 0.0
+    return -math.fsum(math.exp(part) * part for part in parts)
 
 
 Variant = Literal["discrete", "likelihood"]

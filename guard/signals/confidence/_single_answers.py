@@ -331,7 +331,7 @@ class PTrue(ClosedBookEstimator):
     ) -> None:
         super().__init__(language_model, prompt)
         require_known(method, get_args(Method), "method")
-        sampling = Sampling(n=5) if sampling is None else sampling
+        self._sampling = sampling or Sampling(n=5)
         scores = isinstance(language_model, ScoringLanguageModel)
         if method == "options" and not scores:
             raise InputError(
@@ -340,8 +340,6 @@ class PTrue(ClosedBookEstimator):
                 hint="use reply or samples",
             )
         self._method = ("options" if scores else "reply") if method == "auto" else method
-        self._samples, self._temperature = sampling.n, sampling.temperature
-        self._seed = sampling.seed
         self._asking = asking or Prompt.bundled("p_true")
 
     @property
@@ -349,14 +347,14 @@ class PTrue(ClosedBookEstimator):
         """A greedy answer, and a forward pass, a reply or k replies."""
         if self._method == "options":
             return Cost(greedy_calls=1, forward_passes=1)
-        return Cost(greedy_calls=1, other_calls=self._samples + (self._method == "reply"))
+        return Cost(greedy_calls=1, other_calls=self._sampling.n + (self._method == "reply"))
 
     def _settings(self) -> Mapping[str, str | int | float | None]:
         options = self._method == "options"
         return {
             "method": self._method,
-            "samples": None if options else self._samples,
-            "temperature": None if options else self._temperature,
+            "samples": None if options else self._sampling.n,
+            "temperature": None if options else self._sampling.temperature,
             "words": "yes/no" if options else None,
             "prompt_sha256": self._prompt.sha256,
             "asking_sha256": self._asking.sha256,
@@ -373,12 +371,13 @@ class PTrue(ClosedBookEstimator):
             calls += 1
             if reply.token_logprobs:
                 return Confidence(first_token_share(reply), answer, calls=calls)
-        draw = Draw(asked, self._samples, self._temperature, self._seed)
+        sampling = self._sampling
+        draw = Draw(asked, sampling.n, sampling.temperature, sampling.seed)
         # What arrived before the model failed speaks all the same.
         replies, error = yield from draw_some(draw)
         if error is not None and not replies:
             raise error
-        partial = len(replies) < self._samples
+        partial = len(replies) < sampling.n
         verdicts = verdicts_of(replies)
         if not verdicts:
             raise no_verdict()

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -323,16 +323,12 @@ class SameMeaning:
             raise InputError("must be a number from -1 to 1", where="threshold")
         self._threshold = threshold
 
-    def __call__(self, first: str, second: str) -> bool:
-        """Whether `first` and `second` mean the same; empty answers never do."""
-        return self.judge(first, second)
-
-    def about(self, question: str) -> Callable[[str, str], bool]:
+    def about(self, question: str) -> Sameness:
         """The same test for answers to `question`, which an entailment model is then told."""
-        return lambda first, second: self.judge(first, second, question=question)
+        return partial(self, question=question)
 
-    def judge(self, first: str, second: str, *, question: str = "") -> bool:
-        """Whether both answers to `question` mean the same.
+    def __call__(self, first: str, second: str, *, question: str = "") -> bool:
+        """Whether both answers to `question` mean the same; empty answers never do.
 
         Raises:
             SignalValueError: embedder or entailment model returned no usable number.
@@ -346,6 +342,8 @@ class SameMeaning:
         if self._nli is not None:
             return cosine >= _FLOOR and self._entail_each_other(first, second, question)
         return rule is Rule.OPEN and cosine >= self._threshold
+
+    judge = __call__
 
     def _entail_each_other(self, first: str, second: str, question: str) -> bool:
         if self._nli is None:

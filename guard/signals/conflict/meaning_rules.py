@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import filterfalse, pairwise
 
 from ...language import (
     CHINESE_DIGITS,
@@ -22,9 +22,9 @@ from ...language import (
     NUMBERS,
     ORDINALS,
     SCALES,
+    by_word,
     chinese_number,
     listed,
-    section,
     word_list,
 )
 from ...matching import same_answer
@@ -57,6 +57,8 @@ _DATE, _DECADE = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d\d+s")
 _ROMAN = re.compile(r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 # More digits than a float holds are compared as they are written.
 _EXACT = 15
+# "No one" and its kind are no numbers.
+_BEFORE_PRONOUNS = frozenset(["no", "any", "every", "some", "the", "this", "that", "each"])
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _COUNTS = NUMBERS | {ordinal: NUMBERS[word] for ordinal, word in ORDINALS.items()}
@@ -69,7 +71,11 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _VERBS_TOO = listed("dates", "months_in_other_words")
 
 # Name of a unit of measurement → the form in which it is compared.
-UNITS = {name: unit for unit, names in section("units").items() for name in names.split()}
+UNITS = by_word("units")
+
+
+# Kinds of words that make up numbers and dates.
+_DATED = ("number", "month", "weekday")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,10 @@ class Reading:
     text: str
     words: list[Word]
 
+    def shown(self, first: Word, last: Word | None = None) -> str:
+        """A word as it is written, or all from it to another one."""
+        return self.text[first.start : (last or first).end]
+
     @cached_property
     def content(self) -> list[str]:
         """The words as text."""
@@ -111,34 +121,26 @@ class Reading:
     @cached_property
     def dated(self) -> frozenset[int]:
         """Positions of the words that make up numbers, months and weekdays."""
-        kinds = ("number", "month", "weekday")
-        return frozenset(place for place, word in enumerate(self.words) if word.kind in kinds)
+        return frozenset(place for place, word in enumerate(self.words) if word.kind in _DATED)
 
     @cached_property
+    def quantities(self) -> tuple[frozenset[str], ...]:
+        """Its different numbers, months and weekdays."""
+        return tuple(
+            frozenset(word.text for word in self.words if word.kind == kind) for kind in _DATED
+        )
+
+    @property
     def numbers(self) -> frozenset[str]:
         """Values of numerals, of words and of Roman numerals after a name."""
-        return self._of("number")
-
-    @cached_property
-    def months(self) -> frozenset[int]:
-        """From 1 to 12."""
-        return frozenset(int(one.removeprefix("month ")) for one in self._of("month"))
-
-    @cached_property
-    def weekdays(self) -> frozenset[str]:
-        """Their names."""
-        return self._of("weekday")
+        return self.quantities[0]
 
     @cached_property
     def units(self) -> frozenset[str]:
         """What is counted, as far as it is a unit of measurement."""
         # "second" beside no number is no unit, nor is "day" in a name.
-        places = (place + 1 for place in self.dated if place + 1 < len(self.words))
-        beside = (self.words[place] for place in places)
+        beside = (word for one, word in pairwise(self.words) if one.kind in _DATED)
         return frozenset(word.text for word in beside if word.kind == "unit")
-
-    def _of(self, kind: str) -> frozenset[str]:
-        return frozenset(word.text for word in self.words if word.kind == kind)
 
 
 def read_answer(answer: str) -> Reading:
@@ -201,15 +203,10 @@ def _quantity(text: str, words: list[Word], index: int) -> tuple[Sequence[str], 
 
 def _month(words: list[Word], index: int) -> int | None:
     word = words[index]
-    is_verb = word.text in _VERBS_TOO and not _beside_digits(words, index)
-    return None if is_verb else MONTHS.get(word.text)
-
-
-def _beside_digits(words: list[Word], index: int) -> bool:
     beside = words[max(0, index - 1) : index] + words[index + 1 : index + 2]
-    return words[index].capital and (
-        len(words) == 1 or any(word.text[:1].isdigit() for word in beside)
-    )
+    is_dated = len(words) == 1 or any(one.text[:1].isdigit() for one in beside)
+    is_verb = word.text in _VERBS_TOO and not (word.capital and is_dated)
+    return None if is_verb else MONTHS.get(word.text)
 
 
 def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
@@ -225,10 +222,11 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
     if word.text in _CHINESE:
         return _chinese(words, index)
     if word.text in _COUNTS:
-        if word.text == "one" and _is_a_pronoun(words, index):
+        before = words[index - 1].text if index else ""
+        following = words[index + 1].text if index + 1 < len(words) else ""
+        if word.text == "one" and (following == "of" or before in _BEFORE_PRONOUNS):
             return None, 1
         value, taken = _COUNTS[word.text], 1
-        following = words[index + 1].text if index + 1 < len(words) else ""
         if 20 <= value < 100 and 0 < _COUNTS.get(following, 0) < 10:
             value, taken = value + _COUNTS[following], 2
         return _scaled(words, index + taken, value, taken)
@@ -243,12 +241,6 @@ def _scaled(words: list[Word], index: int, value: float, taken: int) -> tuple[st
         value *= SCALES[words[index].text]
         index, taken = index + 1, taken + 1
     return _plain(value), taken
-
-
-def _is_a_pronoun(words: list[Word], index: int) -> bool:
-    before = words[index - 1].text if index else ""
-    after = words[index + 1].text if index + 1 < len(words) else ""
-    return after == "of" or before in {"no", "any", "every", "some", "the", "this", "that", "each"}
 
 
 def _roman(text: str) -> float:
@@ -320,12 +312,12 @@ class Rule(StrEnum):
             return contained
         if flips(one, other) % 2:
             return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
-        alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
-        quantities = [(answer.numbers, answer.months, answer.weekdays) for answer in (one, other)]
-        shares = ["percent" in answer.content for answer in (one, other)]
+        marks = [
+            (a.quantities, "percent" in a.content, ALTERNATIVES.isdisjoint(a.content))
+            for a in (one, other)
+        ]
         swapped = len(short.words) >= _SENTENCE and sorted(short.content) == sorted(long.content)
-        unequal = alternatives[0] != alternatives[1] or quantities[0] != quantities[1]
-        if swapped or unequal or shares[0] != shares[1]:
+        if swapped or marks[0] != marks[1]:
             return Rule.DOUBTFUL
         return Rule.OPEN
 
@@ -334,8 +326,8 @@ def _negates(word: str) -> bool:
     return word.replace("'", "") in NEGATORS or word.endswith("n't")
 
 
-def _negators(words: list[str]) -> int:
-    return sum(_negates(word) for word in words)
+def _negators(words: Iterable[str]) -> int:
+    return sum(map(_negates, words))
 
 
 def _yes_or_no(one: Reading, other: Reading) -> Rule | None:
@@ -353,19 +345,13 @@ def _polarity(answer: Reading) -> bool | None:
     # 不 and 是 begin other words too, as do "no one" and "right side".
     follows = answer.words[1].text if len(answer.words) > 1 else ""
     ends = not follows or follows in PRONOUNS or _breaks(answer, 1)
-    if not ends:
-        return None
-    return True if first.text in AFFIRMED else False if first.text in DENIED else None
+    said = first.text in AFFIRMED
+    return said if ends and (said or first.text in DENIED) else None
 
 
 def _quantities_clash(one: Reading, other: Reading) -> bool:
     """Whether both give numbers, months, weekdays or units that cannot be meant alike."""
-    pairs: Sequence[tuple[AbstractSet[object], AbstractSet[object]]] = (
-        (one.numbers, other.numbers),
-        (one.months, other.months),
-        (one.weekdays, other.weekdays),
-        (one.units, other.units),
-    )
+    pairs = zip((*one.quantities, one.units), (*other.quantities, other.units), strict=True)
     return any(mine and yours and not (mine <= yours or yours <= mine) for mine, yours in pairs)
 
 
@@ -377,11 +363,8 @@ def _same_date(short: Reading, long: Reading) -> bool:
             return False
     coarse, fine = sorted((short, long), key=lambda answer: (len(answer.dated), answer.content))
     years = {n for n in coarse.numbers if n.isdigit() and len(n) == 4}
-    alike = (
-        coarse.numbers <= fine.numbers
-        and coarse.months <= fine.months
-        and coarse.weekdays <= fine.weekdays
-    )
+    pairs = zip(coarse.quantities, fine.quantities, strict=True)
+    alike = all(less <= more for less, more in pairs)
     return alike and (bool(years) or coarse.dated == fine.dated)
 
 
@@ -389,8 +372,7 @@ def _same_count(short: Reading, long: Reading) -> bool:
     """Whether one is a quantity alone, and the other the same with what is counted."""
     return (
         len(short.dated) == len(short.words) < len(long.words)
-        and (short.numbers, short.months) == (long.numbers, long.months)
-        and short.weekdays == long.weekdays
+        and short.quantities == long.quantities
         and not _negators(long.content)
         and ALTERNATIVES.isdisjoint(long.content)
         # A share is no count: 50 is not 50 %.
@@ -406,10 +388,11 @@ def _contained(short: Reading, long: Reading) -> Rule | None:
         if words[start] != wanted[0] or words[start : start + size] != wanted:
             continue
         end = start + size
+        aside = _clause_end(long, end)
+        follows = aside == end or words[end] in FOLLOWERS
         if _negators(words[:start]):
             verdict = Rule.DIFFERENT
-        elif _leads_in(long, start) and _follows(long, end):
-            aside = _clause_end(long, end)
+        elif follows and _leads_in(long, start):
             return Rule.SAME if not _negators(words[end:aside]) else Rule.DOUBTFUL
     return verdict
 
@@ -424,12 +407,6 @@ def _leads_in(long: Reading, start: int) -> bool:
     return bool(verbs) and all(
         word in LEAD_INS or word in PARTICIPLES or word.endswith("ed") for word in between
     )
-
-
-def _follows(long: Reading, end: int) -> bool:
-    if end == len(long.words) or _breaks(long, end):
-        return True
-    return long.words[end].text in FOLLOWERS
 
 
 def _breaks(answer: Reading, index: int) -> bool:
@@ -449,7 +426,7 @@ def flips(one: Reading, other: Reading) -> int:
     pairs = _opposite_pairs(mine - yours, yours - mine)
     negators = abs(_negators(one.content) - _negators(other.content))
     counted = {word for pair in pairs for word in pair}
-    return len(pairs) + max(0, negators - sum(_negates(word) for word in counted))
+    return len(pairs) + max(0, negators - _negators(counted))
 
 
 def _opposite_pairs(mine: set[str], yours: set[str]) -> set[frozenset[str]]:
@@ -472,7 +449,6 @@ def _opposite_pairs(mine: set[str], yours: set[str]) -> set[frozenset[str]]:
 
 def _overlap(one: Reading, other: Reading) -> float:
     """Share of the shorter answer's words that are in the other, opposites counted as one."""
-    mine = {word for word in one.content if not _negates(word)}
-    yours = {word for word in other.content if not _negates(word)}
+    mine, yours = ({*filterfalse(_negates, answer.content)} for answer in (one, other))
     shared = len(mine & yours) + len(_opposite_pairs(mine - yours, yours - mine))
     return shared / max(1, min(len(mine), len(yours)))

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from abc import abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,19 +63,17 @@ class CombinedScorer(AwaitedScorer):
     @property
     def calls(self) -> int | None:
         """How often its scorers asked a language model so far; None where none counts that."""
-        counts = [getattr(scorer, "calls", None) for scorer in self.scorers]
-        known = [count for count in counts if isinstance(count, int)]
+        known = [one for one in _known("calls", self.scorers) if isinstance(one, int)]
         return sum(known) if known else None
 
     def tuned_on(self, question: str) -> bool:
         """Whether one of its scorers was tuned on this question, and so looks better on it."""
-        asked = [getattr(scorer, "tuned_on", None) for scorer in self.scorers]
-        return any(tuned_on(question) for tuned_on in asked if tuned_on is not None)
+        return any(tuned_on(question) for tuned_on in _known("tuned_on", self.scorers))
 
     @property
     def reads_metadata(self) -> bool:
         """Whether one of its scorers reads the metadata of passages."""
-        return any(getattr(scorer, "reads_metadata", False) for scorer in self.scorers)
+        return any(_known("reads_metadata", self.scorers))
 
     @property
     def _always_asked(self) -> Sequence[RelevanceScorer]:
@@ -88,13 +86,11 @@ class CombinedScorer(AwaitedScorer):
 
     def supports(self, question: str) -> bool:
         """Whether all that are asked about every question know its language."""
-        asked = [getattr(one, "supports", None) for one in self._always_asked]
-        return all(bool(supports(question)) for supports in asked if supports is not None)
+        return all(supports(question) for supports in _known("supports", self._always_asked))
 
     def reads_whole(self, passage: str) -> bool:
         """Whether all that are asked about every question read a passage to its end."""
-        asked = [getattr(one, "reads_whole", None) for one in self._always_asked]
-        return all(bool(reads(passage)) for reads in asked if reads is not None)
+        return all(reads(passage) for reads in _known("reads_whole", self._always_asked))
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """The first scorer's scores of shape (len(pairs),); the others are not asked."""
@@ -131,6 +127,12 @@ class CombinedScorer(AwaitedScorer):
         if is_async:
             return await reader.ameasure(questions, passages)
         return reader.measure(questions, passages)
+
+
+def _known(name: str, scorers: Iterable[RelevanceScorer]) -> Iterator[Any]:
+    """An attribute of those scorers that have it."""
+    found = (getattr(scorer, name, None) for scorer in scorers)
+    return (one for one in found if one is not None)
 
 
 def strict_reading(scorer: RelevanceScorer) -> RelevanceScorer:
@@ -182,24 +184,8 @@ class MixScorer(CombinedScorer):
             raise InputError(f"{len(parts)} scorers are mixed", where=f"{MIX}:", hint=hint)
         if any(isinstance(one, MixScorer) for one in parts):
             raise InputError("is in a mix itself", where=f"{MIX}:", hint="name all scorers in one")
-        self.parts = self.scorers = tuple(parts)
+        self.scorers = tuple(parts)
         self._readers, self._rule = [SetReader.usual(one) for one in parts], rule
-
-    @staticmethod
-    def names(rest: str) -> tuple[str, ...]:
-        """The names between plus signs.
-
-        Raises:
-            InputError: there are fewer than two or more than five, or one is empty or stands twice.
-        """
-        names = tuple(rest.split("+"))
-        if not 2 <= len(names) <= MOST_PARTS or "" in names or len({*names}) < len(names):
-            raise InputError(
-                f"is no mix of two to {MOST_PARTS} different scorers",
-                where=f"{MIX}:{rest}",
-                hint="e.g. mix:sufficiency+metadata:relevance_score+ms-marco",
-            )
-        return names
 
     def weighted_as(self, wanted: Fingerprint) -> MixScorer:
         """Return the mix with the weights of a policy, where it has none itself."""
@@ -298,13 +284,8 @@ class CascadeScorer(CombinedScorer):
             raise InputError("must be positive seconds or None", where="seconds")
         band = {"threshold": threshold, "reach": reach, "fallback": fallback}
         self._rule = check_model(CascadeRule, band, where="cascade", hint="give finite numbers")
-        self._strict: SetReader | None = None
-        self.stages: tuple[RelevanceScorer, ...] = (cheap, costly)
-        if doubts:
-            self.stages = (cheap, costly, strict_reading(cheap))
-            self._strict = SetReader.usual(self.stages[-1])
-        self.scorers = self.stages
-        self._cheap, self._costly = SetReader.usual(cheap), SetReader.usual(costly)
+        self.scorers = (cheap, costly, *([strict_reading(cheap)] if doubts else []))
+        self._cheap, self._costly, *self._strict = map(SetReader.usual, self.scorers)
         self._calibrator = calibrator or default_calibrator(costly.fingerprint)
         self._seconds = math.inf if seconds is None else seconds
         self._runner = DeadlineRunner(_MOST_WORKERS)
@@ -340,13 +321,13 @@ class CascadeScorer(CombinedScorer):
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this cascade is bound to: its stages and the band."""
-        stages = [one.fingerprint for one in self.stages]
+        stages = [one.fingerprint for one in self.scorers]
         own = None if self._calibrator == default_calibrator(stages[1]) else self._calibrator
         return self._rule.fingerprint(*stages, calibrator=own)
 
     @property
     def _always_asked(self) -> Sequence[RelevanceScorer]:
-        return self.stages[:1]
+        return self.scorers[:1]
 
     def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
         cheap: list[SetScore] = yield self._cheap, questions, passages
@@ -370,13 +351,11 @@ class CascadeScorer(CombinedScorer):
         self, cheap: list[SetScore], questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> Generator[_Asked, Any, dict[int, float]]:
         """Values of the strict reading by place, of what passes or may pass by a verdict."""
-        if self._strict is None:
-            return {}
         passing = [i for i, one in enumerate(cheap) if one.joint >= self._rule.threshold]
-        if not passing:
+        if not (self._strict and passing):
             return {}
         found: list[SetScore] = yield (
-            self._strict,
+            self._strict[0],
             [questions[index] for index in passing],
             [passages[index] for index in passing],
         )
@@ -420,7 +399,8 @@ class CascadeScorer(CombinedScorer):
         reader, questions, passages = asked
         if reader is not self._costly:
             return await super()._answer(asked, is_async=is_async)
-        seconds = self._time(len(questions))
+        most = min(self._seconds * len(questions), _SHARE_OF_TIME * seconds_left())
+        seconds = None if math.isinf(most) else most
         measure = partial(reader.measure, questions, passages)
         try:
             if not is_async:
@@ -436,11 +416,6 @@ class CascadeScorer(CombinedScorer):
             return _excused(TaskBrokeOffError(type(error).__name__))
         except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
             return _excused(error)
-
-    def _time(self, questions: int) -> float | None:
-        """Seconds for so many questions."""
-        seconds = min(self._seconds * questions, _SHARE_OF_TIME * seconds_left())
-        return None if math.isinf(seconds) else seconds
 
     def _levels(self, found: Sequence[SetScore]) -> list[float]:
         values = [as_score(one.joint) for one in found]

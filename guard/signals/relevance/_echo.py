@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...deadlines import check_deadline
+from ...language import without_suffix
 from ...text import clean_text
 from ._doubts import doubtful, respelled
 from ._mentions import (
@@ -40,6 +41,7 @@ from ._mentions import (
     mentions,
     repeats,
     segments_of,
+    spans_of,
     without_camel_case,
 )
 
@@ -100,9 +102,35 @@ class StatedText:
 
     @classmethod
     def of(cls, question: str, passage: str, strictness: float = 0.0) -> StatedText:
-        """Part a passage, see `strip_echo`."""
+        """Part a passage into what it tells and text that asks.
+
+        With strictness more sentences count as mentions of the subject, see `doubtful`, and a slip
+        in a word of the question hides none.
+
+        Example:
+            >>> StatedText.of("When do you open?", "When do you open? At nine.").stated
+            'At nine.'
+            >>> StatedText.of("When do you open?", "We open at nine.").stated is None
+            True
+        """
         check_deadline()
-        return strip_echo(question, passage, strictness) or cls(passage, None)
+        given = passage
+        if strictness:
+            passage = respelled(question, passage)
+        found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
+        asked, parts = _question(question)
+        copies = [span for part in parts for span in _copies(part, found)]
+        lists = [*_lists(asked, found), *_mentioned(question, found, strictness)]
+        if not (found.asking or copies or lists):
+            return cls(given, None)
+        kept = _without(found.text, lists) if lists else passage
+        nothing = [*found.asking, *copies, *lists]
+        stated = _without(found.text, nothing)
+        # In a mail the answer may stand above the line that it quotes.
+        lines = ((found.text[found.text.rfind("\n", 0, a) + 1 : a + 1], b) for a, b in copies)
+        asked_at = [end for line, end in lines if not line.lstrip().startswith(">")]
+        replied = _without(found.text, [(0, min(asked_at)), *nothing]) if asked_at else stated
+        return cls(kept, stated, None if replied == stated else replied)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -118,39 +146,6 @@ class StatedText:
         if self.stated is None:
             return self.kept
         return self.kept if self.stated and share >= _MOSTLY else self.stated
-
-
-def strip_echo(question: str, passage: str, strictness: float = 0.0) -> StatedText | None:
-    """What a passage tells beside text that asks; None where it has no such text.
-
-    With strictness more sentences count as mentions of the subject, see `doubtful`, and a slip in
-    a word of the question hides none.
-
-    Example:
-        >>> strip_echo("When do you open?", "When do you open? At nine.").stated
-        'At nine.'
-        >>> strip_echo("When do you open?", "We open at nine.") is None
-        True
-    """
-    if strictness:
-        passage = respelled(question, passage)
-    found = _PASSAGES.made(content_key(passage), lambda: _Passage.read(passage))
-    asked, parts = _question(question)
-    copies = [span for part in parts for span in _copies(part, found)]
-    lists = [*_lists(asked, found), *_mentioned(question, found, strictness)]
-    if not (found.asking or copies or lists):
-        return None
-    kept = _without(found.text, lists) if lists else passage
-    nothing = [*found.asking, *copies, *lists]
-    stated = _without(found.text, nothing)
-    asked_at = [end for start, end in copies if not _is_quoted(found.text, start)]
-    replied = _without(found.text, [(0, min(asked_at)), *nothing]) if asked_at else stated
-    return StatedText(kept, stated, None if replied == stated else replied)
-
-
-def _is_quoted(text: str, place: int) -> bool:
-    """Whether a place is in a line that a mail quotes, whose answer may stand above it."""
-    return text[text.rfind("\n", 0, place) + 1 : place + 1].lstrip().startswith(">")
 
 
 # The stems of a sentence of the question, and whether it states the circumstances.
@@ -183,7 +178,7 @@ class _Passage:
     def read(cls, passage: str) -> _Passage:
         """Read a passage."""
         text = _folded(passage)
-        (stems, spans), sentences = _words(text), tuple(_sentences(text))
+        (stems, spans), sentences = _words(text), tuple(spans_of(_SENTENCE_END, text))
         asking = (
             span
             for span in sentences
@@ -225,7 +220,7 @@ def _folded(text: str) -> str:
 @lru_cache(maxsize=1024)
 def _question(question: str) -> tuple[tuple[str, ...], tuple[_Part, ...]]:
     text = _folded(question)
-    sentences = [text[start:end] for start, end in _sentences(text)][:_MOST_SENTENCES]
+    sentences = [text[start:end] for start, end in spans_of(_SENTENCE_END, text)][:_MOST_SENTENCES]
     parts = tuple(
         (_words(one)[0][:_MOST_WORDS], len(sentences) > 1 and not one.rstrip().endswith("?"))
         for one in sentences
@@ -244,17 +239,7 @@ def _stem(word: str) -> str:
     word = word.lower().replace("’", "'")
     if word in ASIDE:
         return PRONOUNS.get(word, word)
-    word = word.removesuffix("'s")
-    for suffix in ("ing", "ies", "ed", "es", "s"):
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            return word[: -len(suffix)]
-    return word
-
-
-def _sentences(text: str) -> list[Span]:
-    ends = [found.end() for found in _SENTENCE_END.finditer(text)] + [len(text)]
-    spans = zip([0, *ends[:-1]], ends, strict=True)
-    return [(start, end) for start, end in spans if text[start:end].strip()]
+    return without_suffix(word.removesuffix("'s"), ("ing", "ies", "ed", "es", "s"), 3)
 
 
 def _weight(stem: str) -> float:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._byte_cache import content_key
 from ...contracts import RelevanceScorer
@@ -99,7 +97,16 @@ def export_scorer(
     folder.mkdir(parents=True, exist_ok=True)
     export_encoder(encoder, folder, scorer=kind, dtype=dtype, pairs=pairs[::2])
     found = load_scorer(str(folder), device="cpu").score_pairs(compared)
-    report = _compared(kind, dtype, expected, found, folder)
+    varied = np.ptp(expected) > 0 and np.ptp(found) > 0
+    ranks = optional_import("scipy.stats").spearmanr(expected, found) if varied else None
+    report = ExportReport(
+        kind,
+        dtype,
+        pairs=len(found),
+        difference=float(np.abs(expected - found).max()),
+        correlation=None if ranks is None else float(ranks.statistic),
+        bytes=sum(path.stat().st_size for path in folder.rglob("*.onnx")),
+    )
     if missed := report.misses():
         raise ModelFolderError(
             f"the export of {kind!r} in {dtype} is not written: {missed}",
@@ -130,22 +137,6 @@ def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
             "int8 too: sufficiency,dtype=int8",
         )
     return found
-
-
-def _compared(
-    kind: str, dtype: str, expected: NDArray[Any], found: NDArray[Any], folder: Path
-) -> ExportReport:
-    varied = np.ptp(expected) > 0 and np.ptp(found) > 0
-    return ExportReport(
-        kind,
-        dtype,
-        len(found),
-        float(np.abs(expected - found).max()),
-        float(optional_import("scipy.stats").spearmanr(expected, found).statistic)
-        if varied
-        else None,
-        sum(path.stat().st_size for path in folder.rglob("*.onnx")),
-    )
 
 
 # Encoded at a time, and lost when the writer is killed.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +38,7 @@ from ...contracts import (
 from ...errors import InputError
 from ...fingerprint import Fingerprint
 from ...prompts import Prompt
+from ...routing import at_once
 from ...text import clean_text
 from ..confidence import Sampling
 from ._echo import StatedText
@@ -111,7 +111,13 @@ class SufficiencyJudge(AwaitedScorer):
         cache_bytes: int = _CACHE_BYTES,
     ) -> None:
         self._language_model = checked_language_model(language_model)
-        self._prompt = _checked_prompt(prompt or Prompt.bundled("sufficiency"))
+        self._prompt = prompt = prompt or Prompt.bundled("sufficiency")
+        if prompt.slots != frozenset(_SLOTS):
+            raise InputError(
+                f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}",
+                where=f"prompt {prompt.name!r}",
+                hint="it needs " + ", ".join(f"{{{slot}}}" for slot in _SLOTS) + " and no other",
+            )
         self._sampling = sampling or Sampling(n=5)
         self._singly = singly
         self._limits = passage_characters, total_characters
@@ -153,12 +159,11 @@ class SufficiencyJudge(AwaitedScorer):
         Raises:
             LanguageModelError: the model failed, or replied neither yes nor no.
         """
-        return np.asarray(self._judged([(asked, (one,)) for asked, one in pairs]), np.float64)
+        return at_once(self._score_pairs(pairs, awaits=False))
 
     async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """As `score_pairs`, without blocking the event loop."""
-        found = await self._ajudged([(asked, (one,)) for asked, one in pairs])
-        return np.asarray(found, np.float64)
+        return await self._score_pairs(pairs, awaits=True)
 
     def score_sets(
         self,
@@ -170,7 +175,7 @@ class SufficiencyJudge(AwaitedScorer):
         Raises:
             LanguageModelError: the model failed, or replied neither yes nor no.
         """
-        return self._set_scores(self._judged(self._asked(questions, passages)), passages)
+        return at_once(self._score_sets(questions, passages, awaits=False))
 
     async def ascore_sets(
         self,
@@ -178,59 +183,55 @@ class SufficiencyJudge(AwaitedScorer):
         passages: Sequence[Sequence[str]],
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
-        return self._set_scores(await self._ajudged(self._asked(questions, passages)), passages)
-
-    def _asked(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[tuple[str, Sequence[str]]]:
-        asked: list[tuple[str, Sequence[str]]] = []
-        for question, texts in zip(questions, passages, strict=True):
-            if not texts:
-                raise InputError("holds no passage", where="passages")
-            asked.append((question, texts))
-            if self._singly:
-                asked += [(question, (text,)) for text in texts]
-        return asked
-
-    def _set_scores(
-        self,
-        verdicts: Sequence[float],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        found, following = [], iter(verdicts)
-        for texts in passages:
-            joint = next(following)
-            found.append(
-                SetScore(tuple(next(following) if self._singly else joint for _ in texts), joint)
-            )
-        return found
+        return await self._score_sets(questions, passages, awaits=True)
 
     # -- verdicts ---------------------------------------------------------------------
 
-    def _judged(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
-        prompts, missing = self._prompts(asked)
-        steps = [self._steps(prompt) for prompt in missing]
-        fresh = run_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
-        return _verdicts(prompts, missing, fresh)
+    async def _score_pairs(
+        self, pairs: Sequence[tuple[str, str]], *, awaits: bool
+    ) -> NDArray[np.float64]:
+        asked = [(question, (passage,)) for question, passage in pairs]
+        return np.asarray(await self._judged(asked, awaits=awaits), np.float64)
 
-    async def _ajudged(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
-        prompts, missing = self._prompts(asked)
-        steps = [self._steps(prompt) for prompt in missing]
-        fresh = await arun_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
-        return _verdicts(prompts, missing, fresh)
+    async def _score_sets(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
+        *,
+        awaits: bool,
+    ) -> list[SetScore]:
+        if not all(passages):
+            raise InputError("holds no passage", where="passages")
+        asked: list[tuple[str, Sequence[str]]] = []
+        for question, texts in zip(questions, passages, strict=True):
+            asked += [(question, texts), *((question, (text,)) for text in texts if self._singly)]
+        verdicts, found = iter(await self._judged(asked, awaits=awaits)), []
+        for texts in passages:
+            joint = next(verdicts)
+            scores = tuple(next(verdicts) if self._singly else joint for _ in texts)
+            found.append(SetScore(scores, joint))
+        return found
 
-    def _prompts(
-        self, asked: Sequence[tuple[str, Sequence[str]]]
-    ) -> tuple[list[float | str], list[str]]:
-        """For each the verdict where it is known, or else the prompt; and the different prompts."""
+    async def _judged(
+        self, asked: Sequence[tuple[str, Sequence[str]]], *, awaits: bool
+    ) -> list[float]:
+        """All verdicts; every prompt is asked and kept, although one that failed raises here."""
         filled = [self._filled(question, passages) for question, passages in asked]
         keys = {prompt: content_key(prompt) for prompt in filled if prompt is not None}
         kept = self._verdicts.found(keys.values())
-        known = {prompt: kept[key] for prompt, key in keys.items() if key in kept}
-        found = [0.0 if prompt is None else known.get(prompt, prompt) for prompt in filled]
-        return found, [prompt for prompt in keys if prompt not in known]
+        known: dict[str | None, float] = {None: 0.0}
+        known.update((prompt, kept[key]) for prompt, key in keys.items() if key in kept)
+        missing = [prompt for prompt in keys if prompt not in known]
+        steps = [self._steps(prompt) for prompt in missing]
+        if awaits:
+            fresh = await arun_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
+        else:
+            fresh = run_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
+        for prompt, verdict in zip(missing, fresh, strict=True):
+            if isinstance(verdict, Exception):
+                raise verdict
+            known[prompt] = verdict
+        return [known[prompt] for prompt in filled]
 
     def _steps(self, prompt: str) -> Steps[float]:
         verdict = yield from self._verdict(prompt)
@@ -265,7 +266,8 @@ class SufficiencyJudge(AwaitedScorer):
     def _filled(self, question: str, passages: Sequence[str]) -> str | None:
         """The prompt; None where the passages say nothing beside the question."""
         question, texts = clean_text(question), [clean_text(text) for text in passages]
-        if all(_only_asks(question, text) for text in texts):
+        read = ((text, StatedText.of(question, text).stated) for text in texts)
+        if not any((text if stated is None else stated).strip() for text, stated in read):
             return None
         texts = self._cut(texts)
         mark = _mark(question, texts)
@@ -286,34 +288,6 @@ class SufficiencyJudge(AwaitedScorer):
                 found.append(text if len(text) <= room else text[:room] + _CUT)
                 left -= min(len(text), room)
         return found
-
-
-def _verdicts(
-    prompts: Sequence[float | str],
-    missing: Sequence[str],
-    fresh: Sequence[float | Exception],
-) -> list[float]:
-    """All verdicts; every prompt was asked and kept, although one that failed raises here."""
-    for verdict in fresh:
-        if isinstance(verdict, Exception):
-            raise verdict
-    by_prompt: dict[Any, Any] = dict(zip(missing, fresh, strict=True))
-    return [by_prompt.get(one, one) for one in prompts]
-
-
-def _checked_prompt(prompt: Prompt) -> Prompt:
-    if prompt.slots != frozenset(_SLOTS):
-        raise InputError(
-            f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}",
-            where=f"prompt {prompt.name!r}",
-            hint="it needs " + ", ".join(f"{{{slot}}}" for slot in _SLOTS) + " and no other",
-        )
-    return prompt
-
-
-def _only_asks(question: str, text: str) -> bool:
-    stated = StatedText.of(question, text).stated
-    return not (text if stated is None else stated).strip()
 
 
 def _mark(question: str, texts: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from ...language import listed, word_list
@@ -221,13 +222,16 @@ def read_question(text: str, model: MentionModel | None = None) -> AskedWords:
 asked_words = lru_cache(maxsize=1024)(read_question)
 
 
+def spans_of(end: re.Pattern[str], text: str) -> list[Span]:
+    """Where the parts of a text begin and end that a pattern ends; blank ones left out."""
+    ends = [0, *(found.end() for found in end.finditer(text)), len(text)]
+    return [(start, end) for start, end in pairwise(ends) if text[start:end].strip()]
+
+
 def segments_of(text: str) -> tuple[Segment, ...]:
     """The segments of a passage, in their order; at most 400."""
-    ends = [found.end() for found in _END.finditer(text)] + [len(text)]
     spans: list[Span] = []
-    for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        if not text[start:end].strip():
-            continue
+    for start, end in spans_of(_END, text):
         after_colon = spans and text[spans[-1][1] - 1] == ":"
         if after_colon and len(text[start:end].split(maxsplit=_LONG)) < _LONG:
             spans[-1] = (spans[-1][0], end)
@@ -318,7 +322,8 @@ def _gives_number(words: Sequence[str]) -> bool:
 def other_words(asked: AskedWords, segment: Segment) -> list[str]:
     """The words of a segment that are not the question's; one digit for any number."""
     pairs = zip(segment.words, segment.stems, strict=True)
-    return [_digits(word) for word, stem in pairs if stem not in asked.content]
+    others = (word for word, stem in pairs if stem not in asked.content)
+    return ["7" if word.isdigit() else word for word in others]
 
 
 def features_of(
@@ -345,10 +350,6 @@ def log_odds(asked: AskedWords, segment: Segment, model: MentionModel) -> float:
     known = sum(model.words.get(word, 0.0) for word in others)
     features = features_of(asked, segment, others, model)
     return model.bias + known + sum(model.features[name] * v for name, v in features.items())
-
-
-def _digits(word: str) -> str:
-    return "7" if word.isdigit() else word
 
 
 @lru_cache(maxsize=50_000)

@@ -124,16 +124,15 @@ def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int)
         if len(question.ids):
             exact |= (question.ids[:, None] == window.ids).any(axis=1)
     pieces = stride * (len(windows) - 1) + len(windows[-1].ids)
-    best = _best_products(question.text, windows, _ALL)
+    best = _best_products(question.text, windows, slice(None))
     return PassageMatch(cosine, best, exact.astype(np.float32), pieces)
 
 
-# Which tokens of a passage are looked at: all, or all but [CLS] and [SEP].
-_ALL, _WITHOUT_MARKS = slice(None), slice(1, -1)
-
-
 def _best_products(question: EncodedText, windows: Sequence[EncodedText], told: slice) -> Floats:
-    """The best cosine of each question token with a token of the windows, at least -1."""
+    """The best cosine of each question token with a token of the windows, at least -1.
+
+    Of each window the tokens `told` are looked at: all, or all but [CLS] and [SEP].
+    """
     best = np.full(len(question.ids) - 2, -1.0, dtype=np.float32)
     for window in windows:
         if len(best) and len(window.ids[told]):
@@ -306,7 +305,7 @@ def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArr
     Shape (n,) for n question tokens without [CLS] and [SEP]; -1 where the windows have
     no token.
     """
-    found = _best_products(question, windows, _WITHOUT_MARKS)
+    found = _best_products(question, windows, slice(1, -1))
     return np.clip(found.astype(np.float64), -1.0, 1.0)
 
 

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
@@ -43,24 +43,30 @@ RIVALS = 3
 FEATURES = ("cosine", "idf_match", "match", "coverage")
 
 
-class SingleMix(Artefact):
-    """Log-odds that one passage suffices: `bias + Σ top·value`."""
-
-    bias: FiniteFloat
-    top: tuple[FiniteFloat, ...]
-
-
-class SeveralMix(Artefact):
-    """Log-odds that several passages suffice together.
+class FeatureMix(Artefact):
+    """Log-odds that passages suffice.
 
     `bias + Σ top·(best value) + Σ margin·(best − mean of the next three)
-    + Σ gain·(joined value − best value)`.
+    + Σ gain·(joined value − best value)`; one passage has neither margin nor gain.
     """
+
+    LEFT_OUT = ("margin", "gain")
 
     bias: FiniteFloat
     top: tuple[FiniteFloat, ...]
-    margin: tuple[FiniteFloat, ...]
-    gain: tuple[FiniteFloat, ...]
+    margin: tuple[FiniteFloat, ...] = ()
+    gain: tuple[FiniteFloat, ...] = ()
+
+    @classmethod
+    def of(cls, flat: Sequence[float], count: int) -> FeatureMix:
+        """A mix of so many features from bias, `top`, and `margin` and `gain` if there are any."""
+        top, margin, gain = (tuple(flat[1 + i * count :][:count]) for i in range(3))
+        return cls(bias=flat[0], top=top, margin=margin, gain=gain)
+
+    @property
+    def flat(self) -> list[float]:
+        """The weights as `of` takes them."""
+        return [self.bias, *self.top, *self.margin, *self.gain]
 
 
 # Of what a passage tells beside text that asks; and by how much that lies above the best of
@@ -72,6 +78,7 @@ TOLD_FEATURES = (
     "idf_match_beyond",
     "match_beyond",
 )
+_TOLD = len(TOLD_FEATURES)
 
 
 class EchoMix(Artefact):
@@ -81,16 +88,8 @@ class EchoMix(Artefact):
     answer it count in full, those that repeat it and say something else as what they say.
     """
 
-    features: ClassVar[tuple[str, ...]] = TOLD_FEATURES
-
     bias: FiniteFloat
-    weights: tuple[FiniteFloat, ...]
-
-    @model_validator(mode="after")
-    def _fits(self) -> EchoMix:
-        if len(self.weights) != len(TOLD_FEATURES):
-            raise ValueError("as many weights as features are needed")
-        return self
+    weights: Annotated[tuple[FiniteFloat, ...], Field(min_length=_TOLD, max_length=_TOLD)]
 
     def share(self, values: Sequence[float]) -> float:
         """How much of the text that asks counts, in [0, 1]."""
@@ -102,8 +101,7 @@ class MatchModel(Artefact):
 
     Attributes:
         schema_version: of the file.
-        all_features: every name that `features` may hold.
-        features: names out of `all_features`, in the order of the weights.
+        features: names out of `FEATURES`, in the order of the weights.
         length_penalty: see the match features; at least 0.
         single: for one passage; also the score of each passage.
         several: for two passages or more.
@@ -111,13 +109,11 @@ class MatchModel(Artefact):
         fitted_on: what the weights were fitted on, in words.
     """
 
-    all_features: ClassVar[tuple[str, ...]] = FEATURES
-
     schema_version: Annotated[int, Field(le=SCHEMA_VERSION)] = SCHEMA_VERSION
     features: tuple[str, ...]
     length_penalty: Annotated[float, Field(ge=0, le=1)]
-    single: SingleMix
-    several: SeveralMix
+    single: FeatureMix
+    several: FeatureMix
     told: EchoMix
     fitted_on: str = ""
 
@@ -126,7 +122,7 @@ class MatchModel(Artefact):
         names, several = set(self.features), self.several
         if not names <= set(FEATURES) or not 0 < len(names) == len(self.features):
             raise ValueError("features: unknown, repeated or none")
-        weights = (self.single.top, several.top, several.margin, several.gain)
+        weights = (self.single.flat[1:], several.top, several.margin, several.gain)
         if {*map(len, weights)} != {len(names)}:
             raise ValueError("as many weights as features are needed")
         return self
@@ -142,33 +138,15 @@ class MatchModel(Artefact):
         told: EchoMix,
         fitted_on: str = "",
     ) -> MatchModel:
-        """A mix from flat weights: bias and `top`; bias, `top`, `margin` and `gain`."""
-        count = len(features)
-        parts = [tuple(several[1 + i * count : 1 + (i + 1) * count]) for i in range(3)]
+        """A mix from flat weights: see `FeatureMix.of`."""
         return cls(
             features=tuple(features),
             length_penalty=length_penalty,
-            single=SingleMix(bias=single[0], top=tuple(single[1:])),
-            several=SeveralMix(bias=several[0], top=parts[0], margin=parts[1], gain=parts[2]),
+            single=FeatureMix.of(single, len(features)),
+            several=FeatureMix.of(several, len(features)),
             told=told,
             fitted_on=fitted_on,
         )
-
-    @property
-    def single_weights(self) -> list[float]:
-        """The flat weights of `single`, as `of` takes them."""
-        return [self.single.bias, *self.single.top]
-
-    @property
-    def several_weights(self) -> list[float]:
-        """The flat weights of `several`, as `of` takes them."""
-        mix = self.several
-        return [mix.bias, *mix.top, *mix.margin, *mix.gain]
-
-    @staticmethod
-    def several_row(vectors: Sequence[Sequence[float]], joined: Sequence[float]) -> list[float]:
-        """What the weights of `several` after the bias are multiplied with."""
-        return [value for part in set_features(vectors, joined) for value in part]
 
     def vector(self, values: Mapping[str, float]) -> list[float]:
         """The values in the order of the weights."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
 from typing import Unpack, cast, get_type_hints
+
+from pydantic import TypeAdapter
 
 from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
@@ -19,7 +20,7 @@ from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint, read_loosely
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
-from ._combined import CascadeScorer, MixScorer, strict_reading
+from ._combined import MOST_PARTS, CascadeScorer, MixScorer, strict_reading
 from ._judge import JUDGE
 from ._without_model import LexicalScorer, MetadataScorer
 from .late_interaction import LateInteractionScorer, token_encoder
@@ -73,7 +74,7 @@ _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
         "lexical": LexicalScorer,
         f"{METADATA}:": MetadataScorer.parse,
         "strict:": lambda rest: strict_reading(load_scorer(rest)),
-        f"{MIX}:": lambda rest: MixScorer([load_scorer(one) for one in MixScorer.names(rest)]),
+        f"{MIX}:": lambda rest: MixScorer([*map(load_scorer, parts_of_mix(f"{MIX}:{rest}"))]),
     },
     group="knowgate.scorers",
 )
@@ -97,14 +98,8 @@ class ScorerPreset:
     means: str
 
 
-PRESETS: Mapping[str, ScorerPreset] = MappingProxyType(
-    {
-        name: ScorerPreset(**fields)
-        for name, fields in json.loads(
-            resources.files(__package__).joinpath("data", "hub_models.json").read_text("utf-8")
-        ).items()
-    }
-)
+_PRESETS = resources.files(__package__).joinpath("data", "hub_models.json").read_text("utf-8")
+PRESETS = MappingProxyType(TypeAdapter(dict[str, ScorerPreset]).validate_json(_PRESETS))
 
 
 class _LoadOptions(ScorerOptions, total=False):
@@ -128,8 +123,16 @@ def parts_of_mix(name: str) -> tuple[str, ...]:
         >>> parts_of_mix("mix:sufficiency+metadata:distance,lower=true")
         ('sufficiency', 'metadata:distance,lower=true')
     """
-    prefix = f"{MIX}:"
-    return MixScorer.names(name.removeprefix(prefix)) if name.startswith(prefix) else ()
+    if not name.startswith(f"{MIX}:"):
+        return ()
+    names = tuple(name.removeprefix(f"{MIX}:").split("+"))
+    if not 2 <= len(names) <= MOST_PARTS or "" in names or len({*names}) < len(names):
+        raise InputError(
+            f"is no mix of two to {MOST_PARTS} different scorers",
+            where=name,
+            hint="e.g. mix:sufficiency+metadata:relevance_score+ms-marco",
+        )
+    return names
 
 
 def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:

@@ -264,22 +264,9 @@ class SufficiencyScorer(TokenScorer):
         """
         return [(each, together) for _, _, each, together in self._read(questions, passages)]
 
-    def told_features(
-        self, question: str, passage: str, others: Sequence[str]
-    ) -> list[float] | None:
-        """The values that `model.told` is fitted on, of a passage beside others.
-
-        None where there is nothing to weigh: the passage has no text that asks, or tells nothing
-        after the question.
-        """
-        parts = [StatedText.of(question, text, self._strictness) for text in (passage, *others)]
-        if not parts[0].stated or parts[0].replied == "":
-            return None
-        # Only what they tell is needed, and of its own what it tells after the question.
-        told = [parts[0].texts[-1], *(one.texts[:2][-1] for one in parts[1:] if one.texts)]
-        [(tokens, matches)] = self._matched([question], [[StatedText(one, None) for one in told]])
-        own, *rest = (told_values(tokens, told) for _, told, _ in matches)
-        return beyond(own, rest)
+    def stated(self, question: str, passages: Sequence[str]) -> list[StatedText]:
+        """Part each passage of a question into what it tells and text that asks."""
+        return [StatedText.of(question, text, self._strictness) for text in passages]
 
     def _read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[_ReadSet]:
         found: list[_ReadSet] = []
@@ -288,11 +275,8 @@ class SufficiencyScorer(TokenScorer):
         # In rounds, so that a long list of texts is not held encoded all at once.
         for _, part in groupby(sets, key=lambda one: one[2] // _TEXTS_PER_ROUND):
             asked, those, _ = zip(*part, strict=True)
-            parts = [
-                [StatedText.of(question, text, self._strictness) for text in texts]
-                for question, texts in zip(asked, those, strict=True)
-            ]
-            matched = self._matched(asked, parts)
+            parts = list(map(self.stated, asked, those))
+            matched = self.matched(asked, parts)
             found += [self._counted(one, *of_it) for one, of_it in zip(parts, matched, strict=True)]
         return found
 
@@ -341,7 +325,7 @@ class SufficiencyScorer(TokenScorer):
             for part, replied in replies
         ]
 
-    def _matched(
+    def matched(
         self, questions: Sequence[str], parts: Sequence[Sequence[StatedText]]
     ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
         """Per question what is matched: each passage, and what it tells."""
@@ -448,23 +432,18 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         require_sets(questions, passages)
         return [
             SetScore(own.scores, self._cross_mix.joint(own.joint, read))
-            for own, read in self._both(questions, passages)
+            for own, read in self.cross_features(questions, passages)
         ]
 
     def cross_features(
         self,
         questions: Sequence[str],
         passages: Sequence[Sequence[str]],
-    ) -> list[tuple[float, list[float]]]:
-        """What `CrossMix.joint` is given for each question; a mix is fitted on it."""
-        return [(own.joint, read) for own, read in self._both(questions, passages)]
-
-    def _both(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
     ) -> list[tuple[SetScore, list[float]]]:
-        """The scores of the trained scorer, and the log-odds of what the cross-encoder reads."""
+        """The scores of the trained scorer, and the log-odds of what the cross-encoder reads.
+
+        A `CrossMix` is fitted on the joint scores and these.
+        """
         found = self.read_sets(questions, passages)
         chosen = [best_texts(*one) for one in found]
         pairs = [

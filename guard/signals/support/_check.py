@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
 
-from ..._byte_cache import ByteCache, content_key
 from ...abstention.reading import says_nothing
 from ...contracts import EntailmentModel, checked_entailment, probability_of
 from ...deadlines import check_deadline
@@ -20,15 +19,20 @@ from ...language import compiled, listed
 from ...text import passage_text
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
-from .reading import EMPTY, MOST_CHARACTERS, Item, Sentence, folded, read_sentences
+from .reading import (
+    BESIDE,
+    EMPTY,
+    MOST_CHARACTERS,
+    SAME_MATTER,
+    Item,
+    Sentence,
+    folded,
+    read_sentences,
+)
 
 # Support of a sentence with a fact that no passage has is at most this.
 _FAULT = 0.2
-# Words of a sentence beside another that carries it count so much.
-_BESIDE = 0.9
-# From this share of its words on a passage sentence is about the same as the reply's: only there
-# can a negation turn it round, and another name stand in the place of one.
-_SAME_MATTER = 0.6
+_NOTHING = frozenset[str]()
 # A figure must stand in a sentence that has at least this share of what the best one has.
 _NEAR = 0.25
 # From this share of equal words on a sentence is a passage's with little changed: what stands
@@ -37,8 +41,6 @@ _NEAR_COPY = 0.8
 # Words, or Chinese characters.
 _LONGEST_NAME, _LONGEST_SENTENCE = 8, 200
 _ROUNDED = 0.05
-# Of the passages that are kept as they were read.
-_CACHE_BYTES, _BYTES_PER_ITEM = 32 * 2**20, 150
 _MOST_SUMMED = 60
 _SUMS, _ABOUT = listed("support", "sums"), listed("support", "rounded")
 # A reply that adds at most so many words to the question must add them where the passages tell of
@@ -47,39 +49,6 @@ _SHORT_ANSWER, _BOUND = 4, 0.7
 # Names with as many first letters are of one family: Belgian, Belgium.
 _OPENING, _SHORT_NAME = 4, 3
 _RULE = compiled("support", "check")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Window:
-    """A sentence of a passage with those beside it.
-
-    Attributes:
-        sentence: the one in the middle.
-        own: items of it: kind-less text.
-        beside: items of the sentences next to it.
-        units: number → units that it has here; an empty one where it stands alone.
-    """
-
-    sentence: Sentence
-    own: frozenset[str]
-    beside: frozenset[str]
-    units: dict[str, set[str]]
-
-    def share(self, items: Sequence[Item]) -> float:
-        """The share of what the items weigh that stands here."""
-        own, beside = self.shares(items)
-        return own + _BESIDE * beside
-
-    def shares(self, items: Sequence[Item]) -> tuple[float, float]:
-        """The shares that stand in the sentence itself, and only in those next to it."""
-        total = own = beside = 0.0
-        for item in items:
-            total += item.weight
-            if item.text in self.own:
-                own += item.weight
-            elif item.text in self.beside:
-                beside += item.weight
-        return (own / total, beside / total) if total else (0.0, 0.0)
 
 
 class SupportCheck:
@@ -162,7 +131,7 @@ class SupportCheck:
         if _claims_nothing(sentence, share):
             return nothing
         missing = tuple(_faults(sentence, sources, best))
-        support = max(share, _BESIDE * sources.share(items)) if items else 1.0
+        support = max(share, BESIDE * sources.share(items)) if items else 1.0
         if missing:
             support = min(support, _FAULT)
         elif self._entailment is not None and sources.texts:
@@ -172,8 +141,7 @@ class SupportCheck:
         found = replace(nothing, support=support, missing=missing)
         if best is None or share <= 0.0:
             return found
-        start, end = best.sentence.start, best.sentence.end
-        return replace(found, passage=passage, passage_start=start, passage_end=end)
+        return replace(found, passage=passage, passage_start=best.start, passage_end=best.end)
 
 
 @dataclass(frozen=True)
@@ -189,19 +157,19 @@ class _Sources:
     question: str
 
     @cached_property
-    def windows(self) -> list[_Window]:
+    def sentences(self) -> list[Sentence]:
         """The sentences of all passages."""
-        return [window for windows in self.told for window in windows]
+        return [one for sentences in self.told for one in sentences]
 
     @cached_property
-    def told(self) -> list[tuple[_Window, ...]]:
+    def told(self) -> list[tuple[Sentence, ...]]:
         """The sentences of each passage."""
-        return [_told(text) for text in self.texts]
+        return list(map(read_sentences, self.texts))
 
     @cached_property
     def everything(self) -> frozenset[str]:
         """What all passages tell."""
-        return frozenset().union(*(window.own for window in self.windows))
+        return frozenset().union(*(one.own for one in self.sentences))
 
     @cached_property
     def names(self) -> list[str]:
@@ -211,7 +179,7 @@ class _Sources:
     @cached_property
     def proper(self) -> frozenset[str]:
         """Names in the passages that open no sentence there."""
-        items = (item for window in self.windows for item in window.sentence.items)
+        items = (item for one in self.sentences for item in one.items)
         return frozenset(item.text for item in items if item.kind == "name")
 
     @cached_property
@@ -225,28 +193,28 @@ class _Sources:
         return frozenset(item.text for item in self.asked_items)
 
     @cached_property
-    def about_question(self) -> list[tuple[_Window, float]]:
+    def about_question(self) -> list[tuple[Sentence, float]]:
         """Each sentence of the passages with the share that it has of the question."""
-        return [(window, window.share(self.asked_items)) for window in self.windows]
+        return [(one, one.share(self.asked_items)) for one in self.sentences]
 
     @cached_property
     def quotable(self) -> str:
         """All passages and the question, as quotations are compared."""
         return "\n".join(map(folded, (*self.texts, self.question)))
 
-    def carrier(self, items: Sequence[Item]) -> tuple[_Window | None, float, int]:
+    def carrier(self, items: Sequence[Item]) -> tuple[Sentence | None, float, int]:
         """The sentence that has most of the items, the largest share, and its passage's index.
 
         The first of equal ones; what stands next to it counts half here, so that the sentence
         itself is found and not a neighbour of it.
         """
         best, most, largest, place = None, 0.0, 0.0, 0
-        for index, windows in enumerate(self.told):
-            for window in windows:
-                own, beside = window.shares(items)
-                largest = max(largest, own + _BESIDE * beside)
+        for index, sentences in enumerate(self.told):
+            for one in sentences:
+                own, beside = one.shares(items)
+                largest = max(largest, own + BESIDE * beside)
                 if own + beside / 2 > most:
-                    best, most, place = window, own + beside / 2, index
+                    best, most, place = one, own + beside / 2, index
         return best, largest, place
 
     def share(self, items: Sequence[Item]) -> float:
@@ -254,29 +222,6 @@ class _Sources:
         total = math.fsum(item.weight for item in items)
         here = math.fsum(item.weight for item in items if item.text in self.everything)
         return here / total if total else 0.0
-
-
-_TOLD: ByteCache[bytes, tuple[_Window, ...]] = ByteCache(
-    _CACHE_BYTES,
-    lambda windows: sum(_BYTES_PER_ITEM * (len(one.own) + len(one.beside)) for one in windows),
-)
-
-
-def _told(text: str) -> tuple[_Window, ...]:
-    return _TOLD.made(content_key(text), lambda: tuple(_windows(text)))
-
-
-def _windows(text: str) -> Iterator[_Window]:
-    sentences = read_sentences(text)
-    told = [frozenset(item.text for item in one.items) for one in sentences]
-    for place, sentence in enumerate(sentences):
-        beside = frozenset().union(*told[max(0, place - 1) : place], *told[place + 1 : place + 2])
-        units: dict[str, set[str]] = {}
-        for near in sentences[max(0, place - 1) : place + 2]:
-            for item in near.items:
-                if item.kind in ("number", "count"):
-                    units.setdefault(item.text, set()).add(item.unit)
-        yield _Window(sentence, told[place], beside, units)
 
 
 def _claims_nothing(sentence: Sentence, share: float) -> bool:
@@ -291,16 +236,16 @@ def _claims_nothing(sentence: Sentence, share: float) -> bool:
     text = sentence.text
     if not (sentence.items or sentence.quotes) or _RULE["filler"].fullmatch(text):
         return True
-    if share >= _SAME_MATTER:
+    if share >= SAME_MATTER:
         return False
     has_figures = any(item.kind == "number" for item in sentence.items)
     leads_on = not has_figures and _RULE["leads_on"].search(text)
     return bool(leads_on or _RULE["points"].search(text)) or says_nothing(text)
 
 
-def _faults(sentence: Sentence, sources: _Sources, best: _Window | None) -> Iterator[str]:
+def _faults(sentence: Sentence, sources: _Sources, best: Sentence | None) -> Iterator[str]:
     """What no passage bears out, named."""
-    near: list[_Window] = []
+    near: list[Sentence] = []
     if any(item.kind == "number" for item in sentence.items):
         near = _near([item for item in sentence.items if item.kind != "number"], sources)
     told = False
@@ -314,11 +259,9 @@ def _faults(sentence: Sentence, sources: _Sources, best: _Window | None) -> Iter
     for quote in sentence.quotes:
         if quote not in sources.quotable:
             yield f"quotation {quote}"
-    own = 0.0 if best is None else best.shares(sentence.items)[0]
-    if best is not None and own >= _SAME_MATTER and _says_no_more(best, sentence):
-        if flips(sentence.reading, best.sentence.reading) % 2 and _denies(
-            sentence.text, best.sentence.text
-        ):
+    if best is not None and best.says_most_of(sentence) and sentence.says_most_of(best):
+        flipped = flips(sentence.reading, best.reading) % 2
+        if flipped and _denies(sentence.text, best.text):
             yield "negation"
         if not told:
             yield from _replaced(sentence, best, sources)
@@ -334,24 +277,12 @@ def _is_told_of_what_is_asked(sentence: Sentence, sources: _Sources) -> bool:
     if len(sentence.items) > _SHORT_ANSWER and all(item.kind == "word" for item in added):
         return True
     most = max((share for _, share in sources.about_question), default=0.0)
+    # Or a passage sentence is the answer and nothing else, as where passages are answers.
+    names = {item.text for item in added}
     return most == 0.0 or any(
-        window.share(added) * share >= _BOUND * most or _is_the_passage(window, added, sources)
-        for window, share in sources.about_question
+        one.share(added) * share >= _BOUND * most or _NOTHING < one.own - sources.asked <= names
+        for one, share in sources.about_question
     )
-
-
-def _is_the_passage(window: _Window, added: Sequence[Item], sources: _Sources) -> bool:
-    """Whether a passage sentence is the answer and nothing else, as where passages are answers."""
-    told = {item.text for item in window.sentence.items} - sources.asked
-    return bool(told) and told <= {item.text for item in added}
-
-
-def _says_no_more(told: _Window, sentence: Sentence) -> bool:
-    """Whether most of what a passage sentence tells stands in the reply's, too."""
-    here = frozenset(item.text for item in sentence.items)
-    items = told.sentence.items
-    shared = math.fsum(item.weight for item in items if item.text in here)
-    return shared >= _SAME_MATTER * math.fsum(item.weight for item in items)
 
 
 def _denies(reply: str, told: str) -> bool:
@@ -363,14 +294,13 @@ def _denies(reply: str, told: str) -> bool:
     return bool(flips(one, other) % 2)
 
 
-def _replaced(sentence: Sentence, best: _Window, sources: _Sources) -> Iterator[str]:
+def _replaced(sentence: Sentence, told: Sentence, sources: _Sources) -> Iterator[str]:
     """Names and figures in the place of others, where two sentences else read the same."""
-    told = best.sentence
     mine, theirs = sentence.stems, told.stems
     if max(len(mine), len(theirs)) > _LONGEST_SENTENCE:
         return  # no sentence; aligning it would take long
     facts, others = sentence.facts, told.facts
-    near = best.own | best.beside
+    near = told.own | told.beside
     words = sentence.reading.words
     added = set(sentence.reading.content) - set(told.reading.content)
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
@@ -380,22 +310,22 @@ def _replaced(sentence: Sentence, best: _Window, sources: _Sources) -> Iterator[
         # What opens a sentence has a capital letter in any case.
         if (start, end, high - low) == (0, 1, 1) and theirs[low] in sources.proper:
             if words[0].capital and words[0].text not in EMPTY and mine[0] not in near:
-                yield f"{sentence.reading.text[words[0].start : words[0].end]} in another's place"
+                yield f"{sentence.reading.shown(words[0])} in another's place"
             continue
         here = [place for place in range(start, end) if place in facts]
         there = [place for place in range(low, high) if place in others]
         kinds = {facts[here[0]], others[there[0]]} if here and there else {"none"}
         if len(kinds - {"character"}) > 1 or "none" in kinds:
             continue
-        shown = sentence.reading.text[words[here[0]].start : words[here[-1]].end]
+        shown = sentence.reading.shown(words[here[0]], words[here[-1]])
         put = {mine[place] for place in here}
         is_number = kinds == {"number"}
-        if is_number and all(_is_computed(_value(one), added, sources.windows) for one in put):
+        if is_number and all(_is_computed(_value(one), added, sources.sentences) for one in put):
             continue
         if put <= near:
             if matcher.ratio() < _NEAR_COPY:
                 continue
-            once = put <= best.own and all(mine.count(one) <= theirs.count(one) for one in put)
+            once = put <= told.own and all(mine.count(one) <= theirs.count(one) for one in put)
             if once or _stands_so(sentence, (start, end), kinds, sources):
                 continue
         elif _is_told(shown, told.text):
@@ -417,8 +347,8 @@ def _stands_so(
     """
     put, beside = sentence.stems[slice(*span)], _around(sentence.stems, *span)
     rest = [item for item in sentence.items if item.text not in put]
-    for window in sources.windows:
-        others = window.sentence.stems
+    for told in sources.sentences:
+        others = told.stems
         for place in range(len(others) - len(put) + 1):
             if others[place : place + len(put)] != put:
                 continue
@@ -427,7 +357,7 @@ def _stands_so(
             alike = len(same) == 2 or (
                 "number" not in kinds and any(one and one not in EMPTY for one in same)
             )
-            if alike and window.shares(rest)[0] >= _SAME_MATTER:
+            if alike and told.shares(rest)[0] >= SAME_MATTER:
                 return True
     return False
 
@@ -438,11 +368,11 @@ def _around(stems: Sequence[str], start: int, end: int) -> tuple[str, str]:
     return before, stems[end] if end < len(stems) else ""
 
 
-def _near(items: Sequence[Item], sources: _Sources) -> list[_Window]:
+def _near(items: Sequence[Item], sources: _Sources) -> list[Sentence]:
     """The sentences that are about what these items are about."""
-    shares = [(window.share(items), window) for window in sources.windows]
+    shares = [(one.share(items), one) for one in sources.sentences]
     most = max((share for share, _ in shares), default=0.0)
-    return [window for share, window in shares if share >= _NEAR * most]
+    return [one for share, one in shares if share >= _NEAR * most]
 
 
 def _has_name(item: Item, sources: _Sources) -> bool:
@@ -452,20 +382,22 @@ def _has_name(item: Item, sources: _Sources) -> bool:
     return item.text in sources.asked or any(word.startswith(opening) for word in sources.names)
 
 
-def _has_number(item: Item, sentence: Sentence, near: Sequence[_Window], sources: _Sources) -> bool:
+def _has_number(
+    item: Item, sentence: Sentence, near: Sequence[Sentence], sources: _Sources
+) -> bool:
     if item.text in sources.asked and item.text not in sources.everything:
         return True  # it repeats the question
-    told = (window.units[item.text] for window in near if item.text in window.units)
+    told = (one.units[item.text] for one in near if item.text in one.units)
     if any(not item.unit or item.unit in units or units == {""} for units in told):
         return True
     return _is_computed(_value(item.text), set(sentence.reading.content), near)
 
 
-def _is_computed(value: float | None, words: set[str], near: Sequence[_Window]) -> bool:
+def _is_computed(value: float | None, words: set[str], near: Sequence[Sentence]) -> bool:
     """Whether a figure is one of these rounded, or a sum or difference, and the words say so."""
     if value is None or not words & (_ABOUT | _SUMS):
         return False
-    numbers = [_value(text) for window in near for text in window.units]
+    numbers = [_value(text) for told in near for text in told.units]
     values = sorted({one for one in numbers if one is not None})[:_MOST_SUMMED]
     if words & _ABOUT and any(abs(value - one) <= _ROUNDED * abs(one) for one in values if one):
         return True

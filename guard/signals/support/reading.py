@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from sys import getsizeof
 
 from ..._byte_cache import ByteCache, content_key
-from ...language import compiled, listed, section
+from ...language import by_word, compiled, listed, without_suffix
 from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
 MOST_CHARACTERS = 200_000
-_CACHE_BYTES, _BYTES_PER_WORD = 32 * 2**20, 500
+# Of the texts that are kept as they were read.
+_CACHE_BYTES, _BYTES_PER_WORD, _BYTES_PER_ITEM = 64 * 2**20, 500, 450
+# Words of a sentence beside another that carries it count so much.
+BESIDE = 0.9
+# From this share of its words on a passage sentence is about the same as the reply's: only there
+# can a negation turn it round, and another name stand in the place of one.
+SAME_MATTER = 0.6
 
 # After these a full stop ends no sentence.
 _ABBREVIATIONS = "|".join(sorted(listed("support", "abbreviations")))
@@ -27,9 +33,7 @@ _NUMBERED = re.compile(r"\bnos?\.$", re.IGNORECASE)  # No. 5
 # Blanks take the place of references, so that places stay.
 _RULE = compiled("support", "reading")
 EMPTY = listed("questions", "aside") | listed("support", "empty")
-_FAMILIES = {
-    word: family for family, words in section("word_families").items() for word in words.split()
-}
+_FAMILIES = by_word("word_families")
 _PARTICLES = listed("support", "particles")
 _SUFFIXES = (
     "ations", "ation", "ings", "ing", "ies", "ied", "ers", "er", "ed", "es", "ly", "s", "e",
@@ -65,7 +69,7 @@ class Item:
         object.__setattr__(self, "weight", _WEIGHTS[self.kind])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
     """A sentence and what it tells.
 
@@ -77,6 +81,9 @@ class Sentence:
         items: what it tells, without words that say little.
         quotes: what it quotes, names of commands and files included, as compared.
         stems: all its words as they are compared, in order.
+        own: what it tells, as it is compared.
+        beside: what the sentences next to it tell, likewise.
+        units: of the numbers here and there; an empty one where a number stands alone.
     """
 
     start: int
@@ -86,8 +93,32 @@ class Sentence:
     items: tuple[Item, ...]
     quotes: tuple[str, ...]
     stems: tuple[str, ...]
+    own: frozenset[str]
+    beside: frozenset[str] = frozenset()
+    units: dict[str, set[str]] = field(default_factory=dict)
 
-    @cached_property
+    def share(self, items: Iterable[Item]) -> float:
+        """The share of what the items weigh that stands here or beside."""
+        own, beside = self.shares(items)
+        return own + BESIDE * beside
+
+    def shares(self, items: Iterable[Item]) -> tuple[float, float]:
+        """The shares that stand in the sentence itself, and only in those next to it."""
+        total = own = beside = 0.0
+        here, next_to = self.own, self.beside
+        for item in items:
+            total += item.weight
+            if item.text in here:
+                own += item.weight
+            elif item.text in next_to:
+                beside += item.weight
+        return (own / total, beside / total) if total else (0.0, 0.0)
+
+    def says_most_of(self, other: Sentence) -> bool:
+        """Whether most of what another sentence tells stands here, too."""
+        return self.shares(other.items)[0] >= SAME_MATTER
+
+    @property
     def facts(self) -> dict[int, str]:
         """Kinds of words by their places: figures, names, Chinese characters with a meaning."""
         found = {}
@@ -105,7 +136,10 @@ class Sentence:
 _TEXTS: ByteCache[bytes, tuple[Sentence, ...]] = ByteCache(
     _CACHE_BYTES,
     lambda found: sum(
-        _BYTES_PER_WORD * len(one.reading.words) + 2 * getsizeof(one.text) for one in found
+        _BYTES_PER_WORD * len(one.reading.words)
+        + _BYTES_PER_ITEM * len(one.items)
+        + 2 * getsizeof(one.text)
+        for one in found
     ),
 )
 
@@ -122,8 +156,15 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
 
 def _sentences(text: str) -> Iterator[Sentence]:
     plain = _RULE["references"].sub(lambda one: " " * len(one.group()), text)
-    for span in sentence_spans(text):
-        yield _sentence(plain, *span)
+    read = [_sentence(plain, *span) for span in sentence_spans(text)]
+    for place, one in enumerate(read):
+        beside = read[max(0, place - 1) : place] + read[place + 1 : place + 2]
+        units: dict[str, set[str]] = {}
+        for item in (item for near in (one, *beside) for item in near.items):
+            if item.kind in ("number", "count"):
+                units.setdefault(item.text, set()).add(item.unit)
+        texts = frozenset[str]().union(*(near.own for near in beside))
+        yield replace(one, beside=texts, units=units)
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -151,7 +192,8 @@ def _sentence(text: str, start: int, end: int) -> Sentence:
     reading = read_answer(part)
     stems = tuple(stem(word.text) for word in reading.words)
     items, quotes = tuple(_items(reading)), tuple(_quotes(part))
-    return Sentence(start, end, part, reading, items, quotes, stems)
+    own = frozenset(item.text for item in items)
+    return Sentence(start, end, part, reading, items, quotes, stems, own)
 
 
 def _quotes(text: str) -> Iterator[str]:
@@ -180,28 +222,20 @@ def _items(reading: Reading) -> Iterator[Item]:
             if following is not None and _CJK.match(following.text) and following.start == word.end:
                 yield Item("character", word.text + following.text, word.text + following.text)
         elif word.text not in EMPTY and any(map(str.isalnum, word.text)):
-            is_name = word.capital and (place > 0 or _is_acronym(reading, word))
-            yield Item("name" if is_name else "word", stem(word.text), _shown(reading, word))
-
-
-def _is_acronym(reading: Reading, word: Word) -> bool:
-    shown = _shown(reading, word)
-    return len(shown) > 1 and shown.isupper()
+            shown = reading.shown(word)
+            is_name = word.capital and (place > 0 or (len(shown) > 1 and shown.isupper()))
+            yield Item("name" if is_name else "word", stem(word.text), shown)
 
 
 def _quantity(reading: Reading, word: Word, following: Word | None) -> Item:
     unit = ""
     if following is not None and following.text in UNITS.values():
         unit = following.text
-    shown = _shown(reading, word)
+    shown = reading.shown(word)
     # "The first", "two kinds", "I": what counts or orders the reply's own words.
     is_figure = unit or any(map(str.isdigit, shown)) or word.text.startswith("month ")
     small = word.text in _SMALL or len(shown) == 1
     return Item("number" if is_figure or not small else "count", word.text, shown, unit)
-
-
-def _shown(reading: Reading, word: Word) -> str:
-    return reading.text[word.start : word.end]
 
 
 @lru_cache(maxsize=50_000)
@@ -215,8 +249,6 @@ def stem(word: str) -> str:
     word = unicodedata.normalize("NFKD", word)
     word = "".join(c for c in word if unicodedata.category(c) != "Mn").removesuffix("'s")
     if word in _FAMILIES:
-        return str(_FAMILIES[word])
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= _LEAST_STEM:
-            return word[: -len(suffix)].rstrip("y")
-    return word.rstrip("y") if len(word) > _LEAST_STEM else word
+        return _FAMILIES[word]
+    bare = without_suffix(word, _SUFFIXES, _LEAST_STEM)
+    return bare.rstrip("y") if len(word) > _LEAST_STEM else word

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.calibration.training.cases import TrainingQuestion
-from knowgate.guard.signals.relevance.match_model import MatchModel
+from knowgate.guard.signals.relevance.match_model import FEATURES
 from tools.sufficiency.fit_mix import feature_probe
 from tools.sufficiency.pairs import read_pairs
 
@@ -57,5 +57,5 @@ def test_several_files_are_one_set_and_another_language_can_be_asked_for(tmp_pat
 
 def test_a_probe_has_all_features_and_says_nothing() -> None:
     probe = feature_probe(0.06)
-    assert probe.features == MatchModel.all_features
+    assert probe.features == FEATURES
     assert probe.joint_score([[1.0] * 4, [0.5] * 4], [2.0] * 4) == 0.0

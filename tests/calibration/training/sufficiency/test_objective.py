@@ -14,9 +14,10 @@ from knowgate.calibration.training.encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
     Encoded,
-    SetObjective,
     TrainableEncoder,
     learning_rate,
+    set_loss,
+    set_weights,
     similarities,
 )
 from knowgate.guard.engine.encoder import TokenEncoder
@@ -98,7 +99,7 @@ def _toy(n: int, m: int, *, own: float, others: float) -> torch.Tensor:
 
 
 def test_the_loss_is_that_of_ranking_and_of_answered_and_unanswered_sets() -> None:
-    objective = SetObjective()
+    weights = set_weights()
     similarity = _toy(2, 3, own=0.5, others=0.25)
     usable = torch.zeros(2, 3, dtype=torch.bool)
     # 10 + 5 + 5 + 1 times the features.
@@ -109,17 +110,17 @@ def test_the_loss_is_that_of_ranking_and_of_answered_and_unanswered_sets() -> No
     answered = 0.25 * own + 0.25 * (own - rest) - 3.0
     unanswered = 0.25 * other + 0.25 * (other - (other - 50.0) / 2) - 3.0
     sets = (math.log1p(math.exp(-answered)) + math.log1p(math.exp(unanswered))) / 2
-    assert objective.loss(similarity, usable).item() == pytest.approx(ranking + sets, rel=1e-4)
+    assert set_loss(similarity, usable, *weights).item() == pytest.approx(ranking + sets, rel=1e-4)
 
 
 def test_what_is_unusable_takes_no_part() -> None:
-    objective, unusable = SetObjective(), torch.zeros(6, 8, dtype=torch.bool)
+    weights, unusable = set_weights(), torch.zeros(6, 8, dtype=torch.bool)
     unusable[0, 3] = True
     similarity = _toy(6, 8, own=0.5, others=0.2)
-    before = objective.loss(similarity, unusable)
+    before = set_loss(similarity, unusable, *weights)
     similarity[0, 3] = 0.9
-    assert objective.loss(similarity, unusable).item() == before.item()
-    assert objective.loss(similarity, torch.zeros_like(unusable)).item() > before.item()
+    assert set_loss(similarity, unusable, *weights).item() == before.item()
+    assert set_loss(similarity, torch.zeros_like(unusable), *weights).item() > before.item()
 
 
 @pytest.mark.parametrize(

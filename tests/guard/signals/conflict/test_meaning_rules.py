@@ -80,8 +80,8 @@ def test_rules_say_of_two_answers_what_was_worked_out_by_hand(
     ],
 )
 def test_numbers_and_months_are_read(text: str, numbers: set[str], months: set[int]) -> None:
-    found = read_answer(text)
-    assert (set(found.numbers), set(found.months)) == (numbers, months)
+    found = read_answer(text).quantities
+    assert (set(found[0]), set(found[1])) == (numbers, {f"month {month}" for month in months})
 
 
 texts = st.text(max_size=40) | st.lists(

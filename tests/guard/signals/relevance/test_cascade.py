@@ -258,7 +258,7 @@ def test_an_own_calibrator_is_part_of_the_policy() -> None:
 
     own = PlattCalibrator(a=2.0, b=-1.0)
     scorer = cascade(calibrator=own)
-    again = CascadeScorer.of(scorer.fingerprint, *scorer.stages)
+    again = CascadeScorer.of(scorer.fingerprint, *scorer.scorers)
     assert again.fingerprint == scorer.fingerprint != cascade().fingerprint
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.signals.relevance._echo import strip_echo
+from knowgate.guard.signals.relevance._echo import StatedText
 from knowgate.guard.signals.relevance._mentions import (
     MENTIONS_FILE,
     Segment,
@@ -24,9 +24,8 @@ from knowgate.guard.signals.relevance.late_interaction import best_products
 from knowgate.guard.signals.relevance.match_model import (
     FEATURES,
     EchoMix,
+    FeatureMix,
     MatchModel,
-    SeveralMix,
-    SingleMix,
     set_features,
 )
 from tests.support.tuned_folders import some_mix
@@ -35,15 +34,15 @@ TOLD = EchoMix(bias=-1.0, weights=(2.0, 0.0, 4.0, 0.0, -0.5, 1.0, 0.0, 0.0))
 MODEL = MatchModel(
     features=("cosine", "match"),
     length_penalty=0.06,
-    single=SingleMix(bias=-1.0, top=(2.0, 3.0)),
-    several=SeveralMix(bias=-2.0, top=(1.0, 4.0), margin=(0.5, 0.25), gain=(8.0, 16.0)),
+    single=FeatureMix(bias=-1.0, top=(2.0, 3.0)),
+    several=FeatureMix(bias=-2.0, top=(1.0, 4.0), margin=(0.5, 0.25), gain=(8.0, 16.0)),
     told=TOLD,
     fitted_on="by hand",
 )
 
 
 def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
-    flat = MODEL.single_weights, MODEL.several_weights
+    flat = MODEL.single.flat, MODEL.several.flat
     assert flat == ([-1.0, 2.0, 3.0], [-2.0, 1.0, 4.0, 0.5, 0.25, 8.0, 16.0])
     made = MatchModel.of(
         *flat, features=MODEL.features, length_penalty=0.06, told=TOLD, fitted_on="by hand"
@@ -171,27 +170,26 @@ ANSWERS = (
 
 @pytest.mark.parametrize("passage", EMPTY)
 def test_a_sentence_that_only_names_the_subject_tells_nothing(passage: str) -> None:
-    found = strip_echo(QUESTION, passage)
-    assert found is not None
-    assert "plan" not in (found.stated or "").lower()
+    found = StatedText.of(QUESTION, passage)
+    assert found.stated is not None
+    assert "plan" not in found.stated.lower()
 
 
 @pytest.mark.parametrize("passage", ANSWERS)
 def test_a_sentence_that_answers_tells(passage: str) -> None:
-    found = strip_echo(QUESTION, passage)
-    assert found is None or passage in (found.stated or "")
+    found = StatedText.of(QUESTION, passage)
+    assert found.stated is None or passage in found.stated
 
 
 def test_what_stands_beside_a_mention_stays() -> None:
     heading = "Refund annual Team plan\n\nOur office is closed on Mondays."
-    found = strip_echo(QUESTION, heading)
-    assert found is not None
+    found = StatedText.of(QUESTION, heading)
     assert found.kept == found.stated == "Our office is closed on Mondays."
 
 
 def test_the_question_above_its_answer_is_no_mention() -> None:
-    found = strip_echo(QUESTION, f"{QUESTION}\nTen days.")
-    assert found is not None
+    found = StatedText.of(QUESTION, f"{QUESTION}\nTen days.")
+    assert found.stated is not None
     assert QUESTION in found.kept
 
 

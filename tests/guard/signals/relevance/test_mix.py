@@ -30,7 +30,7 @@ def passages(*points: object) -> list[Document]:
 
 def mix_of(name: str = NAME, rule: MixRule = RULE) -> MixScorer:
     mix: Any = load_scorer(name)
-    found: MixScorer = mix.weighted_as(rule.fingerprint([one.fingerprint for one in mix.parts]))
+    found: MixScorer = mix.weighted_as(rule.fingerprint([one.fingerprint for one in mix.scorers]))
     return found
 
 
