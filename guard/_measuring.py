@@ -297,7 +297,8 @@ def as_score(value: Any) -> float:
             text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
     """
     if getattr(value, "ndim", None) == 0:
-        value = value.item()  # a scalar of a numerical library
+        # A scalar of a numerical library.
+        value = value.item()
     if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
         raise TypeError(type(value).__name__)
     return float(value)
@@ -420,7 +421,8 @@ class SignalRunner:
     def _failed(self, signal: Signal[Any], error: BaseException, request: Request) -> KnowgateError:
         """The typed failure for whatever a signal raised."""
         if isinstance(error, UnsupportedLanguageError):
-            return error  # the signal works, so this does not count as its failure
+            # The signal works, so this does not count as its failure.
+            return error
         seconds = self._deadlines[signal.name]
         return self._counted(signal, log_failure(signal.name, error, request, seconds))
 

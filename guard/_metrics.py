@@ -102,7 +102,8 @@ class GuardMetrics:
                 registry.register(metric)
                 registered.append(metric)
         except ValueError:
-            for metric in registered:  # all or none
+            for metric in registered:
+                # All or none.
                 registry.unregister(metric)
             raise InputError(
                 "this registry has other metrics with names of knowgate's",

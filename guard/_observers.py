@@ -185,9 +185,7 @@ class RetrievalWatch:
         if what not in self._warned:
             self._warned.add(what)
             _logger.warning(
-                "guard %s: %s. It is counted from now on, and logged once",
-                self._name,
-                seen,
+                "guard %s: %s. It is counted from now on, and logged once", self._name, seen
             )
 
 

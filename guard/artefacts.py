@@ -184,7 +184,8 @@ class LeakTest:
     def p_value_of(self, counts: Sequence[tuple[int, int, int]]) -> float:
         """P-value of counts as in `total_of`; 1.0 where their mean share is above the bound."""
         if any(passing > size or not size for size, passing, _ in counts):
-            return 1.0  # no passage has such counts
+            # No passage has such counts.
+            return 1.0
         total = math.fsum(count * passing / size for size, passing, count in counts)
         if total > self.bound * self.passages:
             return 1.0

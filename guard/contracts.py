@@ -267,9 +267,7 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
         return self.score_sets([question], [passages])[0]
 
     def score_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """`score_set` for each question with its passages, equal to it.
 

@@ -171,9 +171,12 @@ class Pool:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._running: set[_Call] = set()
-        self.unattended: set[_Call] = set()  # that nobody waits for
-        self._free = 0  # idle threads less waiting calls
-        self._overdue = 0  # threads on a call that its caller has given up
+        # That nobody waits for.
+        self.unattended: set[_Call] = set()
+        # Idle threads less waiting calls.
+        self._free = 0
+        # Threads on a call that its caller has given up.
+        self._overdue = 0
         self._ended = False
 
     def start(self, call: _Call, most_waiting: float = math.inf) -> None:
@@ -226,7 +229,8 @@ class Pool:
         thread = threading.Thread(target=self._work, name="knowgate-signal", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the process may not have more threads
+        except RuntimeError:
+            # The process may not have more threads.
             if not self._threads:
                 raise AllWorkersBusyError from None
             return
@@ -236,7 +240,8 @@ class Pool:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             self._perform(call)
-            del call  # an idle thread must not keep the last question alive
+            # An idle thread must not keep the last question alive.
+            del call
 
     def _perform(self, call: _Call) -> None:
         with self._lock:
@@ -298,7 +303,8 @@ class DeadlineRunner:
         call = context.run(_Call, None, lambda: context.run(task))
         context.run(_current.set, call)
         call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
-        pool.unattended.add(call)  # before it begins: the process may end at any time
+        # Before it begins: the process may end at any time.
+        pool.unattended.add(call)
         try:
             pool.start(call, most_waiting)
         except AllWorkersBusyError:
@@ -331,7 +337,8 @@ class DeadlineRunner:
         arrived, wake = _wakeable()
 
         def tell(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):
+                # The loop is closed: nobody waits.
                 wake()
 
         with self._started(task, seconds) as call:
@@ -351,7 +358,8 @@ class DeadlineRunner:
         pool.start(call)
         try:
             yield call
-        except BaseException:  # late, cancelled or interrupted
+        except BaseException:
+            # Late, cancelled or interrupted.
             pool.abandon(call)
             raise
 

@@ -261,8 +261,7 @@ def seconds_to_wait(header: str) -> float | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    # Client libraries wrap the socket's own error; only explicit causes count, since
-    # an error that was merely being handled says nothing about this one.
+    # Of libraries that wrap the socket's own error; one that was being handled says nothing.
     cause: BaseException | None = error
     for _ in range(_MAX_CAUSES):
         if cause is None:

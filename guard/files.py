@@ -52,7 +52,8 @@ def open_regular(path: AnyPath, flags: int = os.O_RDONLY, *, links: bool = False
     except OSError as error:
         if error.errno == errno.ELOOP and not links:
             raise _named(_LINK, path) from None
-        if error.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+        if error.errno == errno.ENXIO:
+            # A socket, or a pipe that nobody reads.
             raise _named(_NOT_REGULAR, path) from None
         raise
     mode = os.fstat(descriptor).st_mode
@@ -115,7 +116,8 @@ def read_text(path: AnyPath, *, most_bytes: int | None = None, links: bool = Tru
         unreadable = f"cannot be read ({error.strerror})", "check the permissions"
         what, hint = _FAULTS.get(error.errno or 0, unreadable)
         what = what or unreadable[0]
-    except ValueError:  # a NUL in the path
+    except ValueError:
+        # A NUL in the path.
         what, where, hint = "no such path", repr(where), "check the path"
     raise InputError(what, where=where, hint=hint)
 
@@ -158,7 +160,8 @@ def read_json(
         what, where = f"broken JSON ({error.msg}, column {error.colno})", f"{where}:{error.lineno}"
     except RecursionError:
         what, hint = "JSON is nested too deeply", "flatten the file"
-    except ValueError:  # Python does not read integers of thousands of digits
+    except ValueError:
+        # Python does not read integers of thousands of digits.
         what, hint = "a number has too many digits", "fix the file"
     raise InputError(what, where=where, hint=hint)
 

@@ -164,7 +164,8 @@ def _false_p_values(guarantee: Guarantee, chosen: PolicyPoint) -> Iterator[str]:
     for risk in guarantee.risks:
         closed = {"follow": chosen.relevance, "answer": chosen.confidence}
         if risk.p_value == 0.0 and risk.n == 0 and closed.get(risk.kind, 0.0) is None:
-            continue  # the route is closed, so that nothing can go wrong by it
+            # The route is closed, so that nothing can go wrong by it.
+            continue
         found = _p_value(guarantee, risk)
         if not _same(found, risk.p_value):
             yield (

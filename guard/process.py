@@ -41,7 +41,8 @@ def after_fork(thing: Any) -> None:
 
 
 def _begin_in_child() -> None:
-    _registered.clear()  # their threads are the parent's
+    # Their threads are the parent's.
+    _registered.clear()
     _totals.lock, _totals.of = threading.RLock(), {}
     for thing in list(_forkable):
         thing.begin()
@@ -127,7 +128,8 @@ class Budget:
 _totals = SimpleNamespace(
     lock=threading.RLock(),
     of=dict[tuple[Family, Labels], int](),
-    followers=weakref.WeakSet[Any](),  # of `GuardMetrics`
+    # Of `GuardMetrics`.
+    followers=weakref.WeakSet[Any](),
 )
 
 
@@ -178,7 +180,8 @@ def end_at_exit(threads: Any) -> None:
 
 def keep_exit_code() -> None:
     """Let the process end with the code it wants, whichever daemon thread is still in C++."""
-    if os.getpid() not in _processes:  # processes forked by multiprocessing forget it
+    if os.getpid() not in _processes:
+        # Processes forked by multiprocessing forget it.
         _processes.add(os.getpid())
         atexit.register(_end)
 

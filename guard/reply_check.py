@@ -141,14 +141,16 @@ class ReplyChecker:
             return ReplyVerdict(None, replace(support, sentences=()), False, self.calibrated)
         text, shown = _changed(reply, support, self.threshold, drop=self.action == "drop")
         if self.action == "drop" and all(one.support is None for one in shown.sentences):
-            text = ""  # greetings alone are no answer
+            # Greetings alone are no answer.
+            text = ""
         return ReplyVerdict(text if text.strip() else None, shown, False, self.calibrated)
 
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
         # The message may quote the reply: only the type is logged.
         _logger.warning("the check of a reply failed: %s", type(error).__name__)
         typed = typed_failure(SUPPORT, error, self.seconds)
-        if type(typed) is SignalError:  # raised by a check of one's own
+        if type(typed) is SignalError:
+            # Raised by a check of one's own.
             typed = SignalValueError(SUPPORT, f"the check {typed.detail}")
         if self.metrics is not None:
             self.metrics.count_error(SUPPORT, typed)

@@ -298,7 +298,8 @@ def finite_or_none(value: float | None) -> float | None:
     """`value`, or None where it is missing, NaN, infinite or no float can hold it."""
     try:
         return value if value is not None and math.isfinite(value) else None
-    except OverflowError:  # an integer with hundreds of digits
+    except OverflowError:
+        # An integer with hundreds of digits.
         return None
 
 
@@ -621,7 +622,8 @@ class _Flow:
         positions = self.request.positions
         policy = self.settings.policy
         if policy.kept_margin is None or self.signals.conflict:
-            return positions  # the views of a conflict speak of all of them
+            # The views of a conflict speak of all of them.
+            return positions
         return tuple(positions[i] for i in policy.kept(self._scores()))
 
     def _found(self) -> Found | None:

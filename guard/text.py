@@ -330,7 +330,8 @@ def _cleaned(raw: str | bytes, most: int, what: str, limit: str) -> tuple[str, i
         InputTooLargeError: there are more than `most`.
     """
     if type(raw) is str and raw.isascii() and len(raw) <= most and "\x00" not in raw:
-        return raw, len(raw)  # nearly always, and quicker
+        # Nearly always, and quicker.
+        return raw, len(raw)
     # Before anything is done with it, and on the base class, since subclasses may raise.
     size = bytes.__len__(raw) if isinstance(raw, bytes) else str.__len__(raw)
     if size <= most:

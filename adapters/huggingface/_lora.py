@@ -63,7 +63,8 @@ def merge_adapter(
             config = peft.LoraConfig(**settings, lora_dropout=0.0, inference_mode=True)
             grown = peft.get_peft_model(model, config)
             result = peft.set_peft_model_state_dict(grown, tensors)
-    except Exception as error:  # peft raises what its layers raise
+    except Exception as error:
+        # peft raises what its layers raise.
         what = f"the adapter does not fit this model ({type(error).__name__})"
         raise ModelFolderError(what, where=where, hint=hint) from error
     missing = sorted(name for name in result.missing_keys if ".lora_" in name)

@@ -242,7 +242,8 @@ class ChatModelLM:
                     await limiter.aacquire() if is_async else limiter.acquire()
                 ):
                     raise LanguageModelError("the rate limiter rejected the call")
-                if ended.is_set():  # while it waited for its turn
+                if ended.is_set():
+                    # While it waited for its turn.
                     raise LanguageModelError(_GIVEN_UP)
                 self._count(calls=1)
                 return await self._ask(model, call, is_async=is_async)
@@ -262,7 +263,8 @@ class ChatModelLM:
 
         def ask() -> Any:
             found = model.invoke(messages, _config(), **options)
-            self._count(**tokens_of(found))  # here, so that late replies count as well
+            # Here, so that late replies count as well.
+            self._count(**tokens_of(found))
             return found
 
         if not is_async:

@@ -170,10 +170,12 @@ def stored_documents(store: VectorStore, ids: Iterable[str] | None = None) -> It
 
 def _known_ids(store: Any) -> Iterable[str]:
     held = getattr(store, "store", None)
-    if isinstance(held, Mapping):  # InMemoryVectorStore
+    if isinstance(held, Mapping):
+        # InMemoryVectorStore.
         return list(held)
     places = getattr(store, "index_to_docstore_id", None)
-    if isinstance(places, Mapping):  # FAISS
+    if isinstance(places, Mapping):
+        # FAISS.
         return list(places.values())
     if type(store).__name__ == "Chroma":
         found: list[str] = store.get(include=[])["ids"]

@@ -298,9 +298,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield input
 
         async def chunks(
-            inputs: AsyncIterator[RagInput],
-            run_manager: AsyncManager,
-            config: RunnableConfig,
+            inputs: AsyncIterator[RagInput], run_manager: AsyncManager, config: RunnableConfig
         ) -> AsyncIterator[GuardedAnswer]:
             runs = _Runs([config], [run_manager], kwargs)
             async with aclosing(self._chunks(await anext(inputs), runs)) as found:
@@ -414,7 +412,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     async def _judged(self, given: Sequence[ToCheck], *, is_async: bool) -> Sequence[object]:
         """The verdicts on replies."""
         checker = self.guard.reply_checker
-        assert checker is not None  # nobody asks for it otherwise
+        # Nobody asks for it otherwise.
+        assert checker is not None
         if is_async:
             judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
             return _not_cancelled(list(await asyncio.gather(*judged, return_exceptions=True)))

@@ -531,7 +531,8 @@ class StreamedReply:
         more = ""
         if isinstance(chunk, str | BaseMessage):
             more = GuardedAnswer.text_of(chunk)
-        else:  # data, which is told as a whole
+        else:
+            # Data, which is told as a whole.
             self._pending = joined(self._pending, chunk)
         self._text += more
         if not self._holds:

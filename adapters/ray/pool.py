@@ -228,7 +228,8 @@ class WorkerPool(Generic[Item, Result]):
         try:
             reference = seat[0].ask.remote(item)
         except BaseException:
-            await self._leave(seat)  # the item cannot be pickled
+            # The item cannot be pickled.
+            await self._leave(seat)
             raise
         waiting = asyncio.wrap_future(reference.future())
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -288,7 +289,8 @@ class WorkerPool(Generic[Item, Result]):
                         return
                     self._restarts_left -= 1
                 except WorkerStartError:
-                    return  # the others go on; without any, waiting items fail
+                    # The others go on; without any, waiting items fail.
+                    return
                 else:
                     return
         finally:

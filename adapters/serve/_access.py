@@ -259,7 +259,8 @@ class AccessMiddleware:
             if not status:
                 await reply_to(ServeError("internal_error"))(scope, receive, answer)
         finally:
-            status = status or 499  # nobody is there any more; the number is that of nginx
+            # Nobody is there any more; the number is that of nginx.
+            status = status or 499
             self.metrics[0].labels(endpoint, str(status)).inc()
             spent = (time.perf_counter() - started) * 1000
             _logger.info("%s %d %.1f ms", endpoint, status, spent)

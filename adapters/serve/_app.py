@@ -133,7 +133,8 @@ def create_app(
         title="knowgate",
         version=__version__,
         description="A guard for RAG: follow the context, answer from memory, or abstain.",
-        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        # FastAPI's own pages load scripts from elsewhere.
+        docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
     )

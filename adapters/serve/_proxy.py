@@ -172,7 +172,8 @@ class ChatProxy:
                 completion, verdicts = await plan.gate.completion(completion)
                 plan.extension["support"] = verdicts
         except ServeError as error:
-            error.headers.update(plan.headers)  # how it was decided, all the same
+            # How it was decided, all the same.
+            error.headers.update(plan.headers)
             raise
         if held:
             return _as_stream(asked, completion, plan)
@@ -201,9 +202,7 @@ class ChatProxy:
         return self._decided(messages, question, decision, given, texts)
 
     async def _passages(
-        self,
-        extension: ChatExtension,
-        question: str,
+        self, extension: ChatExtension, question: str
     ) -> tuple[list[Any], list[str]]:
         if extension.passages is None and self.search is not None:
             return await self.search(question)
@@ -315,7 +314,8 @@ def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
         what = f"a {type(found).__name__} is no retriever"
         hint = "name a LangChain retriever, or a function from a question to documents"
         raise InputError(what, hint=hint)
-    if not seconds > 0:  # not NaN either
+    if not seconds > 0:
+        # Not NaN either.
         raise InputError("must be positive seconds", where="retriever_seconds")
     is_async = any(map(inspect.iscoroutinefunction, (ask, type(ask).__call__)))
     threads = DeadlineRunner(_MAX_THREADS)
@@ -330,7 +330,8 @@ def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
             raise ServeError(Reason.RETRIEVAL_FAILED.value) from error
         try:
             return await threads.acall(lambda: limits.read_passages(passages), seconds)
-        except Exception as error:  # a lazy document may raise anything
+        except Exception as error:
+            # A lazy document may raise anything.
             too_large = isinstance(error, InputTooLargeError)
             reason = Reason.INPUT_TOO_LARGE if too_large else Reason.INVALID_PASSAGES
             raise ServeError(reason.value) from error

@@ -69,7 +69,8 @@ class BoundedServer(uvicorn.Server):
         **settings: Any,
     ) -> None:
         self._admission, self._seconds = admission, seconds
-        self._asked: float | None = None  # when the first signal came
+        # When the first signal came.
+        self._asked: float | None = None
         config = uvicorn.Config(
             app,
             http=BoundedConnection,
@@ -253,7 +254,8 @@ class BoundedConnection(H11Protocol):
 
     def _end_with(self, error: ServeError) -> None:
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()  # in the middle of a response
+            # In the middle of a response.
+            self.transport.close()
             return
         body = as_json(error.body)
         head = (

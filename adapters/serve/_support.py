@@ -99,7 +99,8 @@ class ReplyGate:
         try:
             verdicts: list[Any] = [(await self.judged(texts[index]))[1] for index in sorted(texts)]
         except KnowgateError:
-            verdicts = [None] * len(texts)  # the reply is out already
+            # The reply is out already.
+            verdicts = [None] * len(texts)
         return event_of({**start, "choices": [], "knowgate": {"support": verdicts}})
 
 

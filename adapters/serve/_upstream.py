@@ -266,7 +266,8 @@ def _object(body: bytes, what: str) -> dict[str, Any]:
     found = read_object(body)
     with suppress(ValueError, RecursionError):
         if found is not None:
-            as_json(found)  # which holds no NaN, and no infinity
+            # Which holds no NaN, and no infinity.
+            as_json(found)
             return found
     raise _invalid(what)
 

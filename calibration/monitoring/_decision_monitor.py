@@ -301,7 +301,8 @@ class DecisionMonitor(Collector):
             self._state, self._judged = found, None
 
     def _may_hold(self, detector: RateChangeDetector | None) -> bool:
-        if self._given is None:  # it is learned of the first block
+        if self._given is None:
+            # It is learned of the first block.
             return detector is None or math.isclose(detector.run_length, self._run_length)
         return detector is not None and _are_close(detector.settings, self._given.settings)
 

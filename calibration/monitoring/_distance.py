@@ -245,7 +245,8 @@ def _fitted(
     """Share, PSI and KS for counts of shape (..., bins)."""
     p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
     low, high = np.zeros(live.shape[:-1]), np.ones(live.shape[:-1])
-    for _ in range(_HALVINGS):  # the likelihood is concave in the share
+    for _ in range(_HALVINGS):
+        # The likelihood is concave in the share.
         middle = (low + high) / 2
         mixed = middle[..., None] * p_a + (1 - middle[..., None]) * p_b
         slope = np.sum(live * (p_a - p_b) / np.where(occupied, mixed, 1.0), axis=-1)

@@ -89,7 +89,8 @@ class Evidence:
         answer = ~follow & confident & (~np.isnan(self.relevance) | ~may_follow)
         checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
         if checks.any():
-            blocked = self.conflict != 0.0  # NaN: it failed, and the guard abstains
+            # NaN: it failed, and the guard abstains.
+            blocked = self.conflict != 0.0
             if self.conflict_between == "memory":
                 blocked = blocked & confident
             if self.conflict_between != "passages":
@@ -360,7 +361,8 @@ def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
     """
     found = []
     for index, p_value in enumerate(p_values):
-        if not p_value <= delta:  # NaN rejects nothing
+        if not p_value <= delta:
+            # NaN rejects nothing.
             break
         found.append(index)
     return found

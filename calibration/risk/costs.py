@@ -79,7 +79,8 @@ def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> f
             LeftOut.of([record for record in missing if record.case == case]).passing(thresholds)
             for case in populations_of(missing)
         ]
-        leaks = np.mean(passing, axis=0)  # of several kinds their mean
+        # Of several kinds their mean.
+        leaks = np.mean(passing, axis=0)
         costs = of_leak * leaks + of_abstention * abstained / len(in_kb)
         allowed = costs <= costs.min() + _ROUNDING * (of_leak + of_abstention)
     else:

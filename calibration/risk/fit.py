@@ -122,7 +122,8 @@ def separation(
     for record in records:
         value = getattr(record, signal)
         if value is None or (record.case == "in_kb" and not record.context_right):
-            continue  # with the source in place and not retrieved it is neither
+            # With the source in place and not retrieved it is neither.
+            continue
         sides = by_unit.setdefault(record.unit, ([], []))
         sides[0 if getattr(record, right) else 1].append(value)
     return SelectiveCurve.bootstrap_auroc(list(by_unit.values()), resamples=_RESAMPLES, seed=seed)
@@ -195,8 +196,7 @@ class CascadeBand:
         if rule is None:
             return tuple(records)
         return with_relevance(
-            records,
-            lambda one, cheap: rule.value(cheap, one.verdict, strict_value(one)),
+            records, lambda one, cheap: rule.value(cheap, one.verdict, strict_value(one))
         )
 
 

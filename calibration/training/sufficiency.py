@@ -231,7 +231,8 @@ class _Work:
         self._questions = [q for q in questions if q.id in self._cases]
         _require_enough(self._questions)
         idf = word_piece_idf(self._bundled.encoder)
-        assert idf is not None  # the embedded model's own table
+        # The embedded model's own table.
+        assert idf is not None
         self._idf: NDArray[np.float32] = idf
         self._on_progress = on_progress or (lambda _done, _total: None)
         self._done, self._total = 0, (folds + 1) * max(checkpoints)
@@ -388,7 +389,8 @@ def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
 
 def _auroc(pairs: Sequence[tuple[float, float]]) -> float:
     found = SelectiveCurve.auroc([one[0] for one in pairs], [one[1] for one in pairs])
-    assert found is not None  # there are at least 20 pairs
+    # There are at least 20 pairs.
+    assert found is not None
     return found
 
 

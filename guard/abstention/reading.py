@@ -317,9 +317,7 @@ def judged(text: str) -> Clause:
 
 
 def _refusal(
-    text: str,
-    refusals: Iterable[tuple[Role, re.Pattern[str]]],
-    others: dict[str, re.Pattern[str]],
+    text: str, refusals: Iterable[tuple[Role, re.Pattern[str]]], others: dict[str, re.Pattern[str]]
 ) -> Role:
     for role, pattern in refusals:
         found = pattern.search(text)

@@ -235,12 +235,14 @@ def in_threads(run: Callable[[list[int]], None], parts: list[list[int]], workers
         while waiting:
             try:
                 part = waiting.popleft()
-            except IndexError:  # another thread took the last one
+            except IndexError:
+                # Another thread took the last one.
                 return
             try:
                 run(part)
             except BaseException:
-                waiting.clear()  # the others find nothing left to do
+                # The others find nothing left to do.
+                waiting.clear()
                 raise
 
     # Each with a context of its own, by which it knows the caller's deadline.

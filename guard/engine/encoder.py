@@ -202,7 +202,8 @@ class TokenEncoder:
     def reads_whole(self, text: str) -> bool:
         """Whether a text is read to its end: it fits into `MAX_WINDOWS` windows."""
         room = self.stride * (MAX_WINDOWS - 1) + self.max_length - 2
-        if len(text) <= room:  # no word piece is shorter than a character
+        if len(text) <= room:
+            # No word piece is shorter than a character.
             return True
 
         def fits() -> bool:
@@ -249,7 +250,8 @@ class TokenEncoder:
             ModelFolderError: the folder is damaged, or was written for another encoder.
         """
         self._store = PassageStore(folder, self.identity)
-        self._cache = self._new_cache()  # what is being encoded goes into the old one
+        # What is being encoded goes into the old one.
+        self._cache = self._new_cache()
 
     def encode(
         self, texts: Sequence[str], *, max_windows: int = MAX_WINDOWS

@@ -177,7 +177,8 @@ class PassageWriter:
         try:
             with self._writing():
                 self._begin(encoder)
-            PassageStore(folder, encoder)  # which checks what is there
+            # Which checks what is there.
+            PassageStore(folder, encoder)
         except BaseException:
             self._connection.close()
             raise

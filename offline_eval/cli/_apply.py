@@ -204,8 +204,7 @@ def _written(
 
 
 def _abstentions(
-    replies: Sequence[_Reply],
-    rule: str | None,
+    replies: Sequence[_Reply], rule: str | None
 ) -> Iterator[tuple[bool, dict[str, Any]]]:
     loaded = load_rule(rule or "default")
     for one in replies:

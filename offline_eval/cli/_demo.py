@@ -55,7 +55,8 @@ def demo(
             smollm2 (minutes of CPU time).
     """
     if model is not None:
-        load_chat_model(model)  # before anything is measured: it may be missing
+        # Before anything is measured: it may be missing.
+        load_chat_model(model)
     questions = sample_knowledge_base_path()
     records = QuestionRecord.read(questions)
     tell("demo_begins", records)

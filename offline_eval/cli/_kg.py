@@ -84,7 +84,8 @@ def generate(
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)
-    if not dry_run:  # before a graph is loaded
+    if not dry_run:
+        # Before a graph is loaded.
         require_new_folder(required(out_dir, "--out", "name a new folder, or --dry-run"))
     with progress_bar("loading triples") as advance:
         loaded = load_graph(

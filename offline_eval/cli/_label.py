@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ..run import RepliesRun
 
 _KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
-_Page = tuple[int, bool]  # port, and whether no browser is opened
+# Port, and whether no browser is opened.
+_Page = tuple[int, bool]
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 _OF_REPLIES = ("annotator", "consensus", "agreement", "export")
 _OF_LEAKS = ("again", "browser", "export", "import")

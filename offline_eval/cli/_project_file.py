@@ -65,7 +65,8 @@ _EXCLUSIVE_IN_APPLY = (
     {"aggregator", "abstention"},
     {"aggregator", "policy"},
 )
-_HUB = "hf:"  # before a folder, too
+# Before a folder, too.
+_HUB = "hf:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ class ProjectFile:
         for key, value in section.items():
             if key not in parameters or key in ("help", "json"):
                 raise self._unknown(key, parameters, place=f" in [{'.'.join(names)}]")
-            if key == _OPTION["gates"]:  # those of both places
+            if key == _OPTION["gates"]:
+                # Those of both places.
                 found[key] = list(dict.fromkeys([*_listed(found.get(key, ())), *_listed(value)]))
             elif not _is_excluded(key, names, typed):
                 found[key] = value

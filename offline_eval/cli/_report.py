@@ -45,7 +45,8 @@ def report(
     from ..suites import find_suite, write_report
 
     if suite is not None:
-        find_suite(suite)  # known from here on by its own name
+        # Known from here on by its own name.
+        find_suite(suite)
     paths = write_report(
         run,
         out_dir=out_dir,

@@ -113,7 +113,8 @@ def tune(
     elif model == EMBEDDED:
         settings = ScenarioTrainingSettings.for_embedded()
     settings = replace(settings, **training.model_dump(exclude_none=True))
-    check_training(out_dir, settings)  # before anything that takes long
+    # Before anything that takes long.
+    check_training(out_dir, settings)
     folder = local_model(model) or Path(model)
     with call_progress("building training cases") as on_progress:
         examples = tuning_examples(
@@ -156,7 +157,8 @@ def _tune_relevance(questions: Path, passage: PassageKind | None, out_dir: Path,
     with new_folder(out_dir, last=_LAST_FILE) as work:
         with progress_bar("tuning") as advance:
             report = tune_relevance(cases, work, seed=seed, on_progress=advance)
-        assert report is not None  # it is judged by default
+        # It is judged by default.
+        assert report is not None
         write_json(work / "tuning.json", report.as_json())
     print_figures({**report.as_json(), "folder": out_dir})
     named = os.path.join(".", out_dir) if str(out_dir) in scorer_names() else str(out_dir)

@@ -70,9 +70,7 @@ def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[O
 
 
 def calibrated_signals(
-    case: CalibrationRecord,
-    relevance: Calibrator,
-    confidence: Calibrator,
+    case: CalibrationRecord, relevance: Calibrator, confidence: Calibrator
 ) -> tuple[float | None, float | None]:
     """Relevance and confidence in [0, 1]; where nothing was retrieved relevance is 0."""
     found = None if case.relevance is None else relevance.apply(case.relevance)

@@ -214,7 +214,8 @@ class CalibrationSet:
             raw, relevance = verdicts[key], record.relevance
             doubted = None if strict is None else strict[key]
             if strict is not None and doubted is None:
-                relevance = None  # where one reading fails, the cascade does
+                # Where one reading fails, the cascade does.
+                relevance = None
             verdict = None if raw is None else calibrator.apply(raw)
             records.append(replace(record, relevance=relevance, verdict=verdict, strict=doubted))
         return replace(
@@ -405,7 +406,8 @@ def _kept_sets(run: MeasuredRun) -> Iterator[tuple[tuple[float, ...], tuple[int,
             continue
         question = run.questions[row.question_id]
         if question.made_by:
-            continue  # its wording is the passage's, so people's lie further below the best
+            # Its wording is the passage's, so people's lie further below the best.
+            continue
         pairs = zip(row.retrieved, row.scores, strict=True)
         scored = [(name, score) for name, score in pairs if score is not None]
         holding = _holding(run, question, [name for name, _ in scored])

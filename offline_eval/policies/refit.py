@@ -133,13 +133,15 @@ def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
         for risk in guarantee.risks:
             if risk.kind == "abstention":
                 return Coverage(round(1.0 - risk.bound, 12))
-            kind: Any = risk.kind  # checked by the target itself
+            # Checked by the target itself.
+            kind: Any = risk.kind
             targets.append(RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {}))))
         if targets:
             return tuple(targets)
         if guarantee.loss == _SELECTIVE:
             return RiskTarget("selective", guarantee.risk)
-    except InputError:  # an unknown kind of risk or loss, or a bound out of range
+    except InputError:
+        # An unknown kind of risk or loss, or a bound out of range.
         what = "the policy's guarantee has a bound that is not known here"
     raise InputError(what, where=where, hint="make one with `knowgate calibrate`")
 

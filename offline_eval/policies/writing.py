@@ -106,7 +106,8 @@ def write_calibrated(
         return False
     with atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
-        stream.flush()  # a full disk shows before the other files are there
+        # A full disk shows before the other files are there.
+        stream.flush()
         if report is not None:
             page = Path(report)
             writer = ReportWriter(page.parent, ("json", "html"), page=page.name)

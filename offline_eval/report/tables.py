@@ -56,11 +56,7 @@ class Cell:
 
     @classmethod
     def estimate(
-        cls,
-        estimate: Interval | None,
-        text: Callable[[float], str] = percent,
-        *,
-        mark: str = "",
+        cls, estimate: Interval | None, text: Callable[[float], str] = percent, *, mark: str = ""
     ) -> Cell:
         """Make a cell of an estimate with its interval; `–` where it is undefined."""
         if estimate is None or estimate.value is None:

@@ -132,8 +132,7 @@ def _text(document: Document, name: str, gates: Sequence[Gate]) -> str:
     text = render_csv(document) if name == "csv" else render_junit(document, gates)
     if text is None:
         why, hint = _MISSING[name]
-        what = f"there is no {name} of this report: {why}"
-        raise InputError(what, where="--format", hint=hint)
+        raise InputError(f"there is no {name} of this report: {why}", where="--format", hint=hint)
     return text
 
 

@@ -35,7 +35,8 @@ def label_app(session: LabelSession | ReviewSession) -> FastAPI:
     if isinstance(session, LabelSession):
         annotator, settles, reviews = session.annotator, session.settles, False
         words = _SETTLING if settles else _LABELLING
-    undo_key = "z" if reviews else "u"  # U is a verdict of reviews: unsure
+    # U is a verdict of reviews: unsure.
+    undo_key = "z" if reviews else "u"
     app = new_app(((PLACE, words["doing"]),))
 
     @app.exception_handler(IndexError)

@@ -178,7 +178,8 @@ class SampledConsistency(ClosedBookEstimator):
         def count() -> int:
             return sum(same(answer, sample.text) for sample in samples)
 
-        if self._same is _SAME:  # too quick to be worth a thread
+        if self._same is _SAME:
+            # Too quick to be worth a thread.
             return count()
         found: int = yield count
         return found

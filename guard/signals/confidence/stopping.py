@@ -176,7 +176,8 @@ def _least_to_stop(rule: BayesianStopping, matches: int, misses: int) -> int:
     for further in range(rule.n + 1):
         if any(rule.stops(matches + i, misses + further - i) for i in range(further + 1)):
             return further
-    return 0  # beyond n; not reached by a rule's own waves
+    # Beyond n; not reached by a rule's own waves.
+    return 0
 
 
 def _chance_known(needed: int, left: int, alpha: float, beta: float) -> float:

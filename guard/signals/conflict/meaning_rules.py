@@ -213,7 +213,8 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
     """The number that begins at `index` as text that compares equal, and how many words it is."""
     word = words[index]
     if _DECADE.fullmatch(word.text):
-        return word.text, 1  # a decade is not its first year
+        # A decade is not its first year.
+        return word.text, 1
     if word.text.lstrip("-")[:1].isdigit():
         digits = re.sub(r"(st|nd|rd|th|s)$", "", word.text).replace(",", "")
         if len(digits) > _EXACT:
@@ -256,7 +257,8 @@ def _chinese(words: list[Word], index: int) -> tuple[str | None, int]:
     run = [word.text for word in words[index:end]]
     counted = end < len(words) and words[end].text in _COUNTED
     if len(run) < 2 and not counted:
-        return None, len(run)  # as in 一些, where nothing is counted
+        # As in 一些, where nothing is counted.
+        return None, len(run)
     return _plain(chinese_number("".join(run))), len(run)
 
 

@@ -101,9 +101,7 @@ class CombinedScorer(AwaitedScorer):
         return await call_on_thread(lambda: self.score_pairs(pairs))
 
     def score_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """The first scorer's scores of each question's passages, and the value of all."""
         return at_once(
@@ -412,7 +410,8 @@ class CascadeScorer(CombinedScorer):
             return self._levels(found)
         except asyncio.CancelledError as error:
             if not is_async or asked_to_stop():
-                raise  # the caller cancelled this question, not the scorer itself
+                # The caller cancelled this question, not the scorer itself.
+                raise
             return _excused(TaskBrokeOffError(type(error).__name__))
         except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
             return _excused(error)
@@ -425,7 +424,8 @@ class CascadeScorer(CombinedScorer):
 
 
 def _excused(error: Exception) -> Exception:
-    check_deadline()  # not where the whole signal is late
+    # Not where the whole signal is late.
+    check_deadline()
     # The message of a foreign error may quote the question: only its type is logged.
     _logger.warning("cascade: the costly scorer failed: %s", type(error).__name__)
     return error

@@ -190,7 +190,8 @@ class _Passage:
     @property
     def bytes(self) -> int:
         """About what it takes in memory."""
-        words = 2 * len(self.stems)  # of the sentences and of the segments
+        # Of the sentences and of the segments.
+        words = 2 * len(self.stems)
         sentences = len(self.sentences) + len(self.asking) + len(self.segments)
         return getsizeof(self.text) + _BYTES_PER_WORD * words + _BYTES_PER_SPAN * sentences
 

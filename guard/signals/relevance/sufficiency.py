@@ -242,9 +242,7 @@ class SufficiencyScorer(TokenScorer):
         return [score for score, _ in self.read_sets(questions, passages)]
 
     def read_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[tuple[SetScore, list[str]]]:
         """Judge the passages of each question, and say what mostly counts of each passage.
 

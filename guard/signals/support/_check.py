@@ -101,9 +101,7 @@ class SupportCheck:
         model = self._entailment
         name = None if model is None else str(getattr(model, "fingerprint", type(model).__name__))
         return Fingerprint(
-            kind="support",
-            backend="python",
-            settings={"version": self.VERSION, "entailment": name},
+            kind="support", backend="python", settings={"version": self.VERSION, "entailment": name}
         )
 
     def check(self, reply: str, passages: Sequence[object], question: str = "") -> Support:
@@ -298,7 +296,8 @@ def _replaced(sentence: Sentence, told: Sentence, sources: _Sources) -> Iterator
     """Names and figures in the place of others, where two sentences else read the same."""
     mine, theirs = sentence.stems, told.stems
     if max(len(mine), len(theirs)) > _LONGEST_SENTENCE:
-        return  # no sentence; aligning it would take long
+        # No sentence; aligning it would take long.
+        return
     facts, others = sentence.facts, told.facts
     near = told.own | told.beside
     words = sentence.reading.words
@@ -386,7 +385,8 @@ def _has_number(
     item: Item, sentence: Sentence, near: Sequence[Sentence], sources: _Sources
 ) -> bool:
     if item.text in sources.asked and item.text not in sources.everything:
-        return True  # it repeats the question
+        # It repeats the question.
+        return True
     told = (one.units[item.text] for one in near if item.text in one.units)
     if any(not item.unit or item.unit in units or units == {""} for units in told):
         return True

@@ -217,7 +217,8 @@ def _items(reading: Reading) -> Iterator[Item]:
         if place in reading.dated:
             yield _quantity(reading, word, following)
         elif word.text in UNITS.values():
-            continue  # it is looked for with its number
+            # It is looked for with its number.
+            continue
         elif _CJK.match(word.text):
             if following is not None and _CJK.match(following.text) and following.start == word.end:
                 yield Item("character", word.text + following.text, word.text + following.text)

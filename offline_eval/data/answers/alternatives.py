@@ -31,9 +31,12 @@ from .matching import (
     words_of,
 )
 
-_COMPARED = 400  # answers at most that one is compared with
-_PROPOSED = 8  # alternatives at most
-_LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
+# Answers at most that one is compared with.
+_COMPARED = 400
+# Alternatives at most.
+_PROPOSED = 8
+# Words; longer answers are clauses, which fit nowhere else.
+_LONGEST = 8
 # Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
 _WHOLE = 100.0  # per cent
@@ -218,7 +221,8 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
     if head and head == other_head:
         return True
     if re.search(f"[{CJK}]", stated.text):
-        return False  # what is asked for is not read there, and cosines of its short texts mislead
+        # What is asked for is not read there, and cosines of its short texts mislead.
+        return False
     if own not in _VAGUE:
         # A river and a county are both places: their similarity says little.
         near = likeness >= _LIKE and theirs in _VAGUE and kind is not AnswerKind.PLACE
@@ -300,7 +304,8 @@ def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKi
         new = alternative.text
         leading = _RULE["leading"].match(stated)
         if leading and not _RULE["determined"].match(new) and kind is not AnswerKind.PERSON:
-            new = leading.group() + new  # its own article stays
+            # Its own article stays.
+            new = leading.group() + new
         elif _RULE["determined"].match(new) and _RULE["determiner_before"].search(before):
             new = _RULE["determined"].sub("", new, count=1)
         new = _RULE["own_article"].sub(lambda found: _suited(new[found.end() :], found), new)

@@ -118,7 +118,8 @@ def _name_kind(answer: str, asked: str) -> AnswerKind:
         return AnswerKind.PHRASE
     lower = {word.lower() for word in content}
     if content[-1].lower() in WORDS["events"] and asked not in WORDS["where"]:
-        return AnswerKind.NAME  # a Schools Act is no school
+        # A Schools Act is no school.
+        return AnswerKind.NAME
     if lower & WORDS["organisations"]:
         return AnswerKind.ORGANISATION
     if asked in WORDS["where"] or lower & WORDS["places"]:

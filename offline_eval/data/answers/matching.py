@@ -162,7 +162,8 @@ _normalised = lru_cache(maxsize=8192)(normalise_answer)
 
 
 _WORD = "|".join(sorted([*NUMBERS, *SCALES], key=len, reverse=True))
-_SMALL_WORDS = list(NUMBERS)[2:13]  # two to twelve
+# Two to twelve.
+_SMALL_WORDS = list(NUMBERS)[2:13]
 _FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _SCALE = "(?: (?:thousand|million|billion|trillion)\\b)?"
 NUMBER = re.compile(

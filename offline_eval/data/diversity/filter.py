@@ -271,7 +271,8 @@ def farthest_first(
     names = np.arange(total)
     distances = np.full(total, 3.0 * _STEPS)
     while len(names):
-        best = int(distances.argmax())  # the first of equals
+        # The first of equals.
+        best = int(distances.argmax())
         picked.append(int(names[best]))
         np.minimum(distances, np.rint((1.0 - rows @ rows[best]) * _STEPS), out=distances)
         distances[best] = -1.0

@@ -102,7 +102,8 @@ def _texts(document: ReadDocument) -> list[str]:
 
 def _seam(before: Block, after: Block) -> str:
     if before.kind is TextKind.HEADING:
-        return _LINE  # stays with the text below it
+        # Stays with the text below it.
+        return _LINE
     if after.kind is TextKind.HEADING:
         return _SECTION
     listed = before.kind is after.kind and after.kind in (TextKind.ITEM, TextKind.TABLE_ROW)

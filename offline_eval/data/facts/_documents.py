@@ -77,7 +77,8 @@ def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None)
             short = path.relative_to(root)
             hidden = any(part.startswith(".") for part in short.parts)
             if not hidden and not path.is_dir() and gone not in (inside / short).parents:
-                real = Path(os.path.realpath(path))  # unlike `resolve`, also of a loop
+                # Unlike `resolve`, also of a loop.
+                real = Path(os.path.realpath(path))
                 outside = not real.is_relative_to(inside)
                 found.setdefault(real, (short.as_posix(), inside.name, outside))
     if not found:

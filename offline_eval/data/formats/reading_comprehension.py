@@ -33,7 +33,8 @@ from ..rules import Rules
 _MOST_UNPACKED = 1 << 30
 _RULES = Rules(__file__, "reading_comprehension")
 _RULE, _HINTS = _RULES.patterns, _RULES.table["hints"]
-_HELD = 20  # documents of a context at most; more would only repeat the answer
+# Documents of a context at most; more would only repeat the answer.
+_HELD = 20
 
 
 def _filled(text: str) -> str:
@@ -234,7 +235,8 @@ def _text(path: Path) -> str:
         with gzip.open(path) as stream:
             raw = stream.read(_MOST_UNPACKED + 1)
     except OSError:
-        return read_text(path)  # not packed; or it says why
+        # Not packed; or it says why.
+        return read_text(path)
     except (EOFError, zlib.error):
         raise InputError("broken gzip file", where=where, hint="fetch it again") from None
     if len(raw) > _MOST_UNPACKED:

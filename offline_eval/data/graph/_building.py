@@ -145,7 +145,8 @@ class GraphBuilder:
         value = getattr(term, "value", None)
         if datatype is not None:
             node = literal_node(term.value, datatype.value)
-        elif value is None:  # a triple term
+        elif value is None:
+            # A triple term.
             node = value_node(Kind.TEXT)
         elif type(term).__name__ == "BlankNode" or "/.well-known/genid/" in value:
             node = value_node(Kind.BLANK, value)

@@ -85,7 +85,8 @@ class _Property(BaseModel, frozen=True, extra="allow"):
     """An entry `[[property]]`; further fields are tables of wordings by language."""
 
     iri: str
-    inverse: StrictBool = True  # of an earlier version
+    # Of an earlier version.
+    inverse: StrictBool = True
     time_choice: TimeChoice = "begin"
 
 

@@ -421,7 +421,8 @@ class UniKnowSettings(SuiteSettings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_methods(self.methods)
-        assert self.sampling  # checks its values
+        # Checks its values.
+        assert self.sampling
         return self
 
     @property
