@@ -128,7 +128,7 @@ class Fingerprint(Artefact):
         """
         if self.inner:
             name = "stages" if self.stages else "parts"
-            pairs = zip(self.inner, getattr(scorer, name), strict=True)
+            pairs = zip(self.inner, scorer.scorers, strict=True)
             return self.model_copy(update={name: tuple(one.probed(part) for one, part in pairs)})
         if self.weights_sha256 is None:
             return self
