@@ -197,9 +197,10 @@ class CascadeRule(Artefact):
     above it everything does. For a fixed reach, lowering the threshold never makes a question fail
     that passed.
 
-    With a strict reading, in which doubtful sentences count for nothing, the costly scorer is also
-    asked where the cheap value passes and the strict one does not: the match is good, and may
-    add nothing to the question. The width is then the distance of both, if that is larger.
+    With a strict reading, in which doubtful sentences count for nothing, the band is one of its
+    values: the costly scorer is asked where the cheap value passes and the strict one, if it is
+    lower, is not above the band. The match may add nothing to the question then. The distance of
+    both values is added to the width, so that a verdict below one half still decides.
 
     Attributes:
         threshold: lower edge of the band, on the cheap scorer's scale; a value passes from here on.
@@ -221,8 +222,7 @@ class CascadeRule(Artefact):
 
     def asks(self, cheap: float, strict: float = math.inf) -> bool:
         """Whether the costly scorer is asked about a question with these values."""
-        doubtful = strict < self.threshold or cheap < self.threshold + self.reach
-        return self.threshold <= cheap and doubtful
+        return self.threshold <= cheap and min(cheap, strict) < self.threshold + self.reach
 
     def stage(
         self, cheap: float, verdict: float | None, strict: float = math.inf
@@ -246,7 +246,7 @@ class CascadeRule(Artefact):
             if self.fallback is not None and cheap < self.threshold + self.reach:
                 return self.threshold + (cheap - self.fallback)
             verdict = 0.0
-        return cheap - 2.0 * max(self.reach, cheap - strict) * (1.0 - verdict)
+        return cheap - 2.0 * (self.reach + max(0.0, cheap - strict)) * (1.0 - verdict)
 
     def fingerprint(self, *stages: Fingerprint, calibrator: BaseModel | None = None) -> Fingerprint:
         """Return the fingerprint of a cascade by this rule.
@@ -268,10 +268,10 @@ class CascadeRule(Artefact):
         Example:
             >>> CascadeRule.strictest(0.7, 1.0, 0.25), CascadeRule.strictest(0.75, 0.0, 0.25)
             (0.7, 0.5)
-            >>> CascadeRule.strictest(0.75, 0.0, 0.25, strict=0.25)
+            >>> CascadeRule.strictest(0.75, 0.0, 0.25, strict=0.5)
             0.25
         """
-        return cheap - max(reach, cheap - strict) * min(1.0, 2.0 * (1.0 - verdict))
+        return cheap - (reach + max(0.0, cheap - strict)) * min(1.0, 2.0 * (1.0 - verdict))
 
 
 _Weight = Annotated[FiniteFloat, Field(ge=0)]

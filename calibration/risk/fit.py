@@ -172,7 +172,7 @@ class CascadeBand:
         learned_on: how many questions the width was chosen on.
         widths: all widths, by rising width, estimated on the questions to learn on.
         asked: share of the questions of the test that the costly scorer is asked about.
-        doubts: whether it is also asked about higher values that a strict reading does not confirm.
+        doubts: whether the band is one of a strict reading's values, where these are lower.
     """
 
     threshold: float | None

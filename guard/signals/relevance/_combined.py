@@ -229,9 +229,9 @@ class CascadeScorer(CombinedScorer):
     the cheap scorer's. So one threshold decides, as for any other scorer, and
     `knowgate calibrate --cascade` certifies band and threshold together.
 
-    With `doubts` the costly scorer is also asked where the cheap value passes and that of the cheap
-    scorer's strict reading does not: the match is good, and the sentences that make it may tell
-    nothing beside the question's own words.
+    With `doubts` the band is one of values of the cheap scorer's strict reading: the costly scorer
+    is asked where the cheap value passes and the strict one is not above the band. The match is
+    good, and the sentences that make it may tell nothing beside the question's own words.
 
     A costly scorer that raises, misses its deadline or gives no number never fails the question:
     it passes from the cheap value `fallback` on, or does not pass. `SetScore.stage`,
