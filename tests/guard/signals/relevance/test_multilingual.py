@@ -12,8 +12,15 @@ import pytest
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.engine.multilingual import convert_multilingual, encoder_weights
 from knowgate.guard.errors import InputError, ModelFolderError
+from knowgate.guard.files import write_json
 from knowgate.guard.fingerprint import default_aggregator, output_scale
-from knowgate.guard.model_files import MULTILINGUAL_SHA256, cached_model, downloaded_model
+from knowgate.guard.model_files import (
+    MULTILINGUAL_SHA256,
+    SOURCE_FILE,
+    cached_model,
+    downloaded_model,
+    make_folder_once,
+)
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.match_model import MatchModel
 from knowgate.guard.signals.relevance.sufficiency import MULTILINGUAL_FOLDER, MultilingualScorer
@@ -44,6 +51,17 @@ def test_a_scorer_whose_model_is_not_here_says_how_to_get_it(
     with pytest.raises(ModelFolderError, match="knowgate models multilingual") as error:
         load_scorer("multilingual")
     assert "\n" not in str(error.value)
+
+
+def test_a_model_that_another_process_has_made_is_taken(tmp_path: Path) -> None:
+    def again(work: Path) -> None:
+        raise AssertionError(work)
+
+    folder = make_folder_once(tmp_path / "made", lambda work: write_json(work / SOURCE_FILE, {}))
+    assert make_folder_once(folder, again) == folder
+    (folder / SOURCE_FILE).rename(folder / "other")
+    with pytest.raises(InputError, match="made"):
+        make_folder_once(folder, again)
 
 
 def test_the_numbers_are_those_of_the_file(tmp_path: Path) -> None:
