@@ -12,15 +12,8 @@ import pytest
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.engine.multilingual import convert_multilingual, encoder_weights
 from knowgate.guard.errors import InputError, ModelFolderError
-from knowgate.guard.files import write_json
 from knowgate.guard.fingerprint import default_aggregator, output_scale
-from knowgate.guard.model_files import (
-    MULTILINGUAL_SHA256,
-    SOURCE_FILE,
-    cached_model,
-    downloaded_model,
-    make_folder_once,
-)
+from knowgate.guard.model_files import MULTILINGUAL_SHA256, cached_model, downloaded_model
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.match_model import MatchModel
 from knowgate.guard.signals.relevance.sufficiency import MULTILINGUAL_FOLDER, MultilingualScorer
@@ -53,20 +46,10 @@ def test_a_scorer_whose_model_is_not_here_says_how_to_get_it(
     assert "\n" not in str(error.value)
 
 
-def test_a_model_that_another_process_has_made_is_taken(tmp_path: Path) -> None:
-    def again(work: Path) -> None:
-        raise AssertionError(work)
-
-    folder = make_folder_once(tmp_path / "made", lambda work: write_json(work / SOURCE_FILE, {}))
-    assert make_folder_once(folder, again) == folder
-    (folder / SOURCE_FILE).rename(folder / "other")
-    with pytest.raises(InputError, match="made"):
-        make_folder_once(folder, again)
-
-
 def test_the_numbers_are_those_of_the_file(tmp_path: Path) -> None:
     expected = tiny.write_file(tmp_path / "tiny.bin")
-    weights = encoder_weights(convert_multilingual(tmp_path / "tiny.bin", tmp_path / "out"))
+    twice = [convert_multilingual(tmp_path / "tiny.bin", tmp_path / "out") for _ in range(2)]
+    weights = encoder_weights(twice[1])
     inner = weights["encoder.layer.1.intermediate.dense.weight"]
     assert np.allclose(inner.T, expected["l1.fi.w"], atol=1e-6)
     qkv = np.concatenate([expected[f"l0.{part}.w"] for part in "qkv"])
