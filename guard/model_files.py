@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from .errors import InputError, ModelFolderError
-from .files import file_sha256, table_beside, write_json
+from .files import file_sha256, new_folder, table_beside, write_json
 from .read_models import read_model
 
 WEIGHTS = "model.safetensors"
@@ -61,6 +61,22 @@ def downloaded_model(name: str, sha256: str, conversion: int = 1) -> Path:
     if not (folder / SOURCE_FILE).is_file():
         what = f"is not on this machine ({folder})"
         raise ModelFolderError(what, where=name, hint=f"download it with `knowgate models {name}`")
+    return folder
+
+
+def make_folder_once(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Make a folder of the cache and return it, all or nothing; another process may be quicker.
+
+    Args:
+        folder: is made.
+        write: writes its files, `SOURCE_FILE` among them, into the folder that it is given.
+    """
+    try:
+        with new_folder(folder, last=SOURCE_FILE) as work:
+            write(work)
+    except (InputError, OSError):
+        if not (folder / SOURCE_FILE).is_file():
+            raise
     return folder
 
 

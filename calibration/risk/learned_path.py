@@ -47,27 +47,28 @@ _SLOPE_PRIOR, _SHIFT_PRIOR = 1.0, 0.3
 _FLATTEST = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectnessModel:
-    """P(right | signal s) = sigmoid(slope · logit(s) + shift); the signal itself by default."""
+# The slope and shift of P(right | signal s) = sigmoid(slope · logit(s) + shift).
+CorrectnessModel = tuple[float, float]
+_AS_IT_IS: CorrectnessModel = (1.0, 0.0)
 
-    slope: float = 1.0
-    shift: float = 0.0
 
-    def probability(self, signal: Floats) -> Floats:
-        """Of being right, same shape; NaN (a failed signal) gives 0."""
-        found = _sigmoid(self.slope * log_odds(signal) + self.shift)
-        return np.where(np.isnan(signal), 0.0, found)
+def chance_right(model: CorrectnessModel, signal: Floats) -> Floats:
+    """The probability of being right, same shape; NaN (a failed signal) gives 0."""
+    slope, shift = model
+    found = _sigmoid(slope * log_odds(signal) + shift)
+    return np.where(np.isnan(signal), 0.0, found)
 
-    def threshold(self, probability: float) -> float:
-        """The signal from which on the probability of being right is at least this."""
-        odds = math.log(probability / (1.0 - probability))
-        place = (odds - self.shift) / self.slope
-        found = 1.0 / (1.0 + math.exp(-min(40.0, max(-40.0, place))))
-        # Beyond the clipped ends the model is flat: there the whole end passes, or none of it.
-        if found > 1.0 - _EDGE:
-            return 1.0
-        return 0.0 if found < _EDGE else found
+
+def signal_from(model: CorrectnessModel, probability: float) -> float:
+    """The signal from which on the probability of being right is at least this."""
+    slope, shift = model
+    odds = math.log(probability / (1.0 - probability))
+    place = (odds - shift) / slope
+    found = 1.0 / (1.0 + math.exp(-min(40.0, max(-40.0, place))))
+    # Beyond the clipped ends the model is flat: there the whole end passes, or none of it.
+    if found > 1.0 - _EDGE:
+        return 1.0
+    return 0.0 if found < _EDGE else found
 
 
 def fit_correctness(signal: Floats, right: Floats, weights: Floats) -> CorrectnessModel:
@@ -84,16 +85,16 @@ def fit_correctness(signal: Floats, right: Floats, weights: Floats) -> Correctne
     usable = ~np.isnan(signal) & (weights > 0.0)
     x, y, w = log_odds(signal[usable]), right[usable], weights[usable]
     if len(x) < 2:
-        return CorrectnessModel()
+        return _AS_IT_IS
     slope, shift = _newton(x, y, w)
-    if _loss(x, y, w, slope, shift) + 2.0 >= _loss(x, y, w, 1.0, 0.0):
-        return CorrectnessModel()
+    if _loss(x, y, w, slope, shift) + 2.0 >= _loss(x, y, w, *_AS_IT_IS):
+        return _AS_IT_IS
     if slope < _FLATTEST:
         # A signal that says nothing, or the contrary: nearly flat, at the right height.
         share = float((w @ y + 0.5) / (w.sum() + 1.0))
         centre = float((w @ x) / w.sum())
-        return CorrectnessModel(_FLATTEST, float(np.log(share / (1 - share))) - _FLATTEST * centre)
-    return CorrectnessModel(slope, shift)
+        return _FLATTEST, float(np.log(share / (1 - share))) - _FLATTEST * centre
+    return slope, shift
 
 
 def log_odds(probability: Floats) -> Floats:
@@ -221,20 +222,20 @@ class _Learned:
 def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
     follow, answer, on_conflict = router
     evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
-    context = relevance_model.probability(evidence.relevance)
+    context = chance_right(relevance_model, evidence.relevance)
     # Memory is asked where the context does not suffice, so such questions count for more.
     memory_weights = weights * (1.0 - context) if follow else weights
     confidence_model = fit_correctness(
         evidence.confidence, evidence.closed_book_right.astype(float), memory_weights
     )
-    memory = confidence_model.probability(evidence.confidence)
+    memory = chance_right(confidence_model, evidence.confidence)
     if on_conflict == "abstain" or (evidence.conflict == 1.0).any():
         context = _after_conflicts(evidence, context, weights)
     levels = _levels([context] * follow + [memory] * answer, len(context))
     points = dict.fromkeys(
         PathPoint(
-            relevance_model.threshold(t) if follow else None,
-            confidence_model.threshold(t) if answer else None,
+            signal_from(relevance_model, t) if follow else None,
+            signal_from(confidence_model, t) if answer else None,
             on_conflict,
         )
         for t in levels

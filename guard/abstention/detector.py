@@ -23,14 +23,14 @@ from ..read_models import read_model
 from ..registry import Registry
 from .reading import (
     Citation,
-    Clause,
     Role,
     is_whole_abstention,
-    judged,
     opens_with_yes_or_no,
     patterns_sha256,
     read_reply,
     reply_text,
+    role_of,
+    units,
 )
 
 
@@ -114,9 +114,9 @@ def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
     if is_whole_abstention(clauses):
         found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
     found["no_citation"] = float(citation is Citation.NONE)
-    read = list(map(judged, clauses))
-    if any(clause.role > Role.SUBSTANCE for clause in read):
-        _add_refusals(found, read)
+    roles = list(map(role_of, clauses))
+    if any(role > Role.SUBSTANCE for role in roles):
+        _add_refusals(found, clauses, roles)
     elif found["explicit_first"]:
         found["refusal_share"] = 1.0
     else:
@@ -126,28 +126,34 @@ def features(clauses: Sequence[str], citation: Citation) -> dict[str, float]:
     return found
 
 
-def _add_refusals(found: dict[str, float], clauses: list[Clause]) -> None:
-    before = list(takewhile(lambda clause: clause.role <= Role.SUBSTANCE, clauses))
-    after = clauses[len(before) :]
-    led = not any(clause.role in _ANSWERING for clause in before)
+def _add_refusals(found: dict[str, float], clauses: Sequence[str], roles: list[Role]) -> None:
+    before = list(takewhile(lambda role: role <= Role.SUBSTANCE, roles))
+    after = roles[len(before) :]
+    led = not any(role in _ANSWERING for role in before)
     if led:
-        found[f"{after[0].role.name.lower()}_first"] = 1.0
-    for clause in after[1:] if led else after:
-        if clause.role > Role.SUBSTANCE:
-            found[f"{clause.role.name.lower()}_later"] = 1.0
-    found["refusal_share"] = _share(before, after)
-    found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].text))
+        found[f"{after[0].name.lower()}_first"] = 1.0
+    for role in after[1:] if led else after:
+        if role > Role.SUBSTANCE:
+            found[f"{role.name.lower()}_later"] = 1.0
+    sizes = [len(units(clause)) for clause in clauses]
+    found["refusal_share"] = _share(list(zip(roles, sizes, strict=True)), len(before))
+    found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0]))
 
 
-def _share(before: list[Clause], after: list[Clause]) -> float:
-    """Share of words in refusals among those in refusals and substance; hints count half."""
+def _share(sized: list[tuple[Role, int]], first: int) -> float:
+    """Share of words in refusals among those in refusals and substance; hints count half.
+
+    Args:
+        sized: the role of each clause, and its words.
+        first: index of the first refusal.
+    """
     refusing = sum(
-        clause.units / (2 if clause.role is Role.HINT else 1)
-        for clause in after
-        if clause.role > Role.SUBSTANCE
+        size / (2 if role is Role.HINT else 1)
+        for role, size in sized[first:]
+        if role > Role.SUBSTANCE
     )
-    total = sum(clause.units for clause in before if clause.role in _ANSWERING)
-    total += sum(clause.units for clause in after if clause.role >= Role.SUBSTANCE)
+    total = sum(size for role, size in sized[:first] if role in _ANSWERING)
+    total += sum(size for role, size in sized[first:] if role >= Role.SUBSTANCE)
     return refusing / total if total else 1.0
 
 

@@ -8,7 +8,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -238,21 +237,6 @@ def _language(patterns: dict[str, Any]) -> Language:
     return refusals, {name: pattern(patterns[name]) for name in _OTHERS}
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A clause of a reply with what it does.
-
-    Attributes:
-        text: as it was read.
-        role: what it is for.
-        units: its words, and single Chinese characters.
-    """
-
-    text: str
-    role: Role
-    units: int
-
-
 def says_nothing(sentence: str) -> bool:
     """Whether a sentence of a reply only declines, greets, or points to a source.
 
@@ -261,9 +245,8 @@ def says_nothing(sentence: str) -> bool:
         (True, False)
     """
     return not any(
-        one.role is Role.SUBSTANCE
-        or (one.role is Role.COURTESY and not _is(one.text, "courtesy", languages()))
-        for one in map(judged, read_reply(sentence)[0])
+        role is Role.SUBSTANCE or (role is Role.COURTESY and not _is(text, "courtesy", languages()))
+        for text, role in ((one, role_of(one)) for one in read_reply(sentence)[0])
     )
 
 
@@ -297,23 +280,22 @@ def _is(text: str, what: str, tried: Iterable[Language]) -> bool:
     return any(others[what].fullmatch(text) for _, others in tried)
 
 
-def judged(text: str) -> Clause:
-    """A clause with its role."""
-    count = len(units(text))
+def role_of(text: str) -> Role:
+    """What a clause does."""
     # The first is English.
     tried = languages() if _CJK.search(text) else languages()[:1]
     role = max(_refusal(text, *language) for language in tried)
     if role > Role.SUBSTANCE:
-        return Clause(text, role, count)
+        return role
     if _is(text, "courtesy", tried):
-        role = Role.COURTESY
-    elif any(others["redirect"].search(text) for _, others in tried):
-        role = Role.REDIRECT
-    elif count < _LEAST_UNITS and not any(map(str.isdigit, text)):
-        role = Role.COURTESY
-    elif any(others["source_talk"].match(text) for _, others in tried):
-        role = Role.SOURCE
-    return Clause(text, role, count)
+        return Role.COURTESY
+    if any(others["redirect"].search(text) for _, others in tried):
+        return Role.REDIRECT
+    if len(units(text)) < _LEAST_UNITS and not any(map(str.isdigit, text)):
+        return Role.COURTESY
+    if any(others["source_talk"].match(text) for _, others in tried):
+        return Role.SOURCE
+    return role
 
 
 def _refusal(

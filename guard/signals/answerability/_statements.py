@@ -77,25 +77,19 @@ _NAME_GOES_ON = re.compile(r"\s+[A-Z]")
 _AFTER = frozenset({"since", "after", "以后", "之后", "后", "以来"})
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
-    """Years from `start` to `end`, both within it; infinite where it is open.
+# First and last year, both within; infinite where it is open, and the last one before the first
+# where the text has them the wrong way round.
+Period = tuple[float, float]
 
-    Attributes:
-        start: first year.
-        end: last year; before `start` where the text has them the wrong way round.
-    """
 
-    start: float
-    end: float
+def outside(period: Period, other: Period) -> bool:
+    """Whether the two have no year in common."""
+    return period[1] < other[0] or other[1] < period[0]
 
-    def outside(self, other: Period) -> bool:
-        """Whether the two have no year in common."""
-        return self.end < other.start or other.end < self.start
 
-    def within(self, other: Period) -> bool:
-        """Whether all of it lies in the other."""
-        return other.start <= self.start and self.end <= other.end
+def within(period: Period, other: Period) -> bool:
+    """Whether all of it lies in the other."""
+    return other[0] <= period[0] and period[1] <= other[1]
 
 
 def read_periods(text: str) -> tuple[list[Period], str]:
@@ -105,7 +99,7 @@ def read_periods(text: str) -> tuple[list[Period], str]:
 
     Example:
         >>> read_periods("Who led Rill from 1907 to 1912?")
-        ([Period(start=1907.0, end=1912.0)], 'Who led Rill  ?')
+        ([(1907.0, 1912.0)], 'Who led Rill  ?')
     """
     found: list[Period] = []
     if _TIME["not_ours"].search(text):
@@ -119,12 +113,10 @@ def read_periods(text: str) -> tuple[list[Period], str]:
         # "1990 and 1995" are two years.
         if " and " in match.group() and not match.group().casefold().startswith("between"):
             return match.group()
-        return take(Period(float(match[1]), float(match[2])))
+        return take((float(match[1]), float(match[2])))
 
     text = _TIME["span_periods"].sub(span, text)
-    text = _HALF_OPEN.sub(
-        lambda m: take(Period(float(m[1] or -math.inf), float(m[2] or math.inf))), text
-    )
+    text = _HALF_OPEN.sub(lambda m: take((float(m[1] or -math.inf), float(m[2] or math.inf))), text)
     text = _TIME["open"].sub(lambda m: take(_open_ended(m)), text)
     text = _TIME["decade"].sub(lambda m: take(_years(m[1] or m[2], 9)), text)
     text = _DATED.sub(lambda m: take(_years(m[1])), text)
@@ -139,14 +131,14 @@ def read_periods(text: str) -> tuple[list[Period], str]:
 
 
 def _years(first: str, further: int = 0) -> Period:
-    return Period(float(first), float(first) + further)
+    return float(first), float(first) + further
 
 
 def _open_ended(match: re.Match[str]) -> Period:
     year = float(match[2] or match[3])
     word = match["en"] or match["zh"]
     # Whether the year itself counts, people disagree: it does.
-    return Period(year, math.inf) if word in _AFTER else Period(-math.inf, year)
+    return (year, math.inf) if word in _AFTER else (-math.inf, year)
 
 
 _RULE = compiled("premises", "statements")

@@ -29,8 +29,10 @@ from ._statements import (
     Statement,
     future_year,
     impossible_day,
+    outside,
     read_periods,
     span_reversed,
+    within,
 )
 
 _RULE = compiled("premises", "when")
@@ -82,7 +84,7 @@ def read_bounds(
     if not passages:
         return None
     start, end = min(found["start"], default=-math.inf), max(found["end"], default=math.inf)
-    return Period(start, end), tuple(sorted(passages))
+    return (start, end), tuple(sorted(passages))
 
 
 def _side(text: str) -> str | None:
@@ -241,14 +243,14 @@ def check_time(
     found = [s for s in statements if s.form != "answered" and _is_about(about, s)]
     stated = [s for s in found if s.periods]
     passages = tuple(sorted({s.passage for s in stated}))
-    if any(asked.within(period) for s in stated for period in s.periods):
+    if any(within(asked, period) for s in stated for period in s.periods):
         return Answerability(Premise.ANSWERABLE, passages=passages)
     if (
         closed_world
         and not _spoken_of(asked, about, statements)
         and stated
         and len(stated) < LONGEST_LIST
-        and all(asked.outside(period) for s in stated for period in s.periods)
+        and all(outside(asked, period) for s in stated for period in s.periods)
         # A bare sentence, without an answer, stands beside the readings of itself.
         and all(s.periods or not s.answer for s in found)
     ):
@@ -282,17 +284,18 @@ def impossible_by_itself(question: str, passages: str) -> bool:
 
 def _beyond(asked: Period, bounds: Period, now: int | None) -> bool:
     """Whether a period is before all starts or after all ends."""
-    if asked.end < bounds.start:
+    (first, last), (start, end) = asked, bounds
+    if last < start:
         return True
-    return asked.start > bounds.end + _NEXT_YEAR and (now is None or asked.end < now)
+    return first > end + _NEXT_YEAR and (now is None or last < now)
 
 
 def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:
     """Whether a sentence or triple mentions that time, perhaps in words not understood."""
-    years = {f"{year:.0f}" for year in (asked.start, asked.end) if math.isfinite(year)}
+    years = {f"{year:.0f}" for year in asked if math.isfinite(year)}
     told = [s for s in statements if s.form != "answered"]
     if any(
-        not asked.outside(period) and about.names <= set(words_of(s.text))
+        not outside(asked, period) and about.names <= set(words_of(s.text))
         for s in told
         for period in s.periods
     ):
