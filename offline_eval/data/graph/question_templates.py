@@ -12,16 +12,16 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
     RootModel,
     StrictBool,
     StringConstraints,
-    model_validator,
 )
 
 from ....guard.errors import InputError
@@ -52,33 +52,33 @@ Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Texts = Annotated[tuple[Word, ...], BeforeValidator(_listed), Field(min_length=1)]
 
 
-class _Words(RootModel[dict[str, Texts]]):
-    """Wordings in one language, of one property or of all, by template."""
+def _check_slots(words: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    for name, texts in words.items():
+        for text in texts if name in _SLOTS else ():
+            needed, slots = _SLOTS[name], Prompt("template", text).slots
+            stray = _BRACE.search(SLOT.sub("", text)) or not text.isprintable()
+            if stray or not needed <= slots <= needed | _ALWAYS:
+                slot = " ".join(f"{{{one}}}" for one in sorted(needed))
+                what = f"is one line with {slot} and perhaps {{property}}, {{asks}}"
+                raise ValueError(f"{name} {what}")
+    return words
 
-    @model_validator(mode="after")
-    def _slots(self) -> Self:
-        for name, texts in self.root.items():
-            for text in texts if name in _SLOTS else ():
-                needed, slots = _SLOTS[name], Prompt("template", text).slots
-                stray = _BRACE.search(SLOT.sub("", text)) or not text.isprintable()
-                if stray or not needed <= slots <= needed | _ALWAYS:
-                    slot = " ".join(f"{{{one}}}" for one in sorted(needed))
-                    what = f"is one line with {slot} and perhaps {{property}}, {{asks}}"
-                    raise ValueError(f"{name} {what}")
-        return self
 
-    @classmethod
-    def read(cls, table: Any, known: Collection[str], where: str) -> Mapping[str, tuple[str, ...]]:
-        """Check a table, of which all templates are known.
+_Words = RootModel[Annotated[dict[str, Texts], AfterValidator(_check_slots)]]
+"""Wordings in one language, of one property or of all, by template."""
 
-        Raises:
-            InputError: they are not, or one is not what it should be.
-        """
-        found = check_model(cls, table, where=where).root
-        for stranger in sorted(found.keys() - set(known) - _RULES.words["former"]):
-            what = f"there is no template {stranger[:60]!r}"
-            raise InputError(what, where=where, hint=", ".join(known))
-        return found
+
+def _read_words(table: Any, known: Collection[str], where: str) -> Mapping[str, tuple[str, ...]]:
+    """Check a table, of which all templates are known.
+
+    Raises:
+        InputError: they are not, or one is not what it should be.
+    """
+    found = check_model(_Words, table, where=where).root
+    for stranger in sorted(found.keys() - set(known) - _RULES.words["former"]):
+        what = f"there is no template {stranger[:60]!r}"
+        raise InputError(what, where=where, hint=", ".join(known))
+    return found
 
 
 class _Property(BaseModel, frozen=True, extra="allow"):
@@ -137,7 +137,7 @@ class Templates:
             if "time_choice" in found.model_fields_set:
                 self._time_choices[found.iri] = found.time_choice
             for language, table in (found.model_extra or {}).items():
-                words = _Words.read(table, _OF_PROPERTY, f"{place}: {language}")
+                words = _read_words(table, _OF_PROPERTY, f"{place}: {language}")
                 if "question" in words:
                     for special in _SPECIAL:
                         self._texts.pop((language, found.iri, special), None)
@@ -150,7 +150,7 @@ class Templates:
             classes = shared.pop("asks_by_class", {}) if isinstance(shared, dict) else {}
             asks = check_model(_Words, classes, where=f"{place}: asks_by_class").root
             self._texts |= {(language, iri, "asks"): texts for iri, texts in asks.items()}
-            words = _Words.read(shared, (*_SLOTS, "asks"), place)
+            words = _read_words(shared, (*_SLOTS, "asks"), place)
             self._texts |= {(language, _ANY, name): texts for name, texts in words.items()}
 
     def require(self, language: str) -> None:

@@ -89,11 +89,6 @@ class UaqRow(Stored):
     reason: str = ""
     error: RowError | None = None
 
-    @property
-    def task(self) -> int:
-        """1, 2 or 3."""
-        return {"question": 1, "choice": 2}.get(self.form, 3)
-
 
 HINT = "run `knowgate eval uaqfact` again into another folder"
 ROWS = TableSpec("rows", UaqRow, "row_id", hint=HINT)

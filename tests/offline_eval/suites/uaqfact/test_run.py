@@ -50,7 +50,7 @@ def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> No
     run = run_uaqfact(lm, folder, tmp_path / "run", **ALL_FORMS)
     found = rows(run)
     assert len(found) == 6 + 3 + 3 * 6 == read_uaqfact_run(run).manifest.rows
-    assert {row.task for row in found} == {1, 2, 3}
+    assert {row.form for row in found} == {"question", "choice", *TASK3_FORMS}
     assert all(row.response == "##None##" for row in found if row.form != "choice")
     assert all(row.right for row in found if row.form == "choice")
     line = score_run(read_uaqfact_run(run))[0]
