@@ -114,8 +114,8 @@ class Guard:
         options = GuardOptions() if options is None else options
         signals = routing_signals(policy, scorer, estimator, conflict_detector)
         bound = bound_vetoes(policy.vetoes, vetoes)
-        names = [*SignalName, *(veto.name for veto, _ in bound)]
-        measured = [*signals.values(), *(veto for veto, _ in bound)]
+        names = [*SignalName, *(veto.name for veto, *_ in bound)]
+        measured = [*signals.values(), *(veto for veto, *_ in bound)]
         self.policy: Final = policy
         self.scorer: Final = scorer
         actions, seconds, turns = options.resolved(names, measured)
@@ -123,7 +123,7 @@ class Guard:
         self.limits: Final = options.limits
         self.mode: Final = self._settings.mode
         self.veto_reasons: Final = tuple(
-            str(reason) for veto, _ in bound for reason in (veto.reason, f"{veto.name}_failed")
+            one for veto, _, reason in bound for one in (reason, f"{veto.name}_failed")
         )
         name = options.name or "default"
         self._attributes = {
@@ -133,7 +133,7 @@ class Guard:
         }
         self._readers = DeadlineRunner(_MAX_THREADS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
-        own = {veto.name: str(veto.reason) for veto, _ in bound}
+        own = {veto.name: reason for veto, _, reason in bound}
         self.metrics: Final = (
             None if shared is None else shared.of(name, vetoes=own, reasons=self.veto_reasons)
         )

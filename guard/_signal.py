@@ -190,8 +190,8 @@ _MAX_VETOES = 16
 def bound_vetoes(
     bindings: Sequence[VetoBinding],
     vetoes: Iterable[Veto[Any]],
-) -> tuple[tuple[Veto[Any], float], ...]:
-    """The vetoes with their thresholds, those that cost least first.
+) -> tuple[tuple[Veto[Any], float, str], ...]:
+    """The vetoes with their thresholds and reasons, those that cost least first.
 
     The guard abstains from a threshold on (inclusive).
 
@@ -220,7 +220,7 @@ def bound_vetoes(
     for name, veto in given.items():
         hint = f"pass the veto {name} that the policy is bound to, or bind this one"
         require_fingerprint(bound[name].fingerprint, veto.fingerprint, f"veto {name}", hint)
-        found.append((veto, bound[name].threshold))
+        found.append((veto, bound[name].threshold, str(veto.reason)))
     return tuple(sorted(found, key=lambda one: one[0].cost))
 
 

@@ -128,7 +128,8 @@ class Fingerprint(Artefact):
         """
         if self.inner:
             name = "stages" if self.stages else "parts"
-            pairs = zip(self.inner, scorer.scorers, strict=True)
+            inner = getattr(scorer, name, None) or scorer.scorers
+            pairs = zip(self.inner, inner, strict=True)
             return self.model_copy(update={name: tuple(one.probed(part) for one, part in pairs)})
         if self.weights_sha256 is None:
             return self

@@ -75,7 +75,7 @@ def measured_by(policy: PolicyFields) -> str:
     A leak says nothing about answers from memory, whose confidence may be added later.
     """
     names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
-    fields = policy.model_dump(mode="json", include=set(names))
+    fields = policy.model_dump(mode="json", include=set(names), serialize_as_any=True)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

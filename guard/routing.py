@@ -524,13 +524,13 @@ class FlowSettings:
 
     Attributes:
         signals: those that decide the route.
-        vetoes: with their thresholds, in the order in which they are measured.
+        vetoes: with their thresholds and reasons, in the order in which they are measured.
         on_error: signal name → action; also for `input` and `language`.
     """
 
     policy: PolicyFields
     signals: Mapping[SignalName, Signal[Any]]
-    vetoes: tuple[tuple[Veto[Any], float], ...]
+    vetoes: tuple[tuple[Veto[Any], float, str], ...]
     on_error: Mapping[str, OnError]
     mode: Mode
 
@@ -546,9 +546,12 @@ class _Flow:
     failed_vetoes: set[str] = field(default_factory=set)
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def apply_veto(self, veto: Veto[Any], threshold: float, outcome: Outcome) -> RouteChoice | None:
+    def apply_veto(
+        self, veto: tuple[Veto[Any], float, str], outcome: Outcome
+    ) -> RouteChoice | None:
         """The choice that a veto leads to; None where the other signals decide."""
-        name = veto.name
+        signal, threshold, reason = veto
+        name = signal.name
         value, self.seconds[name] = outcome
         if isinstance(value, KnowgateError):
             action = self.settings.on_error[name]
@@ -564,7 +567,7 @@ class _Flow:
             self.fields[field_name] = self.fields[field_name] | found if both else found
         if strength < threshold:
             return None
-        return RouteChoice(Route.ABSTAIN, veto.reason, None)
+        return RouteChoice(Route.ABSTAIN, reason, None)
 
     def apply_signal(self, name: SignalName, outcome: Outcome) -> RouteChoice | None:
         """Record a routing signal; return the choice if its failure decides."""
@@ -675,9 +678,9 @@ def decision_flow(
         flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
     # A policy that can only abstain needs no veto.
     vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
-    for veto, threshold in vetoes:
-        if request.passages or not veto.needs_passages:
-            choice = flow.apply_veto(veto, threshold, (yield Measure(veto, request, span)))
+    for veto in vetoes:
+        if request.passages or not veto[0].needs_passages:
+            choice = flow.apply_veto(veto, (yield Measure(veto[0], request, span)))
             if choice is not None:
                 return flow.decision(choice)
     while (name := next_signal(policy, flow.signals)) is not None:

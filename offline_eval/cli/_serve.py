@@ -182,14 +182,18 @@ def _guard(
     observers: list[Any] = [] if log is None else [DecisionLog(log)]
     if path is None:
         return Guard.default(options=options, observers=observers)
+    policy = Policy.load(path)
     if monitor:
-        observers.append(DecisionMonitor(Policy.load(path)))
-    return Guard.load(
-        path,
+        observers.append(DecisionMonitor(policy))
+    guard = Guard.load(
+        policy,
         scorer=None if scorer is None else load_scorer(scorer),
-        options=options,
+        options=options.named_after(path),
         observers=observers,
     )
+    if guard.metrics is not None:
+        guard.metrics.show_policy_file(path)
+    return guard
 
 
 def served_token() -> str | None:

@@ -114,6 +114,10 @@ class Rates:
             lambda o: not o.passes, [o for o in outcomes if o.shown.answerable]
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """The figures, as JSON."""
+        return vars(self)
+
 
 def clustered_rate(
     trials: Sequence[tuple[tuple[str, str], float, bool]], *, most: int | None = None

@@ -14,10 +14,10 @@ never escapes, and a text from a knowledge base can stand anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel
 
 from ..._version import __version__
 from .plots import Plot
@@ -155,8 +155,12 @@ def as_json(value: Any) -> Any:
     """
     if hasattr(value, "to_dict"):
         return value.to_dict()
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value):
+        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {name: as_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
-    return to_jsonable_python(value, by_alias=False)
+    return value

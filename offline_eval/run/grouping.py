@@ -41,10 +41,12 @@ def value_at(line: Any, path: str) -> Any:
         ['x', None]
     """
     for name in path.split("."):
-        if line is None or isinstance(line, Mapping):
-            line = line and line.get(name)
+        if line is None:
+            return None
+        if isinstance(line, dict | Mapping):
+            line = line.get(name)
         else:
-            line = line[name] if hasattr(line, "__getitem__") else getattr(line, name)
+            line = line[name] if hasattr(type(line), "__getitem__") else getattr(line, name)
     return line
 
 

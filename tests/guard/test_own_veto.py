@@ -243,3 +243,10 @@ def test_a_policy_is_not_bound_to_an_unusable_veto(changes: dict[str, Any], why:
     policy = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5)
     with pytest.raises(InputError, match=why):
         policy.with_veto(type("Odd", (StalePassage,), changes)())
+
+
+def test_the_reason_of_a_veto_is_the_one_that_the_guard_was_built_with() -> None:
+    veto = StalePassage()
+    guard = guard_against_stale(veto)
+    vars(veto)["reason"] = None
+    assert str(guard.decide("a", [OLD]).reason) == "passage_too_old"

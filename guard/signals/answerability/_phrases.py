@@ -156,7 +156,7 @@ def related(first: str, second: str) -> bool:
     if longer in {shorter + end for end in ("s", "d", "ed", "es", "ing")}:
         return True
     first, second = (without_suffix(word, _VERB_ENDS, 2) for word in (first, second))
-    if first == second:
+    if len(shorter) > 2 and first == second:
         return True
     stem = max(_SHORTEST_STEM, (7 * len(shorter) + 9) // 10)
     return len(shorter) >= stem and shorter[:stem] == longer[:stem]

@@ -106,11 +106,12 @@ class SampledConsistency(ClosedBookEstimator):
         """
         if threshold == self._threshold:
             return self
-        deciding_at = getattr(self._rule, "deciding_at", None)
-        rule = self._rule if deciding_at is None else deciding_at(threshold)
+        rule: Any = "none" if self._rule is None else self._rule
+        if (deciding_at := getattr(rule, "deciding_at", None)) is not None:
+            rule = deciding_at(threshold)
         changed = copy(self)
         changed._threshold = threshold
-        changed._rule = _rule("none" if rule is None else rule, self._n, threshold)
+        changed._rule = _rule(rule, self._n, threshold)
         return changed
 
     @property

@@ -325,9 +325,13 @@ class SameMeaning:
 
     def about(self, question: str) -> Sameness:
         """The same test for answers to `question`, which an entailment model is then told."""
-        return partial(self, question=question)
+        return partial(self.judge, question=question)
 
-    def __call__(self, first: str, second: str, *, question: str = "") -> bool:
+    def __call__(self, first: str, second: str) -> bool:
+        """Whether both answers mean the same, as `judge` decides without a question."""
+        return self.judge(first, second)
+
+    def judge(self, first: str, second: str, *, question: str = "") -> bool:
         """Whether both answers to `question` mean the same; empty answers never do.
 
         Raises:
@@ -342,8 +346,6 @@ class SameMeaning:
         if self._nli is not None:
             return cosine >= _FLOOR and self._entail_each_other(first, second, question)
         return rule is Rule.OPEN and cosine >= self._threshold
-
-    judge = __call__
 
     def _entail_each_other(self, first: str, second: str, question: str) -> bool:
         if self._nli is None:

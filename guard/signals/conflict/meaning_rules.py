@@ -203,10 +203,12 @@ def _quantity(text: str, words: list[Word], index: int) -> tuple[Sequence[str], 
 
 def _month(words: list[Word], index: int) -> int | None:
     word = words[index]
-    beside = words[max(0, index - 1) : index] + words[index + 1 : index + 2]
-    is_dated = len(words) == 1 or any(one.text[:1].isdigit() for one in beside)
-    is_verb = word.text in _VERBS_TOO and not (word.capital and is_dated)
-    return None if is_verb else MONTHS.get(word.text)
+    if word.text in _VERBS_TOO:
+        beside = words[max(0, index - 1) : index] + words[index + 1 : index + 2]
+        is_dated = len(words) == 1 or any(one.text[:1].isdigit() for one in beside)
+        if not (word.capital and is_dated):
+            return None
+    return MONTHS.get(word.text)
 
 
 def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
@@ -390,11 +392,12 @@ def _contained(short: Reading, long: Reading) -> Rule | None:
         if words[start] != wanted[0] or words[start : start + size] != wanted:
             continue
         end = start + size
-        aside = _clause_end(long, end)
-        follows = aside == end or words[end] in FOLLOWERS
         if _negators(words[:start]):
             verdict = Rule.DIFFERENT
-        elif follows and _leads_in(long, start):
+        elif _leads_in(long, start) and (
+            end == len(words) or _breaks(long, end) or words[end] in FOLLOWERS
+        ):
+            aside = _clause_end(long, end)
             return Rule.SAME if not _negators(words[end:aside]) else Rule.DOUBTFUL
     return verdict
 

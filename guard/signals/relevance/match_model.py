@@ -122,7 +122,9 @@ class MatchModel(Artefact):
         names, several = set(self.features), self.several
         if not names <= set(FEATURES) or not 0 < len(names) == len(self.features):
             raise ValueError("features: unknown, repeated or none")
-        weights = (self.single.flat[1:], several.top, several.margin, several.gain)
+        if self.single.margin or self.single.gain:
+            raise ValueError("single: one passage has neither margin nor gain")
+        weights = (self.single.top, several.top, several.margin, several.gain)
         if {*map(len, weights)} != {len(names)}:
             raise ValueError("as many weights as features are needed")
         return self

@@ -15,7 +15,7 @@ from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
 MOST_CHARACTERS = 200_000
 # Of the texts that are kept as they were read.
-_CACHE_BYTES, _BYTES_PER_WORD, _BYTES_PER_ITEM = 64 * 2**20, 500, 450
+_CACHE_BYTES, _BYTES_PER_WORD, _BYTES_PER_ITEM = 64 * 2**20, 250, 250
 # Words of a sentence beside another that carries it count so much.
 BESIDE = 0.9
 # From this share of its words on a passage sentence is about the same as the reply's: only there

@@ -84,15 +84,17 @@ class _Asked(_Entry):
 
 
 class _Evaluation(BaseModel):
-    """One criterion: how it was put to whom, or what it came to for one reply.
-
-    Attributes:
-        evaluation_outcome: `NA` where it did not apply.
-    """
+    """One criterion: how it was put, and to whom."""
 
     evaluation_name: Filled
     evaluator_model: Text = ""
     evaluation_prompt: _PromptText = ""
+
+
+class _Verdict(BaseModel):
+    """What one criterion came to for one reply; `NA` where it did not apply."""
+
+    evaluation_name: Filled
     evaluation_outcome: Text = ""
     additional_tags_info: Annotated[dict[Text, tuple[Text, ...]], BeforeValidator(_tags)] = {}
 
@@ -114,7 +116,7 @@ class _Reply(BaseModel):
     citation: int | Text | None = Field(
         None, validation_alias=_of_reply("llm_response", "citation")
     )
-    evaluations: tuple[_Evaluation, ...] = ()
+    evaluations: tuple[_Verdict, ...] = ()
 
 
 class _Metadata(BaseModel, frozen=True):

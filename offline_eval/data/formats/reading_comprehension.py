@@ -192,8 +192,9 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "data" in document:
-        data = document["data"]
-        for number, value in enumerate(data if isinstance(data, list) else [data]):
+        if not isinstance(document["data"], list):
+            raise InputError("field 'data': expected a list", where=where, hint=_HINTS["squad"])
+        for number, value in enumerate(document["data"]):
             article = _checked(_Article, value, f"{where}: data[{number}]", "squad")
             for paragraph in article.paragraphs:
                 yield from (one.placed(where) for one in paragraph.asked(f"article {number}"))

@@ -39,7 +39,7 @@ _OF_PROPERTY = tuple(_RULES.table["words"]["of_property"].split())
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = ("question_year", "question_number")
 SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
-_ANY = ""
+_ANY, _BY_CLASS = "", "asks_by_class"
 """Stands for all properties."""
 
 
@@ -149,7 +149,7 @@ class Templates:
             shared = dict(table) if isinstance(table, dict) else table
             classes = shared.pop("asks_by_class", {}) if isinstance(shared, dict) else {}
             asks = check_model(_Words, classes, where=f"{place}: asks_by_class").root
-            self._texts |= {(language, iri, "asks"): texts for iri, texts in asks.items()}
+            self._texts |= {(language, iri, _BY_CLASS): texts for iri, texts in asks.items()}
             words = _read_words(shared, (*_SLOTS, "asks"), place)
             self._texts |= {(language, _ANY, name): texts for name, texts in words.items()}
 
@@ -171,7 +171,7 @@ class Templates:
 
     def names(self, prop: str) -> bool:
         """Whether a property has wordings of its own."""
-        return any(key[1] == prop for key in self._texts)
+        return any(key[1] == prop and key[2] != _BY_CLASS for key in self._texts)
 
     def label(self, prop: str, language: str) -> str:
         """What the files call a property; empty when they do not say."""
@@ -179,8 +179,10 @@ class Templates:
 
     def asks(self, prop: str, classes: Sequence[str], language: str) -> str:
         """The question word for a property's values, of the classes given."""
-        keys = ((language, owner, "asks") for owner in (prop, *classes, _ANY))
-        return next(self._texts[key][0] for key in keys if key in self._texts)
+        own, shared = (prop, "asks"), (_ANY, "asks")
+        keys = (own, *((one, _BY_CLASS) for one in classes), shared)
+        found = ((language, *key) for key in keys)
+        return next(self._texts[key][0] for key in found if key in self._texts)
 
     def time_choice(self, prop: str) -> TimeChoice:
         """Return what four-option questions on dated facts ask for."""

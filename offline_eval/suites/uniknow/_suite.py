@@ -19,7 +19,7 @@ from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document
-from ...run.manifest import InputFile
+from ...run.manifest import START_AGAIN, InputFile
 from ...run.table import TableSpec
 from ...systems.factory import load_language_model, local_model
 from ...testbed.check import microworld_model_path
@@ -32,7 +32,16 @@ from ..parts import (
     require_not_tuned_on,
 )
 from ._bundled import FACTS, FACTS_FILE, MICROWORLD, read_dataset
-from ._cases import Case, Dataset, Knowledge, Method, Reply, UniKnowRow, row_id
+from ._cases import (
+    Case,
+    Dataset,
+    Knowledge,
+    Method,
+    Reply,
+    UniKnowRow,
+    UniKnowSignal,
+    row_id,
+)
 from ._contexts import build_contexts
 from ._guard import SignalMeter, calibrate_guard, guarded
 from ._knowledge import KnowledgeStore, estimate_knowledge
@@ -276,7 +285,12 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         """Measure the missing signals, fit the policy on the training questions and store it."""
         table, system = work.run[SIGNALS], work.systems[0]
         advance = work.progress("measuring relevance and confidence")
-        stored = {signal.case_id: signal for signal in table.rows()}
+        wanted, stored = {case.case_id for case in plan.cases}, dict[str, UniKnowSignal]()
+        for where, signal in table.places():
+            if signal.case_id not in wanted:
+                what = "the row is not the one that belongs here"
+                raise InputError(what, where=where, hint=START_AGAIN)
+            stored[signal.case_id] = signal
         for batch in self.batches(plan.cases, system):
             known = [stored[case.case_id] for case in batch if case.case_id in stored]
             if self.asks_whole_batches(system) and len(known) < len(batch):

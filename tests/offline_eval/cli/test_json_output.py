@@ -158,3 +158,19 @@ def test_a_calibration_that_certifies_nothing_says_so_in_json(
     )
     assert found["problems"][0]["hint"]
     assert found["smallest_risk"] > 0.01
+
+
+def test_a_selective_promise_has_its_rates_in_json(knowgate: Knowgate, tmp_path: Path) -> None:
+    head = {"scorer": {"kind": "own"}, "aggregator": "max"}
+    rows = [
+        {"question_id": f"q{n}", "case": "in_kb", "group": f"p{n}", "relevance": n / 80,
+         "confidence": None, "context_right": n > 20, "closed_book_right": None}
+        for n in range(80)
+    ]  # fmt: skip
+    write_lines(tmp_path / "records.jsonl", [head, *rows])
+    done = knowgate(
+        "calibrate", "--records", tmp_path / "records.jsonl", "--risk", "0.4", "--promise",
+        "selective", "--out", tmp_path / "p.json", "--json",
+    )  # fmt: skip
+    assert done.code in (0, 3), done.err
+    assert json.loads(done.out)

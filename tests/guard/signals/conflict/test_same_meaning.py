@@ -203,3 +203,12 @@ def test_texts_beyond_the_models_length_are_cut(nli_folder: Path) -> None:
     model = CrossEncoderEntailment(nli_folder, device="cpu", max_length=32)
 
     assert 0.0 <= model.probability("paris " * 500, "london\ud800 " * 500) <= 1.0
+
+
+def test_a_subclass_judges_in_each_form() -> None:
+    class Never(SameMeaning):
+        def judge(self, first: str, second: str, *, question: str = "") -> bool:
+            return bool(question)
+
+    assert not Never()("Paris", "Paris")
+    assert Never().about("Where?")("Paris", "Paris")

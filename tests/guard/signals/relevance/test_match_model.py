@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance._echo import StatedText
 from knowgate.guard.signals.relevance._mentions import (
     MENTIONS_FILE,
@@ -127,7 +128,12 @@ def test_a_better_joint_match_never_lowers_the_joint_score(
 def test_a_model_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
     MODEL.save(tmp_path / "mix.json")
     assert MatchModel.load(tmp_path / "mix.json") == MODEL
-    assert json.loads((tmp_path / "mix.json").read_text(encoding="utf-8"))["schema_version"] == 2
+    stored = json.loads((tmp_path / "mix.json").read_text(encoding="utf-8"))
+    assert stored["schema_version"] == 2
+    stored["single"]["margin"] = [1.0]
+    (tmp_path / "mix.json").write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(ModelFolderError, match="neither margin nor gain"):
+        MatchModel.load(tmp_path / "mix.json")
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 700), (15, 160), (120, 254), (600, 5)])
