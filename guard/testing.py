@@ -151,5 +151,7 @@ class FakeScorer(RelevanceScorer):
         return np.asarray([self._one(passage) for _, passage in pairs], dtype=np.float64)
 
     def _one(self, passage: str) -> float:
-        found = (score for fragment, score in self._scores.items() if fragment in passage)
-        return next(found, self._default)
+        for fragment, score in self._scores.items():
+            if fragment in passage:
+                return score
+        return self._default
