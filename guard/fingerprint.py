@@ -433,6 +433,10 @@ def default_aggregator(kind: str) -> str:
 _STRICT = "_strict"
 
 
+# Settings that only a strict reading has: how strict it is, and the version of its rules.
+OF_STRICT = ("strictness", "strict_reading")
+
+
 def strict_kind(kind: str) -> str:
     """The kind of a scorer's strict reading, see `SufficiencyScorer.strict`."""
     return f"{kind}{_STRICT}"
@@ -443,7 +447,7 @@ def read_loosely(fingerprint: Fingerprint) -> Fingerprint | None:
     kind = fingerprint.kind.removesuffix(_STRICT)
     if kind == fingerprint.kind:
         return None
-    kept = {name: one for name, one in fingerprint.settings.items() if name != "strictness"}
+    kept = {name: one for name, one in fingerprint.settings.items() if name not in OF_STRICT}
     return fingerprint.model_copy(update={"kind": kind, "settings": kept, "probe": None})
 
 

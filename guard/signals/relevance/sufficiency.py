@@ -27,7 +27,7 @@ from ...engine.backends import DtypeName
 from ...engine.encoder import TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256, write_json
-from ...fingerprint import Fingerprint, strict_kind
+from ...fingerprint import OF_STRICT, Fingerprint, strict_kind
 from ...model_files import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -185,7 +185,7 @@ class SufficiencyScorer(TokenScorer):
         kind, more = "sufficiency", dict[str, float]()
         if self._strictness:
             kind = strict_kind(kind)
-            more = {"strictness": self._strictness, "strict_reading": STRICT_VERSION}
+            more = dict(zip(OF_STRICT, (self._strictness, STRICT_VERSION), strict=True))
         return self.encoder.fingerprint(
             kind,
             adapter_sha256=self._adapter_sha256,

@@ -16,6 +16,7 @@ from knowgate.guard import InputError, RelevanceScorer
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.fingerprint import read_loosely
 from knowgate.guard.model_files import BUNDLED_SHA256, require_files
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.late_interaction import (
@@ -267,6 +268,7 @@ def test_a_question_below_the_passage_adds_nothing_and_a_strict_reading_takes_no
     )
     assert below <= told < above
     strict = load_scorer("strict:sufficiency")
+    assert read_loosely(strict.fingerprint) == cheap.fingerprint
     assert strict.fingerprint.kind == "sufficiency_strict"
     assert cheap.strict is not None
     assert cheap.strict.fingerprint == strict.fingerprint != cheap.fingerprint
