@@ -128,6 +128,7 @@ class Fingerprint(Artefact):
         """
         if self.inner:
             name = "stages" if self.stages else "parts"
+            # A combined scorer of one's own may name them as its fingerprint does.
             inner = getattr(scorer, name, None) or scorer.scorers
             pairs = zip(self.inner, inner, strict=True)
             return self.model_copy(update={name: tuple(one.probed(part) for one, part in pairs)})

@@ -159,7 +159,7 @@ def test_a_third_run_has_the_judge_asked_about_doubtful_matches(
     asked = "calibrate", "--run", cheap, "--risk", "0.1", "--out", out, "--cascade"
     done = knowgate(*asked, f"run={judged},strict={strict},cost=20")
     assert done.code == 0, done.err
-    assert "or higher, if a strict reading's is not above it" in done.out
+    assert "and it or its strict reading less than" in done.out
     policy = Policy.load(out)
     assert [stage.kind for stage in policy.scorer.stages] == ["fake", "judge", "fake_strict"]
     guard = Guard.load(
