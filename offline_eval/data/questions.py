@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, Field, RootModel
 
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
-from .fields import ID_FIELDS, Numbered, Said, Text, read_questions, without_nulls
+from .fields import ID_FIELDS, Numbered, Said, Text, read_questions
 from .rules import Rules
 
 _RULES = Rules(__file__, "questions")
@@ -104,13 +105,13 @@ class QuestionRecord:
             easier than what people ask, so that a policy must know.
     """
 
-    question_id: str
-    question: str
-    answer: str
-    passage: str | None = None
-    source: str | None = None
-    topic: str | None = None
-    made_by: str = ""
+    question_id: Annotated[Numbered, Field(validation_alias=AliasChoices(*ID_FIELDS))]
+    question: Said
+    answer: Said = ""
+    passage: Said | None = None
+    source: Said | None = None
+    topic: Said | None = None
+    made_by: Text = ""
 
     @classmethod
     def read(cls, path: AnyPath, *, need_answer: bool = True) -> list[QuestionRecord]:
@@ -176,16 +177,8 @@ class QuestionRecord:
         return found
 
 
-class _Line(BaseModel):
-    """A question as it stands in a file."""
-
-    id: Numbered | None = Field(None, validation_alias=AliasChoices(*ID_FIELDS))
-    question: Said
-    answer: Said | None = None
-    passage: Said | None = None
-    source: Said | None = None
-    topic: Said | None = None
-    made_by: Text = ""
+_Line = RootModel[QuestionRecord]
+"""A question as it stands in a file."""
 
 
 def _records(
@@ -200,15 +193,11 @@ def _records(
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        line = check_model(_Line, without_nulls(value), where=where, hint=hint)
-        if need_answer and line.answer is None:
+        told = {name: one for name, one in value.items() if one is not None}
+        given = {ID_FIELDS[-1]: default_id} | told
+        record = check_model(_Line, given, where=where, hint=hint).root
+        if need_answer and not record.answer:
             raise InputError("field 'answer' is missing", where=where, hint=hint)
-        record = QuestionRecord(
-            question_id=line.id or default_id,
-            question=line.question,
-            answer=line.answer or "",
-            **line.model_dump(exclude={"id", "question", "answer"}),
-        )
         if record.question_id in seen:
             what = f"the id {_short(record.question_id)!r} was used before"
             what += f" ({seen[record.question_id]})"
