@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -191,7 +192,7 @@ def read_document(path: AnyPath) -> Document:
     return check_model(Document, value, where=os.fspath(path), hint=hint)
 
 
-_Asking = dict[_Metadata, dict[str, _Asked]]
+_Asking = defaultdict[_Metadata, dict[str, _Asked]]
 
 
 def import_knowornot(
@@ -220,34 +221,39 @@ def import_knowornot(
         where = documents[0][0] if documents else "knowornot"
         hint = "name an output or evaluated document too"
         raise InputError("these documents hold no reply", where=where, hint=hint)
-    asking: _Asking = {}
-    for _, document in documents:
-        if document.metadata is not None:
-            known = asking.setdefault(document.metadata, {})
-            for asked in document.asked:
-                # Of two files the one that says what the context was.
-                if "context" not in known.get(asked.key, _NOTHING).model_fields_set:
-                    known[asked.key] = asked
-    importing = _Import(asking, _bases(_entries(documents, asking)))
-    for where, document in documents:
-        importing.add(document, where)
-    for where, document in documents:
-        if document.metadata is not None and document.metadata not in importing.replies:
+    experiments = [(*one, one[1].metadata) for one in documents if one[1].metadata is not None]
+    asking: _Asking = defaultdict(dict)
+    for _, document, metadata in experiments:
+        for asked in document.asked:
+            # Of two files the one that says what the context was.
+            if "context" not in asking[metadata].setdefault(asked.key, asked).model_fields_set:
+                asking[metadata][asked.key] = asked
+    rows, bases = ReplyRows(), _bases(_entries(documents, asking))
+    replies: defaultdict[_Metadata, dict[str, ReplyRow]] = defaultdict(dict)
+    first_judges: dict[tuple[_Metadata, str], _Evaluation] = {}
+    for where, document, metadata in experiments:
+        evaluators = {one.evaluation_name: one for one in document.evaluation_metadata}
+        for reply in document.responses:
+            base = bases[metadata.knowledge_base_identifier]
+            asked = asking[metadata][reply.asked.key]
+            row = _reply(rows, replies[metadata], where, metadata, base, asked, reply)
+            for verdict in reply.evaluations:
+                name = verdict.evaluation_name
+                by = evaluators.get(name) or _Evaluation(evaluation_name=name)
+                own = first_judges.setdefault((metadata, name), by) == by
+                _judge(rows, where, row.reply_id, verdict, by, own=own)
+    for where, _, metadata in experiments:
+        if metadata not in replies:
             detail = "the experiment has no output document; its questions are kept"
-            importing.rows.warn(where, where, detail)
-    bases = importing.bases.values()
-    return importing.rows.write(
+            rows.warn(where, where, detail)
+    return rows.write(
         out,
         settings={"source": "knowornot"},
-        questions=[question for base in bases for question in base.questions.values()],
-        bases=bases,
+        questions=[question for base in bases.values() for question in base.questions.values()],
+        bases=bases.values(),
         files=files,
         on_warning=on_warning,
     )
-
-
-_NOTHING = _Entry(question="")
-_NO_OUTCOME = RowError(type="NoOutcome", detail="logged without one")
 
 
 def _entries(
@@ -289,83 +295,64 @@ def _bases(entries: Iterable[tuple[str, _Entry]]) -> dict[str, KnownBase]:
     return known_bases(found)
 
 
-class _Import:
-    """Collects the rows of all experiments.
-
-    Attributes:
-        bases: by name.
-        rows: that were collected.
-        replies: by experiment and question.
-    """
-
-    def __init__(self, asking: _Asking, bases: dict[str, KnownBase]) -> None:
-        self.bases, self.rows, self._asking = bases, ReplyRows(), asking
-        self.replies: dict[_Metadata, dict[str, ReplyRow]] = {}
-        # By experiment and criterion.
-        self._first_judges: dict[tuple[_Metadata, str], _Evaluation] = {}
-
-    def add(self, document: Document, where: str) -> None:
-        """Add the replies of a document, and the verdicts on them."""
-        metadata = document.metadata
-        if metadata is None or not document.responses:
-            return
-        known = self.replies.setdefault(metadata, {})
-        evaluators = {one.evaluation_name: one for one in document.evaluation_metadata}
-        for reply in document.responses:
-            key = reply.asked.key
-            if key not in known:
-                known[key] = self._reply(metadata, reply, where)
-            row = known[key]
-            if row.response != reply.response:
-                asked = reply.asked.identifier[:60]
-                what = f"two different replies of one experiment to question {asked!r}"
-                hint = "import the files into different folders"
-                raise InputError(what, where=where, hint=hint)
-            for verdict in reply.evaluations:
-                name, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
-                if name == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
-                    outcome = outcome.casefold()
-                by = evaluators.get(name) or _Evaluation(evaluation_name=name)
-                own = self._first_judges.setdefault((metadata, name), by) == by
-                self.rows.judgement(
-                    where,
-                    row.reply_id,
-                    name,
-                    Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}",
-                    outcome=outcome or None,
-                    reasoning=_reasoning(verdict.additional_tags_info),
-                    judge_sha256=_sha256(by.evaluation_prompt),
-                    error=None
-                    if outcome
-                    else RowError(type="NoOutcome", detail="logged without one"),
-                )
-
-    def _reply(self, metadata: _Metadata, reply: _Reply, where: str) -> ReplyRow:
-        key = reply.asked.key
-        base, asked = self.bases[metadata.knowledge_base_identifier], self._asking[metadata][key]
-        question, context = base.questions[key], ReplyContext()
+def _reply(
+    rows: ReplyRows,
+    known: dict[str, ReplyRow],
+    where: str,
+    metadata: _Metadata,
+    base: KnownBase,
+    asked: _Asked,
+    reply: _Reply,
+) -> ReplyRow:
+    """Add the reply of an experiment to a question, which stands in several of its files."""
+    if asked.key not in known:
+        context = ReplyContext(kind="none" if "context" in asked.model_fields_set else "unknown")
         if asked.context is not None:
-            context = base.context(tuple(self._passage(base, one) for one in asked.context))
-        elif "context" in asked.model_fields_set:
-            context = ReplyContext(kind="none")
-        return self.rows.reply(
+            context = base.context(tuple(_passage(base, pair) for pair in asked.context))
+        known[asked.key] = rows.reply(
             where,
             metadata.system(),
-            question,
+            base.questions[asked.key],
             metadata.kind,
             context=context,
             response=reply.response,
             citation=None if reply.citation is None else str(reply.citation),
         )
+    if known[asked.key].response != reply.response:
+        name = reply.asked.identifier[:60]
+        what = f"two different replies of one experiment to question {name!r}"
+        hint = "import the files into different folders"
+        raise InputError(what, where=where, hint=hint)
+    return known[asked.key]
 
-    def _passage(self, base: KnownBase, pair: _Entry) -> str:
-        """The passage of a pair: that of its id if the text is the same, else of its text."""
-        text = f"{pair.question}\n{pair.answer}" if pair.question else pair.answer
-        known = base.questions.get(pair.key)
-        own = known.own_passage if known is not None else ""
-        if own in base.passages and base.passages[own].text == text:
-            return own
-        return base.passage_id(text)
+
+def _passage(base: KnownBase, pair: _Entry) -> str:
+    """The passage of a pair: that of its id if the text is the same, else of its text."""
+    text = f"{pair.question}\n{pair.answer}" if pair.question else pair.answer
+    known = base.questions.get(pair.key)
+    own = known.own_passage if known is not None else ""
+    if own in base.passages and base.passages[own].text == text:
+        return own
+    return base.passage_id(text)
+
+
+def _judge(
+    rows: ReplyRows, where: str, reply_id: str, verdict: _Verdict, by: _Evaluation, *, own: bool
+) -> None:
+    """Add a verdict: of the judge `given`, or where another gave the first, of `given:MODEL`."""
+    name, outcome = verdict.evaluation_name, verdict.evaluation_outcome.strip()
+    if name == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
+        outcome = outcome.casefold()
+    rows.judgement(
+        where,
+        reply_id,
+        name,
+        Judgement.GIVEN if own else f"{Judgement.GIVEN}:{by.evaluator_model}",
+        outcome=outcome or None,
+        reasoning=_reasoning(verdict.additional_tags_info),
+        judge_sha256=_sha256(by.evaluation_prompt),
+        error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
+    )
 
 
 def _reasoning(tags: Mapping[str, Sequence[str]]) -> str:
