@@ -306,12 +306,12 @@ class Asker:
 
     def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
-        form, log = batch[0].form, self.model
+        log = self.model
         if isinstance(log, LoggedReplies):
             return [_row(one, log.generation(find_reply(log, one))) for one in batch]
-        if form == "choice" and isinstance(self.model, ScoringLanguageModel):
+        if batch[0].form == "choice" and isinstance(self.model, ScoringLanguageModel):
             items = [one.item for one in batch if isinstance(one.item, ChoiceItem)]
-            return list(map(_scored_row, batch, self._likelihoods(items)))
+            return list(map(_row, batch, self._likelihoods(items)))
         asked = [self._asked(one) for one in batch]
         replies = generate_each(self.model, [prompt for prompt, _ in asked])
         return [
@@ -422,12 +422,12 @@ def _without_thinking(text: str) -> str:
     return _THINKING.sub("", text, count=1)
 
 
-def case_row(case: Case, **fields: Any) -> UaqRow:
-    """Make the row of the model alone for a question in a form."""
+def case_row(case: Case, system: str = MODEL_SYSTEM, **fields: Any) -> UaqRow:
+    """Make the row of a system for a question in a form."""
     item = case.item
     return UaqRow(
-        row_id=row_id(MODEL_SYSTEM, case.form, item.key),
-        system=MODEL_SYSTEM,
+        row_id=row_id(system, case.form, item.key),
+        system=system,
         form=case.form,
         key=item.key,
         language=item.language,
@@ -437,26 +437,19 @@ def case_row(case: Case, **fields: Any) -> UaqRow:
     )
 
 
-def _row(case: Case, reply: list[Generation] | KnowgateError, shots: int = 0) -> UaqRow:
-    """Read a reply: its first paragraph, or the one letter that it chooses."""
+def _row(case: Case, reply: Sequence[Generation | float] | KnowgateError, shots: int = 0) -> UaqRow:
+    """Read a reply: its first paragraph, or the one letter that it chooses or is the likeliest."""
     if isinstance(reply, KnowgateError):
         return case_row(case, shots=shots, error=RowError.of(reply))
-    text = reply[0].text
-    if isinstance(case.item, UaqItem):
-        return case_row(case, shots=shots, response=first_paragraph(text))
-    letters = parse_choices(_without_thinking(text), case.item.options) or ()
-    return _chosen_row(case, letters[0] if len(letters) == 1 else None, response=text)
-
-
-def _scored_row(case: Case, found: list[float] | KnowgateError) -> UaqRow:
-    if isinstance(found, KnowgateError):
-        return case_row(case, error=RowError.of(found))
-    return _chosen_row(case, LETTERS[int(np.argmax(found))])
-
-
-def _chosen_row(case: Case, letter: str | None, **fields: Any) -> UaqRow:
-    item = case.item
-    assert isinstance(item, ChoiceItem)
+    item, text = case.item, reply[0].text if isinstance(reply[0], Generation) else None
+    if isinstance(item, UaqItem):
+        return case_row(case, shots=shots, response=first_paragraph(text or ""))
+    if text is None:
+        likelihoods = [one for one in reply if isinstance(one, float)]
+        letters: Sequence[str] = LETTERS[int(np.argmax(likelihoods))]
+    else:
+        letters = parse_choices(_without_thinking(text), item.options) or ()
+    letter = letters[0] if len(letters) == 1 else None
     # Where the right text is offered twice, either letter names it.
     right = letter is not None and item.options[LETTERS.index(letter)] == item.target
-    return case_row(case, letter=letter, right=right, **fields)
+    return case_row(case, letter=letter, right=right, response=text)

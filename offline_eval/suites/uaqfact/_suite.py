@@ -173,9 +173,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
 
     def failed(self, case: Case, system: System, error: Exception) -> UaqRow:
         """Make the row of a question without a reply."""
-        row = case_row(case, error=RowError.of(error))
-        own = {"row_id": self.row_id(case, system.name), "system": system.name}
-        return row.model_copy(update=own)
+        return case_row(case, system.name, error=RowError.of(error))
 
     def manifest(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
