@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
+
+from ...guard.files import table_beside
+from ...guard.matching import normalise_answer
+
+_PHRASINGS = "phrasings.toml"
 
 
 class EntityKind(StrEnum):
@@ -165,15 +168,9 @@ class Relation(BaseModel, frozen=True):
 
 
 @cache
-def _tables() -> dict[str, Any]:
-    path = Path(__file__).with_name("phrasings.toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-@cache
 def relations() -> Mapping[str, Relation]:
     """All relations by name, in the order of the file."""
-    found = map(Relation.model_validate, _tables()["relation"])
+    found = map(Relation.model_validate, table_beside(__file__, _PHRASINGS)["relation"])
     return MappingProxyType({one.name: one for one in found})
 
 
@@ -188,7 +185,7 @@ def phrases(table: str, name: str) -> tuple[str, ...]:
             document to its length; `phrases` of lead-ins, which training puts before some
             statements, so that their form varies more.
     """
-    return tuple(_tables()[table][name])
+    return tuple(table_beside(__file__, _PHRASINGS)[table][name])
 
 
 DOCUMENT_WORDS = 100
@@ -228,13 +225,7 @@ def mentions(text: str, words: str) -> bool:
     >>> mentions("In 18401 sheep were counted.", "1840")
     False
     """
-
-    def flat(part: str) -> str:
-        kept = part.casefold().replace(",", "")
-        kept = "".join(char if char.isalnum() else " " for char in kept)
-        return f" {' '.join(kept.split())} "
-
-    return flat(words) in flat(text)
+    return f" {normalise_answer(words)} " in f" {normalise_answer(text)} "
 
 
 BASE_IRI = "https://knowgate.example/microworld/"
