@@ -17,7 +17,7 @@ class Rules:
         part: of the file, the module's name without the underscore.
 
     Attributes:
-        patterns: by name.
+        patterns: by name; a list of texts is one of alternatives.
         words: likewise, in small letters.
         ways: patterns of one kind, in the order in which they are tried.
         table: the module's whole part of the file.
@@ -25,8 +25,11 @@ class Rules:
 
     def __init__(self, module: str, part: str) -> None:
         self.table = table = table_beside(module, "rules.toml")[part]
-        single, listed = dict(table.get("patterns", {})), table.get("words", {})
-        ways: list[str] = single.pop("ways", [])
+        told, listed = dict(table.get("patterns", {})), table.get("words", {})
+        ways: list[str] = told.pop("ways", [])
+        single = {
+            name: text if isinstance(text, str) else "|".join(text) for name, text in told.items()
+        }
         named: dict[str, str] = {**table.get("parts", {}), **single}
         self.patterns: Mapping[str, re.Pattern[str]] = {
             name: re.compile(text) for name, text in filled(named).items() if name in single

@@ -8,52 +8,24 @@ Letters are looked for in this order; the first that finds something decides:
     letters in brackets         the last sentence that has any
     the text of options         one that is named and not denied
 
-Wordings stand in `free_form.toml`.
+Wordings stand in `rules.toml`.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...guard.contracts import ScoringLanguageModel
 from ...guard.errors import LanguageModelError
+from ..data.rules import Rules
 
-
-def pattern_table(path: Path) -> Callable[..., re.Pattern[str]]:
-    """Return what compiles the patterns of a TOML table by their names.
-
-    Args:
-        path: of the table: `patterns` are lists of alternatives, in which `<<name>>` stands for
-            one of its `parts`.
-    """
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-
-    def part(match: re.Match[str]) -> str:
-        return filled(table["parts"][match[1]])
-
-    def filled(text: str) -> str:
-        return re.sub(r"<<(\w+)>>", part, text)
-
-    def pattern(name: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-        return re.compile("|".join(map(filled, table["patterns"][name])), flags)
-
-    return pattern
-
-
-_pattern = pattern_table(Path(__file__).with_suffix(".toml"))
+_RULE = Rules(__file__, "free_form").patterns
 # What a read reply may be long; verdicts stand at its beginning or its end.
 _HEAD, _TAIL = 6_000, 6_000
-_SEPARATOR = _pattern("separator")
-_MARKUP, _ANNOUNCED, _INTRODUCED, _NEGATION = (
-    _pattern(name, re.IGNORECASE) for name in ("markup", "announced", "introduced", "negation")
-)
-_BRACKETED, _SENTENCE = _pattern("bracketed"), _pattern("sentence")
 # Its longest words, what may follow them, and room for a word boundary.
 _NEGATION_REACH = 80
 
@@ -99,12 +71,12 @@ def _plain(reply: str) -> str:
         reply = f"{reply[:_HEAD]}\n{reply[-_TAIL:]}"
     # Full-width letters and brackets become plain ones.
     text = unicodedata.normalize("NFKC", reply).replace("\r", "\n")
-    return _MARKUP.sub("", text).strip()
+    return _RULE["markup"].sub("", text).strip()
 
 
 def _announced(text: str, letters: str) -> set[str]:
-    for match in reversed(list(_ANNOUNCED.finditer(text))):
-        rest = _INTRODUCED.sub("", text[match.end() :].lstrip(" \"'“‘:：")).lstrip(" \"'“‘")
+    for match in reversed(list(_RULE["announced"].finditer(text))):
+        rest = _RULE["introduced"].sub("", text[match.end() :].lstrip(" \"'“‘:：")).lstrip(" \"'“‘")
         found = _list_at_start(rest, letters, loose=True)
         if found:
             return found
@@ -113,7 +85,7 @@ def _announced(text: str, letters: str) -> set[str]:
 
 def _alone(text: str, letters: str) -> set[str]:
     for line in reversed(text.splitlines()):
-        stripped = _INTRODUCED.sub("", line.strip()).strip(" .。!\"'“”‘’")
+        stripped = _RULE["introduced"].sub("", line.strip()).strip(" .。!\"'“”‘’")
         found, end = _letter_list(stripped, letters)
         if found and end == len(stripped):
             return found
@@ -121,10 +93,10 @@ def _alone(text: str, letters: str) -> set[str]:
 
 
 def _bracketed(text: str, letters: str) -> set[str]:
-    for sentence in reversed(_SENTENCE.split(text)):
+    for sentence in reversed(_RULE["sentence"].split(text)):
         found = {
             match.group(1)
-            for match in _BRACKETED.finditer(sentence)
+            for match in _RULE["bracketed"].finditer(sentence)
             if match.group(1) in letters and not _denied(sentence, match.start())
         }
         if found:
@@ -138,7 +110,7 @@ def _named(text: str, letters: str, options: Sequence[str]) -> set[str]:
     if len(named) < 2:
         return named
     # Weighing all options is no choice: the last sentence that names any says which.
-    for sentence in reversed(_SENTENCE.split(text)):
+    for sentence in reversed(_RULE["sentence"].split(text)):
         found = _options_in(" ".join(sentence.casefold().split()), letters, options)
         if found:
             return found
@@ -168,7 +140,7 @@ def _denied(text: str, position: int) -> bool:
     """Whether a negation stands shortly before a position."""
     # Only as far back as one can reach: else long replies take quadratic time.
     start = max(0, position - _NEGATION_REACH)
-    return _NEGATION.search(text[start:position]) is not None
+    return _RULE["negation"].search(text[start:position]) is not None
 
 
 def _list_at_start(text: str, letters: str, *, loose: bool = False) -> set[str]:
@@ -195,7 +167,7 @@ def _letter_list(text: str, letters: str) -> tuple[set[str], int]:
             return set(), 0
         return {(match.group(1) or match.group(2)).upper()}, match.end()
     found, end = {match.group(1)}, match.end()
-    following = re.compile(f"(?:{_SEPARATOR.pattern}){one}", re.IGNORECASE)
+    following = re.compile(f"(?:{_RULE['separator'].pattern}){one}", re.IGNORECASE)
     while (match := following.match(text, end)) is not None and match.group(1) in letters:
         found.add(match.group(1))
         end = match.end()
@@ -205,11 +177,6 @@ def _letter_list(text: str, letters: str) -> tuple[set[str], int]:
 
 
 # -- Yes or no ----------------------------------------------------------------------------
-
-_VERDICT, _DENIED = _pattern("verdict"), _pattern("denied")
-_VERDICT_ANNOUNCED, _VERDICT_TAG, _VERDICT_MARKUP = (
-    _pattern(f"verdict_{name}") for name in ("announced", "tag", "markup")
-)
 
 
 def parse_yes_no(reply: str) -> bool | None:
@@ -225,17 +192,17 @@ def parse_yes_no(reply: str) -> bool | None:
         True
     """
     text = unicodedata.normalize("NFKC", reply[:4_000]).replace("’", "'").casefold()
-    text = _VERDICT_MARKUP.sub("", _VERDICT_TAG.sub(" ", text))
+    text = _RULE["verdict_markup"].sub("", _RULE["verdict_tag"].sub(" ", text))
     # The longer Chinese words hold the shorter ones.
     text = text.replace("不正确", "错误").replace("不对", "错误").strip()
-    found = _verdict(_VERDICT.match(text), text)
+    found = _verdict(_RULE["verdict"].match(text), text)
     if found is not None:
         return found
-    for match in reversed(list(_VERDICT_ANNOUNCED.finditer(text))):
-        announced = _VERDICT.match(text, match.end())
+    for match in reversed(list(_RULE["verdict_announced"].finditer(text))):
+        announced = _RULE["verdict"].match(text, match.end())
         if announced is not None:
             return _verdict(announced, text)
-    verdicts = {_verdict(match, text) for match in _VERDICT.finditer(text)}
+    verdicts = {_verdict(match, text) for match in _RULE["verdict"].finditer(text)}
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
@@ -259,7 +226,7 @@ def _verdict(match: re.Match[str] | None, text: str) -> bool | None:
     if match is None:
         return None
     agrees = match.lastgroup in ("yes", "是")
-    return agrees != bool(_DENIED.search(text[: match.start()]))
+    return agrees != bool(_RULE["denied"].search(text[: match.start()]))
 
 
 # After a bare prompt the word comes with a space, in a chat without, and in either case.

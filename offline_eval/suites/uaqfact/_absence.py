@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 from ....guard.abstention import AbstentionDetector
 from ....guard.abstention.detector import load_rule
 from ...data.answers.matching import occurrences
 from ...data.graph.items import QuestionType, UaqItem
-from ...judging.free_form import pattern_table
+from ...data.rules import Rules
 
 _SPACES = re.compile(r"\s+")
 _CURLY = str.maketrans("‘’ʼ", "'''")
@@ -27,12 +26,8 @@ _SENTENCE_START = re.compile(r"(?:^\W*|[.!?:]\s+\W*)[A-Z]")
 # An abstention says so early; a long answer that mentions absence late is an answer.
 _READ = 400
 
-_pattern = pattern_table(Path(__file__).with_name("absence.toml"))
-_MARKER = _pattern("marker", re.IGNORECASE)
-_ABSENCE_EN, _ABSENCE_ZH = _pattern("absence_en"), _pattern("absence_zh")
-_CONCLUSION = _pattern("conclusion", re.IGNORECASE)
-_EXCEPTED_ZH = _pattern("excepted_zh")
-_NO_NAME = _pattern("no_name", re.IGNORECASE)
+_RULES = Rules(__file__, "absence")
+_RULE = _RULES.patterns
 
 
 def says_absence(reply: str) -> bool:
@@ -42,9 +37,8 @@ def says_absence(reply: str) -> bool:
         >>> says_absence("No such person exists."), says_absence("No Such Thing")
         (True, False)
     """
-    text = plain(reply)
-    text = _EXCEPTED_ZH.sub("", text)
-    return any(pattern.search(text) for pattern in (_MARKER, _ABSENCE_EN, _ABSENCE_ZH))
+    text = _RULE["excepted_zh"].sub("", plain(reply))
+    return _RULES.finds(text, "marker", "absence_en", "absence_zh")
 
 
 def concludes(reply: str) -> bool:
@@ -54,11 +48,11 @@ def concludes(reply: str) -> bool:
         >>> concludes("No child of his is known. So the answer is Ann Li.")
         True
     """
-    match = _CONCLUSION.match(_SPACES.sub(" ", _MARKUP.sub("", reply.strip())))
+    match = _RULE["conclusion"].match(_SPACES.sub(" ", _MARKUP.sub("", reply.strip())))
     if match is None:
         return False
     name = (match.group("en") or match.group("zh") or "").strip()
-    return bool(name) and not _NO_NAME.search(name)
+    return bool(name) and not _RULE["no_name"].search(name)
 
 
 def plain(reply: str) -> str:
@@ -99,7 +93,6 @@ def strict_refusals(replies: Sequence[str]) -> list[bool]:
     ]
 
 
-_NEGATED, _DENIED_AFTER = _pattern("negated"), _pattern("denied_after")
 # Written in one way: quotes, dashes, the dots between the parts of a name; no markup.
 _ONE_WAY = str.maketrans("‘’‐‑–—−・•‧∙", "''-----····", "*`")
 
@@ -132,8 +125,8 @@ def without_answers(item: UaqItem, reply: str) -> str:
 
 
 def _denied(text: str, start: int, end: int) -> bool:
-    before = text[max(0, start - 20) : start]
-    return bool(_NEGATED.search(before) or _DENIED_AFTER.match(text[end : end + 24]))
+    before, after = text[max(0, start - 20) : start], text[end : end + 24]
+    return _RULES.finds(before, "negated") or bool(_RULE["denied_after"].match(after))
 
 
 def _normal(text: str) -> str:
