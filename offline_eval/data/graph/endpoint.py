@@ -32,7 +32,9 @@ from ....guard.errors import (
     DeadlineExceededError,
     InputError,
     KnowgateError,
+    is_transient,
     optional_import,
+    seconds_to_wait,
 )
 from ....guard.files import table_beside
 from ....guard.read_models import CheckedSettings
@@ -49,7 +51,6 @@ from .graph import (
     KnowledgeGraph,
 )
 
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 _ASKED = table_beside(__file__, "endpoint.toml")
 _LONGEST_WAIT = 60.0
 _JSON = "application/sparql-results+json"
@@ -239,9 +240,9 @@ class SparqlClient:
             if status != 200:
                 meaning = _ASKED["meanings"].get("moved" if 300 <= status < 400 else str(status))
                 message = f"{self.name}: status {status}{f' ({meaning})' if meaning else ''}"
-                after = response.headers.get("Retry-After", "")
-                seconds = float(after) if re.fullmatch(r"[0-9]{1,7}", after) else 0.0
-                raise SparqlError(message, seconds if status in _TRANSIENT else None)
+                wait = seconds_to_wait(response.headers.get("Retry-After", "")) or 0.0
+                error = self._httpx.HTTPStatusError("", request=response.request, response=response)
+                raise SparqlError(message, wait if is_transient(error) else None)
             # A library would unpack what was packed again and again, and all of a part at once.
             packing = response.headers.get("Content-Encoding", "").strip().lower()
             if packing not in ("", "identity", "gzip"):
