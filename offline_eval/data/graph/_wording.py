@@ -125,12 +125,7 @@ class Writer:
         return self._templates.asks(prop, classes, self._language)
 
     def _name(self, node: str) -> str:
-        label = self._labels.label(node, self._language)
-        if not label:
-            raise UnfitTextError("a node without a name")
-        return label
-
-    # --- questions ----------------------------------------------------------------------------
+        return self._labels.label(node, self._language)
 
     def _item(self, draft: Draft, number: str, plain: Sequence[str], state: int) -> UaqItem:
         kind = Answerability.ANSWERABLE if draft.answers else Answerability.UNANSWERABLE

@@ -298,9 +298,7 @@ class Labels:
 
     def same_name(self, left: Iterable[str], right: Iterable[str]) -> bool:
         """Whether a node of one side and one of the other share a name."""
-        names: set[str] = set()
-        for node in left:
-            names |= self._all_folded(node)
+        names = set[str]().union(*map(self._all_folded, left))
         return any(names & self._all_folded(node) for node in right)
 
     def overlap(self, one: str, other: str) -> bool:

@@ -205,28 +205,24 @@ class _Question(BaseModel):
         return tuple(found)
 
 
-def _rows(path: Path, model: type[RowModel], **known: object) -> list[tuple[str, RowModel]]:
-    """The objects of a JSON list, each with where it stands; `known` are further fields."""
+def _rows(
+    path: Path, model: type[RowModel], *, unique: bool = True, **known: object
+) -> list[tuple[str, RowModel]]:
+    """The rows of a file with their places; `known` is told beside what stands in each."""
     values = read_json(path)
     if not isinstance(values, list):
         raise InputError("expected a list of questions", where=str(path), hint=_HINT_READING)
-    found = []
+    found: dict[object, tuple[str, RowModel]] = {}
     for number, value in enumerate(values, start=1):
         where = f"{path}: item {number}"
         told = without_nulls(value, kept=("id",))
         given = {**told, **known} if isinstance(told, dict) else told
-        found.append((where, check_model(model, given, where=where, hint=_HINT_READING)))
-    return found
-
-
-def _unique(rows: Iterable[tuple[str, RowModel]]) -> dict[str, tuple[str, RowModel]]:
-    found: dict[str, tuple[str, RowModel]] = {}
-    for where, row in rows:
-        if row.qid in found:
+        row = check_model(model, given, where=where, hint=_HINT_READING)
+        if unique and row.qid in found:
             what = f"qid {row.qid[:60]!r} stands here twice"
             raise InputError(what, where=where, hint=_HINT_READING)
-        found[row.qid] = where, row
-    return found
+        found[row.qid if unique else number] = where, row
+    return list(found.values())
 
 
 def _read(files: Sequence[tuple[str, _Place, Path]]) -> UaqData:
@@ -234,9 +230,7 @@ def _read(files: Sequence[tuple[str, _Place, Path]]) -> UaqData:
         choice
         for language, (content, question_type, _), path in files
         if content == "choices"
-        for _, choice in _unique(
-            _rows(path, ChoiceItem, language=language, type=question_type)
-        ).values()
+        for _, choice in _rows(path, ChoiceItem, language=language, type=question_type)
     ]
     # False options by id: they tell where a dilemma's options part.
     offered: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -251,14 +245,14 @@ def _read(files: Sequence[tuple[str, _Place, Path]]) -> UaqData:
         if content in shots:
             shots[content][place] = tuple(
                 _item(where, row, place, _kind_of(row), row, offered)
-                for where, row in _rows(path, _Question)
+                for where, row in _rows(path, _Question, unique=False)
             )
         elif content == "questions" and kind is not None:
             explained = paths.get((language, "clues", question_type, kind))
-            with_clues = _unique(_rows(explained, _Question)) if explained else {}
-            for qid, (where, row) in _unique(_rows(path, _Question)).items():
-                _, clues = with_clues.get(qid, ("", None))
-                items.append(_item(where, row, place, kind, clues, offered))
+            rows = _rows(explained, _Question) if explained else ()
+            clues = {row.qid: row for _, row in rows}
+            for where, row in _rows(path, _Question):
+                items.append(_item(where, row, place, kind, clues.get(row.qid), offered))
     return UaqData(tuple(items), tuple(choices), **shots, files=tuple(paths.values()))
 
 

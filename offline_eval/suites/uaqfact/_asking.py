@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -145,13 +146,11 @@ def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Itera
 def links(data: UaqData) -> dict[str, list[str]]:
     """Unanswerable question → the four-option questions on its facts, by their keys."""
     keys = {(item.language, item.qid): item.key for item in data.items if item.unanswerable}
-    pairs = [
-        (keys.get((choice.language, qid)), choice.key)
-        for choice in data.choices
-        for qid in choice.relevant
-    ]
-    found = grouped(pairs, lambda pair: pair[0])
-    return {key: [fact for _, fact in found[key]] for key in keys.values() if key in found}
+    found: dict[str | None, list[str]] = defaultdict(list)
+    for choice in data.choices:
+        for qid in choice.relevant:
+            found[keys.get((choice.language, qid))].append(choice.key)
+    return {key: found[key] for key in keys.values() if key in found}
 
 
 _HINT = 'each line needs "response" and "key", or "qid" with "form", "language", "type", "kind"'
