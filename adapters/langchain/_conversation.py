@@ -103,9 +103,10 @@ class Conversation:
         if self.timeout is not None and not self.timeout > 0:
             raise InputError("must be positive seconds or None", where="timeout")
         require_known(self.on_error, get_args(OnRewriteError), "on_error")
-        _check_slots(self.prompt, {"history", "question"})
-        if self.small_talk is not None:
-            _check_slots(self.small_talk.prompt, {"question"})
+        if self.prompt is not None:
+            self.prompt.require_slots({"history", "question"}, {"question"})
+        if self.small_talk is not None and self.small_talk.prompt is not None:
+            self.small_talk.prompt.require_slots({"question"})
 
     def parts(
         self,
@@ -239,10 +240,3 @@ def _language_model(runnable: Any) -> BaseLanguageModel[Any] | None:
         found = (_language_model(step) for step in reversed(runnable.steps))
         return next((model for model in found if model is not None), None)
     return None
-
-
-def _check_slots(prompt: Prompt | None, slots: set[str]) -> None:
-    if prompt is not None and not slots >= prompt.slots >= {"question"}:
-        what = f"the prompt {prompt.name!r} needs the slots of the bundled one"
-        hint = f"slots that are filled: {', '.join(sorted(slots))}"
-        raise InputError(what, where="prompt", hint=hint)

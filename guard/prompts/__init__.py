@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -44,6 +45,28 @@ class Prompt:
     def slots(self) -> frozenset[str]:
         """Names of the slots in the template."""
         return frozenset(re.findall(r"\{(\w+)\}", self.text))
+
+    def require_slots(
+        self, filled: Collection[str], needed: Collection[str] | None = None, *, where: str = ""
+    ) -> None:
+        """Check the slots of a prompt that somebody wrote.
+
+        Args:
+            filled: all slots that something fills.
+            needed: slots without which it does not ask what is asked for; by default all of them.
+            where: named in the error; by default the prompt.
+
+        Raises:
+            InputError: nothing fills a slot, or one that is needed is not there.
+        """
+        if strange := sorted(self.slots.difference(filled)):
+            what = f"the prompt has a slot {{{strange[0]}}}, which nothing fills"
+            hint = f"slots that are filled: {', '.join(sorted(filled))}"
+        elif lacking := sorted(set(filled if needed is None else needed) - self.slots):
+            what, hint = f"the prompt has no slot {{{lacking[0]}}}", f"put {{{lacking[0]}}} in"
+        else:
+            return
+        raise InputError(what, where=where or self.name, hint=hint)
 
     def fill(self, **values: str) -> str:
         """The template with its slots filled; braces inside the values stay as they are.

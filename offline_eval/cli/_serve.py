@@ -17,7 +17,6 @@ from ...guard.read_models import read_model
 from ...guard.reply_check import OnUnsupported
 from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
-from ..systems.plan import require_slots
 from ..systems.served import ServedChain
 from ._console import out
 from ._options import Pairs, documented, reject, require_one
@@ -119,7 +118,7 @@ def serve(
         found = None if retriever is None else ServedChain.load(retriever).retriever
         text = None if prompt is None else Prompt.load(prompt)
         if text is not None:
-            require_slots(text, {"context", "question"}, where=str(prompt))
+            text.require_slots({"context", "question"}, where=str(prompt))
         proxied = http.ProxyOptions(
             model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
         )

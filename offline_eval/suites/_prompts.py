@@ -51,7 +51,8 @@ class PromptSet:
             if model is None and path.stem.startswith("belief_"):
                 model = variants
             if model is not None:
-                self._prompts[path.stem] = _own(path, model, needed)
+                own = self._prompts[path.stem] = Prompt.load(path)
+                own.require_slots(model.slots, model.slots & needed, where=str(path))
             elif only_known:
                 names = ", ".join(sorted(self._prompts))
                 raise InputError(
@@ -79,25 +80,6 @@ class PromptSet:
     def sha256(self) -> dict[str, str]:
         """Name → hash, for manifests."""
         return {name: prompt.sha256 for name, prompt in sorted(self._prompts.items())}
-
-
-def _own(path: Path, bundled: Prompt, needed: frozenset[str]) -> Prompt:
-    own = Prompt.load(path)
-    lacking = sorted((bundled.slots - own.slots) & needed)
-    if lacking:
-        raise InputError(
-            f"the prompt lacks the slots {', '.join(lacking)}",
-            where=str(path),
-            hint="write {" + lacking[0] + "} where it is to stand",
-        )
-    strangers = sorted(own.slots - bundled.slots)
-    if strangers:
-        raise InputError(
-            f"the prompt has slots that are not filled: {', '.join(strangers)}",
-            where=str(path),
-            hint=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
-        )
-    return own
 
 
 def token_counter(lm: object) -> Callable[[str], int] | None:

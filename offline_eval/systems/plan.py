@@ -85,12 +85,18 @@ def load_system_prompt(name: str) -> SystemPrompt:
             hint=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
         )
     with_context = Prompt.load(path)
-    require_slots(with_context, {"question", "context"}, where=name)
+    with_context.require_slots({"question", "context"}, where=name)
     beside = path.with_name(f"{path.stem}.closed_book{path.suffix}")
     text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
     closed_book = Prompt(f"{with_context.name}.closed_book", text)
-    where = str(beside) if beside.is_file() else name
-    require_slots(closed_book, {"question"}, where=where)
+    if closed_book.slots != {"question"}:
+        what = f"has the slots {', '.join(sorted(closed_book.slots)) or 'none'}"
+        hint = (
+            "give {context} a paragraph of its own, or put the text without it into "
+            "<name>.closed_book.txt beside the file, with the slot {question}"
+        )
+        where = str(beside) if beside.is_file() else name
+        raise InputError(what, where=where, hint=hint)
     return SystemPrompt(with_context.name, with_context, closed_book)
 
 
@@ -103,26 +109,6 @@ def prompt_of_package(name: str) -> Prompt:
 def _without_context(prompt: Prompt) -> str:
     paragraphs = re.split(r"\n\s*\n", prompt.text)
     return "\n\n".join(part for part in paragraphs if "{context}" not in part)
-
-
-def require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
-    """Check that a prompt has these slots and no other.
-
-    Raises:
-        InputError: it has others.
-    """
-    if prompt.slots == slots:
-        return
-    wanted = " and ".join(f"{{{slot}}}" for slot in sorted(slots, reverse=True))
-    hint = f"a prompt has {wanted} and no other slot"
-    if slots == {"question"}:
-        hint = (
-            "give {context} a paragraph of its own, or put the text without it into "
-            "<name>.closed_book.txt beside the file, with the slot {question}"
-        )
-    raise InputError(
-        f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}", where=where, hint=hint
-    )
 
 
 # Models set the word off in many ways: **Citation:** 2, - citation: [2], 引用：2.

@@ -45,7 +45,6 @@ from ._echo import StatedText
 
 # Its kind in fingerprints.
 JUDGE = "judge"
-_SLOTS = ("mark", "passages", "question")
 # How quoted material looks; part of the fingerprint.
 _QUOTING = 1
 _CUT = " […]"
@@ -112,12 +111,7 @@ class SufficiencyJudge(AwaitedScorer):
     ) -> None:
         self._language_model = checked_language_model(language_model)
         self._prompt = prompt = prompt or Prompt.bundled("sufficiency")
-        if prompt.slots != frozenset(_SLOTS):
-            raise InputError(
-                f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}",
-                where=f"prompt {prompt.name!r}",
-                hint="it needs " + ", ".join(f"{{{slot}}}" for slot in _SLOTS) + " and no other",
-            )
+        prompt.require_slots({"mark", "passages", "question"})
         self._sampling = sampling or Sampling(n=5)
         self._singly = singly
         self._limits = passage_characters, total_characters

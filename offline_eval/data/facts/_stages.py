@@ -20,10 +20,6 @@ from ._rows import CallRow, FactRow, FailureRow, Fault, QuestionRow, SentenceRow
 
 NO_MODEL = "none"
 # The slot that a prompt needs, and all that are filled.
-_SLOTS = {
-    "fact_prompt": ("sentences", {"sentences", "topic"}),
-    "question_prompt": ("fact", {"fact", "passage", "topic"}),
-}
 
 
 @dataclass(frozen=True)
@@ -60,14 +56,8 @@ class BuildSettings:
         check_sizes(self.chunk_size, self.chunk_overlap)
         if not self.model:
             raise InputError("must not be empty", where="model", hint=f"`{NO_MODEL}` for none")
-        for name, (needed, filled) in _SLOTS.items():
-            prompt: Prompt = getattr(self, name)
-            what, hint = f"the prompt has no slot {{{needed}}}", f"put {{{needed}}} in"
-            if strange := sorted(prompt.slots - filled):
-                what = f"the prompt has a slot {{{strange[0]}}}, which nothing fills"
-                hint = f"slots that are filled: {', '.join(sorted(filled))}"
-            if strange or needed not in prompt.slots:
-                raise InputError(what, where=prompt.name, hint=hint)
+        self.fact_prompt.require_slots({"sentences", "topic"}, {"sentences"})
+        self.question_prompt.require_slots({"fact", "passage", "topic"}, {"fact"})
 
     def key(self, prompt: Prompt, *parts: str) -> str:
         """What a request is stored under: what is asked, how, and of whom."""
