@@ -166,6 +166,23 @@ def read_json(
     raise InputError(what, where=where, hint=hint)
 
 
+def read_toml(path: AnyPath) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        InputError: as `read_text`, or the content is not TOML.
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        what, where = f"broken TOML ({detail})", os.fspath(path)
+        raise InputError(what, where=where, hint="fix the file") from None
+
+
 def _unique(where: str, hint: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:

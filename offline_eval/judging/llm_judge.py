@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, mo
 
 from ...adapters.langchain import GuardedAnswer
 from ...guard.errors import InputError, KnowgateError, in_one_line
-from ...guard.files import AnyPath, read_json, read_text
+from ...guard.files import AnyPath, read_json, read_toml
 from ...guard.prompts import Prompt
 from ..run.replies import Judgement
 from .contract import JudgedReply, Known, Seen, Verdict, sha256_of, shown
@@ -253,15 +252,7 @@ def read_table(path: AnyPath) -> Any:
             where=os.fspath(path),
             hint="name a .toml or .json file",
         )
-    try:
-        return tomllib.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InputError(
-            f"broken TOML ({detail})",
-            where=os.fspath(path),
-            hint="fix the file",
-        ) from None
+    return read_toml(path)
 
 
 # About 6,000 tokens, so that small models can judge too.

@@ -265,18 +265,17 @@ def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
     ids: dict[tuple[str, str], str] = {}
     for reply in (reply for log in logs for reply in log):
         records = found.setdefault(reply.knowledge_base, {})
-        question = reply.question or ""
-        if not question.strip():
-            what = "the line names its question by id alone"
-            hint = "give the question document with --questions"
-            raise InputError(what, where=reply.where, hint=hint)
+        question, what = reply.question or "", ""
         text = reply.knowledge_base, plain(question)
         unused = (f"q{n}" for n in count(len(records) + 1) if f"q{n}" not in records)
         name = reply.question_id or ids.get(text) or next(unused)
         ids.setdefault(text, name)
         known = records.get(name)
-        if known is not None and plain(known.question) != text[1]:
+        if not question.strip():
+            what = "the line names its question by id alone"
+        elif known is not None and plain(known.question) != text[1]:
             what = f"question {name[:60]!r} has another text than before"
+        if what:
             hint = "give the question documents with --questions"
             raise InputError(what, where=reply.where, hint=hint)
         if known is None or not known.answer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -25,7 +24,7 @@ from pydantic import (
 )
 
 from ....guard.errors import InputError
-from ....guard.files import AnyPath, file_sha256, read_text, table_beside
+from ....guard.files import AnyPath, file_sha256, read_toml, table_beside
 from ....guard.prompts import Prompt
 from ....guard.read_models import check_model
 from ..rules import Rules
@@ -121,10 +120,7 @@ class Templates:
             self._add(table_beside(__file__, f"templates/{name}"), name)
         for file in files:
             where = os.fspath(file)
-            try:
-                self._add(tomllib.loads(read_text(file)), where)
-            except tomllib.TOMLDecodeError as error:
-                raise InputError(f"not valid TOML ({error})", where=where) from None
+            self._add(read_toml(file), where)
             self.sha256[Path(where).name] = file_sha256(file)
 
     def _add(self, value: Mapping[str, Any], where: str) -> None:
