@@ -259,7 +259,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             lm,
             dataset.questions,
             dataset.prompts,
-            sampling=settings.sampling,
+            settings=settings,
             store=KnowledgeStore(settings.knowledge or work.run.folder / "knowledge.jsonl"),
             on_progress=on_progress,
         )
