@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from ....adapters.huggingface import HuggingFaceLM
-from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
+from ....guard.contracts import EntailmentModel, ScoringLanguageModel
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.signals.conflict import CrossEncoderEntailment
@@ -19,7 +19,7 @@ from ...run import RowError
 from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.table import TableSpec
-from ...systems.factory import load_language_model, local_model
+from ...systems.factory import load_language_model
 from ...systems.logged_replies import LoggedReplies
 from ..base import Suite, SuiteRun
 from ..parts import (
@@ -55,7 +55,7 @@ from ._rows import (
     row_id,
 )
 from ._scoring import ConflictSummary, conflict_run
-from .beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
+from .beliefs import BELIEFS, conflict_prompts, find_beliefs
 from .evidence import PassageJudge, make_evidence, validate
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, content_sha256
 
@@ -118,7 +118,7 @@ class ConflictSettings(SuiteSettings):
 _AT_ONCE = 64
 _INSTANCES_AT_ONCE = 4
 # An explanation and then a line with the letter: no stop at the first line's end.
-_EXPLAINED_TOKENS = 320
+_load_explaining = partial(load_language_model, explained=320)
 
 
 class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary]):
@@ -162,7 +162,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         found = super().load_model(settings, choice)
         likelihood = settings.answers in (None, "likelihood")
         if isinstance(found, HuggingFaceLM) and not (likelihood and not found.uses_chat_template):
-            return _explaining(choice.model) or found
+            return _load_explaining(choice.model, choice.limits)
         return found
 
     def systems(
@@ -191,10 +191,10 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         """Load what asks and checks besides the model."""
         lm, prompts = systems[0].model, conflict_prompts(settings.prompts)
         self._judges = self._given_judges or [
-            PassageJudge(name, _writer(name), prompts) for name in settings.judges
+            PassageJudge(name, _load_explaining(name), prompts) for name in settings.judges
         ]
         self._entailment = None if settings.nli is None else CrossEncoderEntailment(settings.nli)
-        reader = None if isinstance(lm, LoggedReplies) else next(iter(self._judges), None)
+        reader = next(iter(self._judges), None)
         self._asker = Asker(lm, prompts, _form(settings.answers, lm), reader)
         return cases
 
@@ -272,10 +272,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         if stored.exists():
             return tuple(INSTANCES.read(run.folder))
         items: Sequence[ConflictItem] = work.cases
-        lm = None if isinstance(asker.lm, LoggedReplies) else asker.lm
-        editor = None if settings.editor is None else _writer(settings.editor)
-        collect = partial(collect_beliefs, lm, asker.prompts, _beliefs(settings, items))
-        believed = find_beliefs(collect, items, work)
+        editor = None if settings.editor is None else _load_explaining(settings.editor)
+        believed = find_beliefs(asker.lm, asker.prompts, _beliefs(settings, items), work)
         by_key = {item.key: item for item in items}
         progress = work.progress("making evidence")
         for begin in range(0, len(believed), _AT_ONCE):
@@ -283,7 +281,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
             wanted = {f"{one.key}/{kind.value}" for one in some for kind in settings.kinds}
             if not wanted <= set(evidence.done):
                 made = make_evidence(some, asker.prompts, settings.kinds, editor)
-                checkers = self._judges, self._entailment, lm
+                checkers = self._judges, self._entailment, asker.lm
                 evidence.extend(validate(made, by_key, asker.prompts, *checkers))
             progress(len(evidence.done), len(believed) * len(settings.kinds))
         instances = make_instances(believed, evidence.rows(), settings.seed)
@@ -354,17 +352,6 @@ def _beliefs(settings: ConflictSettings, items: Sequence[ConflictItem]) -> Belie
         return settings.beliefs
     given = any(item.given is not None for item in items)
     return "given" if given else "asked"
-
-
-def _writer(name: str) -> LanguageModel:
-    return _explaining(name) or load_language_model(name)
-
-
-def _explaining(name: str) -> HuggingFaceLM | None:
-    folder = local_model(name)
-    if folder is None:
-        return None
-    return HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
 
 
 def _guarded(case: Case, system: System) -> ConflictRow:

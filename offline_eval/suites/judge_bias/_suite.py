@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,12 +18,11 @@ from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
-from ...systems.factory import load_language_model, local_model
+from ...systems.factory import load_language_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import (
     BELIEFS,
-    collect_beliefs,
     conflict_prompts,
     find_beliefs,
 )
@@ -164,10 +162,9 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """Load the judge."""
         name = settings.name.removeprefix(PREFIX)
         lm = load_language_model(name, choice.limits)
-        folder = local_model(name)
-        if folder is not None and isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
+        if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
-            lm = HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
+            lm = load_language_model(name, choice.limits, explained=_EXPLAINED_TOKENS)
         return [System(settings.name, lm)]
 
     def folder(self, out: Path) -> Path:
@@ -205,8 +202,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """
         settings = work.settings
         lm, prompts = work.systems[0].model, conflict_prompts(settings.prompts)
-        collect = partial(collect_beliefs, lm, prompts, settings.beliefs)
-        work.cases = bias_cases(find_beliefs(collect, work.cases, work, _BELIEFS))
+        work.cases = bias_cases(find_beliefs(lm, prompts, settings.beliefs, work, _BELIEFS))
         if not work.cases:
             raise InputError(
                 "the judge has no belief on any question with a passage for and against it",
